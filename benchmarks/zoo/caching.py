@@ -132,7 +132,7 @@ def _processor_ns(pid: int) -> int:
 def _scheduled_ns(task: Path) -> int:
     try:
         return int((task / "schedstat").read_text().split()[0])
-    except FileNotFoundError:  # the thread has ended
+    except (FileNotFoundError, ProcessLookupError):  # the thread has ended
         return 0
 
 

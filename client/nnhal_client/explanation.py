@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 from dataclasses import dataclass, field
 
-from nnhal.reports import LedgerEntry
+from nnhal.reports import CLIENT_STEP, CopiedBytes, LedgerEntry, copied_by
 from nnhal.v1 import framework_pb2 as wire
 
 
@@ -95,6 +95,16 @@ class EdgeStory:
     wire_down_bytes: int = 0
     """Those of the copied bytes that come over a network, from the host of the device that writes it."""
 
+    @property
+    def is_between(self) -> bool:
+        """Whether it passes from step to step."""
+        return CLIENT_STEP not in (self.source_step, self.destination_step)
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether a host of a device copies it, though its size may be unknown."""
+        return self.copied_bytes > 0 or (not self.bytes and self.layer == "MemCopy")
+
 
 @dataclass(frozen=True, slots=True)
 class LinkStory:
@@ -161,6 +171,11 @@ class Measured:
     ledger: tuple[LedgerEntry, ...]
     """The ledger of the last run."""
 
+    @property
+    def copied(self) -> CopiedBytes:
+        """What devices copied in the last run, by place."""
+        return copied_by(self.ledger)
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -214,6 +229,17 @@ class Explanation:
     def copied_bytes(self) -> int:
         """Bytes that the plan copies in one run."""
         return sum(edge.copied_bytes for edge in self.edges)
+
+    @property
+    def copied(self) -> CopiedBytes:
+        """Bytes that the plan copies in one run, by place. Values of unknown size count as none."""
+        return copied_by(self.edges)
+
+    @property
+    def request_bytes(self) -> int | None:
+        """Bytes of the model's inputs, which a request without shared memory adds to the copies; None if unknown."""
+        inputs = {edge.value: edge.bytes for edge in self.edges if edge.source_step == CLIENT_STEP}
+        return sum(inputs.values()) if all(inputs.values()) else None
 
     @property
     def wire_up_bytes(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -19,7 +20,7 @@ from nnhal.codec.request import hints_to_wire
 from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
-from nnhal.errors import HalError
+from nnhal.errors import HalError, general_failure
 from nnhal.external_data import opened_external_data
 from nnhal.given_files import open_given_file
 from nnhal.memory import create_read_only
@@ -134,8 +135,10 @@ class Framework(Closing):
             if path is not None or weights or request != _load_request((), None, "least_time", "allow", 1, b""):
                 raise TypeError("got a plan and what it has already, expected no other arguments but a group")
             return self._load("plan", wire.LoadModelRequest(plan=plan.handle, group=group))
-        given = _require_path(path)
-        return self._asked(given, request, _descriptors(weights), lambda: self._load(Path(given).stem, request))
+        given = Path(_require_path(path)).absolute()
+        model = self._asked(given, request, _descriptors(weights), lambda: self._load(given.stem, request))
+        model.placements_of = partial(self._placements_of, given, _identity(given), request, weights)
+        return model
 
     def plan(
         self,
@@ -306,6 +309,29 @@ class Framework(Closing):
         answer = self._calls.call(self._stub.LoadModel, request).model
         return Model(self._calls, self._stub, answer, concurrency=self._concurrency)
 
+    def _placements_of(
+        self,
+        path: Path,
+        identity: tuple[int, ...] | None,
+        request: wire.LoadModelRequest,
+        weights: Mapping[str, Ashmem] | None,
+    ) -> wire.ModelInfo:
+        """Where the operations of a file are, which is loaded for a moment as it was loaded before.
+
+        Raises HalError, also if the file is another one by now.
+        """
+        if identity is None or _identity(path) != identity:
+            general_failure(f"the model is unloaded, and {path} has changed: its placements are not known any more")
+        again = wire.LoadModelRequest()
+        again.CopyFrom(request)
+        again.ClearField("weights")
+        again.name, again.defers_placements = self._session_name(path.stem), False
+        answer = self._asked(
+            path, again, _descriptors(weights), lambda: self._calls.call(self._stub.LoadModel, again).model
+        )
+        self._calls.release(self._stub.UnloadModel, wire.UnloadModelRequest(name=again.name))
+        return answer
+
     def _session_name(self, stem: str) -> str:
         """A name that no other model of the session has."""
         self._loaded += 1
@@ -321,6 +347,15 @@ def _require_path(path: object) -> str | os.PathLike[str]:
     if "\0" in str(path):
         raise ValueError(f"got a path with a NUL among {len(str(path))} characters, expected the path of a model file")
     return path
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """What tells a file from another one, and from what it was before; None if it is gone."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _descriptors(weights: Mapping[str, Ashmem] | None) -> dict[str, Descriptor]:

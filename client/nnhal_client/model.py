@@ -111,6 +111,7 @@ class Model(NativeModel, Closing):
         """Release it in the framework and on the devices. Runs that are under way fail."""
         self._runs.close()
         self._close_unwanted()
+        self._is_unloaded = True
         self._calls.release(self._stub.UnloadModel, wire.UnloadModelRequest(name=self.session_name))
 
     def close(self) -> None:

@@ -16,11 +16,13 @@ from nnhal_mlip.flow.flow_partition import FlowKernel, FlowSubgraph
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_mlip.flow.graph.operators import Operator
 from nnhal_mlip.flow.partition.reverting import Worth
+from nnhal_mlip.flow.patterns.question import WEIGHTED
 from nnhal_mlip.options import MlipOptions
 from nnhal_mlip.program.program import TILE_COUNTS, LayerSplit, TaskKind, TensorType
 from nnhal_mlip.program.sizes import TYPE_BYTES
 from nnhal_mlip.support import PartitionedHalModel, partition_model
 from nnhal_mlip.timing.cycles import LayerShape, bytes_cycles, layer_cycles
+from nnhal_mlip.timing.profile import TimingProfile
 
 _NOTHING = 1.0
 """Nanoseconds of an operation that is part of another one. To the framework, 0 says that it is not supported."""
@@ -129,6 +131,18 @@ def accelerator_ns(graph: FlowGraph, subgraph: FlowSubgraph, options: MlipOption
     """Return the modelled time of a subgraph on the accelerator, with its transfers and the firmware's start."""
     cycles = sum(kernel_cycles(graph, subgraph, kernel, options) for kernel in subgraph.kernels)
     return options.profile.nanoseconds(cycles) + options.profile.firmware_ns
+
+
+def node_host_ns(graph: FlowGraph, node: FlowNode, profile: TimingProfile) -> float:
+    """Return the modelled time of an operator on the host."""
+    products = 0.0
+    if node.operator in WEIGHTED:
+        weights = graph.shape(node.inputs[1])
+        channels = node.integer("channels") if "channels" in node.attributes else weights[0]
+        made = node.inputs[0] if node.operator == Operator.CONV2D_TRANSPOSE else node.output
+        products = prod(graph.shape(made)) * prod(weights) / channels
+    moved = _bytes(graph, node) / profile.host_bytes_per_ns
+    return max(products / profile.host_products_per_ns, moved) + profile.host_operator_ns
 
 
 def host_ns(graph: FlowGraph, subgraph: FlowSubgraph, options: MlipOptions) -> float:

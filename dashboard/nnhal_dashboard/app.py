@@ -21,6 +21,7 @@ from nnhal_dashboard.live.streams import MOST_KEYS, LiveResponse, Streams
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_dashboard.pages.devices import page as devices
+from nnhal_dashboard.pages.events import page as events
 from nnhal_dashboard.pages.logs import page as logs
 from nnhal_dashboard.pages.memory import page as memory
 from nnhal_dashboard.pages.metrics import page as metrics
@@ -31,6 +32,7 @@ from nnhal_dashboard.pages.sessions import page as sessions
 from nnhal_dashboard.pages.trying import page as trying
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_dashboard.web import signing_in, static
+from nnhal_dashboard.web.ranges import ElsewhereError
 from nnhal_dashboard.web.rendering import Renderer, personal
 from nnhal_dashboard.web.request_state import show_page
 from nnhal_hosting.access import AccessRole, AllowedHosts, LocalUsers
@@ -43,6 +45,7 @@ PAGES = (
     memory.PAGE,
     sessions.PAGE,
     metrics.PAGE,
+    events.PAGE,
     trying.PAGE,
     logs.PAGE,
 )
@@ -116,6 +119,10 @@ def create_app(
     @app.exception_handler(PlainHttpError)
     async def refused(request: Request, error: PlainHttpError) -> Response:
         return error_page(request, error.status_code, str(error.detail))
+
+    @app.exception_handler(ElsewhereError)
+    async def elsewhere(_: Request, error: ElsewhereError) -> Response:
+        return RedirectResponse(error.address, 303)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

@@ -51,6 +51,9 @@ class DashboardSettings(EnvironmentSettings):
     insecure: bool = False
     """Listen beyond this host without TLS and tokens."""
 
+    history: Path | None = None
+    """The file in which samples and events of a day outlast the dashboard; without one they end with it."""
+
     upload_bytes: int = Field(default=1 << 30, gt=0, le=MOST_BYTES)
     """The longest file that may be uploaded."""
 

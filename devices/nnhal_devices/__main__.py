@@ -87,6 +87,7 @@ def main() -> int:
     name, directory = arguments.pop("name"), arguments.pop("endpoint")
     started_again = bool(arguments.pop("started_again"))
     supervision = Supervision(arguments.pop("supervisor"))
+    endpoint = Endpoint(directory.resolve())
     try:
         settings = DeviceSettings(**{key: value for key, value in arguments.items() if value is not None})
         configure_logs(name, settings.log_level, settings.log_json)
@@ -96,14 +97,16 @@ def main() -> int:
         threadpool_limits(settings.threads, user_api="blas")  # numpy's would use every processor
         oversight = oversight_of(supervision, settings.admin_key)
         faults = _faults_at_start(settings.allow_faults, settings.faults, started_again, directory)
-        process = host(driver, Endpoint(directory.resolve()), settings, guard, oversight, faults)
+        process = host(driver, endpoint, settings, guard, oversight, faults)
     except ValidationError as error:
         print(f"nnhal device: {describe_invalid(error)}", file=sys.stderr)
         return 2
     except (BackendError, LookupError, NnhalError, OSError, TokenFileError, ValueError) as error:
         print(f"nnhal device: {error}", file=sys.stderr)
+        endpoint.tell_trouble(str(error))
         return 2
     with process:
+        endpoint.clear_trouble()
         get_logger(__name__).info("serving", device=name, endpoint=str(directory), version=driver.version)
         set_start_apart()
         supervision.ready()

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
+import runpy
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
 LIBRARY = HERE / "nnhal_ort" / "libnnhal_ort.so"
-_CORE = next(folder for folder in (HERE / "core", HERE.parents[1] / "sdk/cpp/core") if folder.is_dir())
-"""The core of the SDK: in a source distribution beside this file, else in its place in the repository."""
 
 
 def build(library: Path = LIBRARY, objects: Path | None = None) -> Path:
     """Build the library, with what was compiled in ``objects``, and return its path. Raises RuntimeError, in words."""
-    spec = importlib.util.spec_from_file_location("nnhal_core_build", _CORE / "build.py")
-    assert spec is not None and spec.loader is not None
-    core = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(core)
     options = [f'-DNNHAL_ORT_VERSION="{version()}"']
-    built: Path = core.build(library, HERE / "src", ["CreateEpFactories", "ReleaseEpFactory"], options, objects)
+    build_library = runpy.run_path(str(HERE / "core" / "build.py"))["build"]
+    built: Path = build_library(library, HERE / "src", ["CreateEpFactories", "ReleaseEpFactory"], options, objects)
     return built
 
 

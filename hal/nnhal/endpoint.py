@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from nnhal.given_files import read_given_file
 from nnhal.private_folders import give_to_group, make_private_folder, require_trusted_folder
 
 SERVER_UIDS = "NNHAL_SERVER_UIDS"
@@ -16,6 +17,7 @@ _SERVICES = ("device", "framework")
 _ID_DIGITS = 10
 _SOCKET_OF_GROUP = 0o660
 
+_MOST_TROUBLE_BYTES = 1024
 _MAX_PATH_BYTES = 107
 """The longest path that fits sockaddr_un, without the terminating zero."""
 
@@ -57,6 +59,36 @@ class Endpoint:
             )
         make_private_folder(self.directory, folder_group())
 
+    def tell_trouble(self, reason: str) -> None:
+        """Leave word in the directory of why no process serves there: for those who look, in one line.
+
+        Does nothing if the directory cannot be used.
+        """
+        with contextlib.suppress(OSError, ValueError):
+            self.create()
+            draft = self.directory / f".trouble-{os.getpid()}"
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(reason.encode()[:_MOST_TROUBLE_BYTES])
+            draft.replace(self._trouble)
+
+    def clear_trouble(self) -> None:
+        """Undo ``tell_trouble``, since a process serves."""
+        self._trouble.unlink(missing_ok=True)
+
+    @property
+    def trouble(self) -> str:
+        """Why no process serves there, as the last one that tried has left word; empty if none has."""
+        try:
+            text = read_given_file(self._trouble, _MOST_TROUBLE_BYTES, "the trouble of a process")
+        except (OSError, ValueError):
+            return ""
+        return "".join(letter if letter.isprintable() else " " for letter in text.decode(errors="replace"))
+
+    @property
+    def _trouble(self) -> Path:
+        return self.directory / "trouble"
+
     def admit_group(self) -> None:
         """Let the group of NNHAL_GROUP, if one is named, connect to both sockets. Raises OSError or ValueError."""
         group = folder_group()
@@ -77,12 +109,15 @@ class Endpoint:
 
 
 def endpoints_below(directory: Path) -> list[Endpoint]:
-    """The devices and frameworks that have sockets in folders of a directory, whether they answer or not, by name."""
+    """The devices and frameworks that have sockets in folders of a directory, whether they answer or not, by name.
+
+    A device that could not start, and has left word of it, is one of them.
+    """
     return [
         Endpoint(folder, service)
         for folder in (sorted(directory.iterdir()) if directory.is_dir() else ())
         for service in _SERVICES
-        if Endpoint(folder, service).rpc.is_socket()
+        if Endpoint(folder, service).rpc.is_socket() or (service == "device" and Endpoint(folder).trouble)
     ]
 
 

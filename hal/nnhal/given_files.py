@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 import tomllib
+from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 MOST_TEXT_BYTES = 1 << 20
@@ -72,3 +73,11 @@ def read_given_toml(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
         raise ValueError(f"{os.fspath(path)}: {error}") from error
     except RecursionError:
         raise ValueError(f"{os.fspath(path)}: got values nested too deeply, expected {what}") from None
+
+
+def without_version(given: Mapping[str, Any], known: int, what: str) -> dict[str, Any]:
+    """Return a document without its ``version``, which it may leave out. Raises ValueError if it is not ``known``."""
+    version = given.get("version", known)
+    if type(version) is not int or version != known:
+        raise ValueError(f"{what} of version {version!r:.40}; this nnhal reads version {known}")
+    return {name: value for name, value in given.items() if name != "version"}

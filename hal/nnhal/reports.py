@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from nnhal.types import Copy
 
@@ -54,6 +54,57 @@ class LedgerEntry:
     """Those of the copied bytes that went over a network, to the host of the device that read it."""
     wire_down_bytes: int = 0
     """Those of the copied bytes that came over a network, from the host of the device that wrote it."""
+
+    @property
+    def is_between(self) -> bool:
+        """Whether the value passed from step to step. What was not planned is due to memory of the client."""
+        return bool(self.value) and CLIENT_STEP not in (self.source_step, self.destination_step)
+
+
+class CopiedBytes(NamedTuple):
+    """Bytes that were copied, or that are by plan. ``between`` and ``clients`` are all of them."""
+
+    between: int = 0
+    """For values that pass from a step to another one."""
+    clients: int = 0
+    """For inputs and outputs of the model: tensors of requests that the framework copies into a run's memory too."""
+    staged: int = 0
+    """Those of all of them that hosts of devices copy, since a device cannot use the memory in place."""
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.between + self.clients
+
+    def times(self, runs: int) -> CopiedBytes:
+        """Return what so many equal runs copy."""
+        return CopiedBytes(self.between * runs, self.clients * runs, self.staged * runs)
+
+
+NOTHING_COPIED = CopiedBytes()
+
+
+class ValueUse(Protocol):
+    """One use of a value: of a ledger, or of a plan."""
+
+    @property
+    def is_between(self) -> bool:
+        """Whether the value passes from step to step."""
+
+    @property
+    def copied_bytes(self) -> int:
+        """What hosts of devices copy for it."""
+
+
+def copied_by(uses: Iterable[ValueUse]) -> CopiedBytes:
+    """Return what devices copy for all uses of values in a run."""
+    between = clients = 0
+    for use in uses:
+        if use.is_between:
+            between += use.copied_bytes
+        else:
+            clients += use.copied_bytes
+    return CopiedBytes(between, clients, between + clients)
 
 
 class WireBytes(NamedTuple):

@@ -12,7 +12,7 @@ from nnhal_pages.text import escaped
 _DOCUMENT_STYLE = """\
 body { margin: 0; }
 main { max-width: 80rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
-h1 { margin: 0; font-size: clamp(1.25rem, 4vw, 1.75rem); line-height: 1.2; overflow-wrap: anywhere; }
+h1 { margin: 0 0 1rem; font: 700 clamp(1.25rem, 4vw, 1.75rem)/1.2 var(--lettering); overflow-wrap: anywhere; }
 """
 
 

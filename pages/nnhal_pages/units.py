@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from nnhal_client.explanation import Measured
+from nnhal_client.explanation import Explanation, Measured
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def duration(nanoseconds: float) -> str:
@@ -18,12 +20,29 @@ def modelled(nanoseconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Return bytes in the largest binary unit in which they are 1 or more."""
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.4g} {unit}"
-        count /= 1024
-    return f"{count:,.4g} GiB"
+    """Return bytes in the largest binary unit in which they are 1 or more, in three digits or all of a whole number."""
+    value, unit = float(count), 0
+    while abs(value) >= 1024 and unit < len(_BINARY) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.0f} {_BINARY[unit]}" if unit == 0 or abs(value) >= 100 else f"{value:.3g} {_BINARY[unit]}"
+
+
+def times(ratio: float) -> str:
+    """How many times as much, in three digits."""
+    return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
+
+
+def beside_model(measured_ns: float, modelled_ns: float) -> str:
+    """Return a measured time beside the modelled one, and how many times as long it is."""
+    if measured_ns <= 0 or modelled_ns <= 0:
+        return duration(measured_ns)
+    return f"{duration(measured_ns)}, {times(measured_ns / modelled_ns)} the model"
+
+
+def measured_words(explanation: Explanation) -> str:
+    """Return the measured time of a run and the model's error; empty if it was not measured."""
+    measured = explanation.measured
+    return f"measured: {beside_model(measured.duration_ns, explanation.modelled_ns)}" if measured else ""
 
 
 def median_of(measured: Measured) -> str:

@@ -40,7 +40,7 @@ def wire_total(explanation: Explanation) -> str:
     if not explanation.wire_ns:
         return ""
     up, down = explanation.wire_up_bytes, explanation.wire_down_bytes
-    return f"{up:,} bytes up, {down:,} down a run, {duration(explanation.wire_ns)} modelled"
+    return f"{size(up)} up, {size(down)} down a run, {duration(explanation.wire_ns)} modelled"
 
 
 def whole_model_words(other: Counterfactual) -> str:

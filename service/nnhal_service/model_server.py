@@ -26,6 +26,7 @@ from nnhal_service.front_workers.ports import SharedPort
 from nnhal_service.front_workers.shared_memory import LentRegions, RegionLender
 from nnhal_service.observability import (
     NO_NATIVE_CLIENTS,
+    LatestEvents,
     Metrics,
     NativeClients,
     RequestLog,
@@ -117,12 +118,13 @@ class ModelServer:
         passed: Mapping[str, socket.socket] = NO_SOCKETS,
         rates: ClientRates | None = None,
         end_process: Callable[[], None] = lambda: None,
+        events: LatestEvents = dict,
     ) -> None:
         """``directory`` is that of the endpoint, where gRPC is served at a socket too. ``clients`` are those of the
         native service, for metrics. ``monitor`` keeps what operators may ask about runs. ``passed`` are listening
         sockets from a service manager for the servers ``http`` and ``metrics``, in place of their hosts and ports.
         ``rates`` are how often clients may call, native ones among them; None for any rate. ``end_process`` is
-        called when a server has ended by itself; the process is then to be started again.
+        called when a server has ended by itself; the process is then to be started again. ``events`` are for metrics.
 
         Raises ValueError or ServingError if settings contradict one another or are not safe, OSError if an address or a
         file cannot be used.
@@ -158,7 +160,7 @@ class ModelServer:
         self._model_notes = ModelNotes(self.repository, self._monitor.note)
         with ExitStack() as undo:
             undo.enter_context(self._loop)
-            self._observe(fleet, clients, undo)
+            self._observe(fleet, clients, events, undo)
             self._build(undo)
             self._undo = undo.pop_all()
 
@@ -220,9 +222,10 @@ class ModelServer:
     ) -> None:
         self._undo.close()
 
-    def _observe(self, fleet: Fleet, clients: NativeClients, undo: ExitStack) -> None:
+    def _observe(self, fleet: Fleet, clients: NativeClients, events: LatestEvents, undo: ExitStack) -> None:
         settings = self._settings
-        self._metrics = Metrics(self._models, fleet, metrics_options(settings.metrics_config), clients, self.collect)
+        options = metrics_options(settings.metrics_config)
+        self._metrics = Metrics(self._models, fleet, options, clients, self.collect, events)
         undo.callback(self._metrics.close)
         directory = Path(settings.trace_directory) if settings.trace_directory else None
         start = trace_start(settings.trace_config)

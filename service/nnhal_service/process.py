@@ -27,6 +27,7 @@ from nnhal_service.settings import ServiceSettings
 
 if TYPE_CHECKING:
     from nnhal_service.model_server import ModelServer
+    from nnhal_service.observability import LatestEvents
 
 
 class FrameworkProcess:
@@ -61,7 +62,7 @@ class FrameworkProcess:
         self._model_server: ModelServer | None = None
         if settings.model_repository:
             self._model_server = _made_model_server(
-                endpoint, fleet, settings, sessions, monitor, passed, rates, oversight.give_up
+                endpoint, fleet, settings, sessions, monitor, events.latest, passed, rates, oversight.give_up
             )
         self._native = ServerProcess(
             endpoint,
@@ -127,6 +128,7 @@ def _made_model_server(
     settings: ServiceSettings,
     sessions: NativeSessions,
     monitor: ServingMonitor,
+    events: LatestEvents,
     passed: Mapping[str, socket.socket],
     rates: ClientRates | None,
     end_process: Callable[[], None],
@@ -140,4 +142,4 @@ def _made_model_server(
         lambda: [model for session in sessions.all() for model in session.own_models],
         monitor.client_models.usage,
     )
-    return ModelServer(endpoint.directory, fleet, settings, clients, monitor, passed, rates, end_process)
+    return ModelServer(endpoint.directory, fleet, settings, clients, monitor, passed, rates, end_process, events)

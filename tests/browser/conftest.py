@@ -7,10 +7,12 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.support.browsing import CHROMIUM, Visit, launch, visiting
+from tests.support.browsing import CHROMIUM, PATIENCE_MS, Visit, launch, visiting
 from tests.support.showcase import Showcase, showcase
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 class StartVisit(Protocol):

@@ -23,6 +23,7 @@ _ONE = [(0.35, 0.3), (0.52, 0.15), (0.52, 0.85)]
 def test_a_drawn_digit_gives_its_class(visit: Visit, digit: str, stroke: Stroke) -> None:
     page = visit.open("/try")
     page.get_by_role("main").get_by_role("link", name="digits", exact=True).click()
+    page.wait_for_load_state()  # so that the canvas has its script
     _draw(page, stroke)
     page.get_by_role("button", name="Run", exact=True).click()
     best = page.get_by_role("table", name="The largest values").get_by_role("rowheader").first

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import tritonclient.http
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.support.browsing import Visit
+from tests.support.browsing import PATIENCE_MS, Visit
 from tests.support.showcase import Showcase
 from tests.support.tritonclients import Triton
 from tests.support.waiting import stop, wait_until
@@ -22,8 +22,6 @@ pytestmark = pytest.mark.browser
 
 _TABS = 8
 """More than the six connections that a browser opens to a server over HTTP/1.1."""
-_LONG_MS = 60_000
-"""For what waits for a process that is started again."""
 
 
 def test_a_killed_device_goes_red_and_comes_back_green(visit: Visit, testbed: Showcase) -> None:
@@ -35,9 +33,9 @@ def test_a_killed_device_goes_red_and_comes_back_green(visit: Visit, testbed: Sh
     with _standing_still(testbed.pid):  # so that nobody starts it again before it was seen
         os.kill(first.pid, signal.SIGKILL)
         expect(state).to_have_text(re.compile("down|silent"))
-        assert _colour(state) == _colour_of(page, "--copy")
-    expect(state).to_have_text("up", timeout=_LONG_MS)
-    assert _colour(state) == _colour_of(page, "--free")
+        expect(state).to_have_css("color", _colour_of(page, "--copy"))
+    expect(state).to_have_text("up")
+    expect(state).to_have_css("color", _colour_of(page, "--free"))
     assert _is_marked(page)
     assert testbed.process("cpu_ref").pid != first.pid
 
@@ -81,8 +79,8 @@ def test_pages_go_on_when_the_dashboard_was_killed_and_started_again(visit: Visi
     first = testbed.process("dashboard").pid
     os.kill(first, signal.SIGKILL)
     expect(page.locator("#liveness")).to_contain_text("not live")
-    wait_until(lambda: testbed.runs("dashboard", other_than=first), "the dashboard serves again", _LONG_MS / 1000)
-    expect(page.locator("#liveness")).to_have_text("live", timeout=_LONG_MS)
+    wait_until(lambda: testbed.runs("dashboard", other_than=first), "the dashboard serves again", PATIENCE_MS / 1000)
+    expect(page.locator("#liveness")).to_have_text("live")
     _spoil(page)
     _request(testbed)
     expect(page.locator("[data-spoilt]")).to_have_count(0)
@@ -122,10 +120,6 @@ def _spoil(page: Page) -> None:
 def _request(testbed: Showcase) -> None:
     with Triton("http", tritonclient.http, testbed.http) as triton:
         triton.infer("digits", {"image": np.zeros((1, 1, 8, 8), np.float32)})
-
-
-def _colour(element: Locator) -> str:
-    return str(element.evaluate("(each) => getComputedStyle(each).color"))
 
 
 def _colour_of(page: Page, name: str) -> str:

@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -116,6 +116,25 @@ def test_the_processes_of_the_file_start_are_healthy_and_serve_who_has_a_token(b
             bed.await_health(dashboard, {"8003": port})
             with urllib.request.urlopen(f"{scheme}://localhost:{port}/", context=context) as answer:
                 assert answer.url.partition("?")[0] == f"{scheme}://localhost:{port}/login"
+
+
+def test_a_device_on_another_host_comes_up_by_the_commands_of_its_file(bed: Bed) -> None:
+    file = ROOT / "deploy/compose.remote.yml"
+    far = compose_services(file=file)["npu-host"]
+    (bed.folder / "far").mkdir(mode=0o700)
+    words = [w.replace(":9000", ":0").replace("/tmp/", f"{bed.folder}/far/") for w in far.content["command"]]
+    with (
+        bed.running(replace(far, content={**far.content, "command": words})) as far_said,
+        bed.running(compose_services()["framework"]),
+    ):
+        near = compose_services({"NNHAL_REMOTE": f"127.0.0.1:{addresses(far_said)['wire']}"}, file)["npu_7"]
+        with bed.running(near):
+            bed.await_health(near)
+            bed.await_health(compose_services()["framework"])
+            key = ["--directory=/run/nnhal", "--admin-key=/secrets/operators/admin.key"]
+            added = nnhal(*bed.here(["devices", "--add", "npu_7", *key]))
+            assert added.returncode == 0, added.stderr
+            assert "npu_7" in nnhal(*bed.here(["devices", *key])).stdout
 
 
 def test_the_client_of_the_file_runs_by_handle(bed: Bed) -> None:

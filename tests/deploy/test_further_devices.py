@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from nnhal_devices.driver import DriverOptions
@@ -47,6 +49,12 @@ def test_a_device_of_the_framework_is_called_as_its_directory(name: str) -> None
 
 def test_the_other_host_shares_no_file_with_the_framework_but_the_tokens() -> None:
     assert ADDED["npu-host"].mounts == {"/secrets/servers": "servers"}
+
+
+def test_the_commands_at_its_head_bring_up_both_ends() -> None:
+    head = (ROOT / "deploy/compose.remote.yml").read_text()
+    (started,) = re.findall(r"^# +docker compose -f \S+ -f deploy/compose.remote.yml up -d (.+)$", head, re.MULTILINE)
+    assert set(started.split()) == {"npu-host", "npu_7"}
 
 
 @pytest.mark.parametrize("remote", ["npu-host:9000", "npu.example:7000"])

@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "deploy/kubernetes/nnhal.yaml"
 DOCUMENTS: dict[str, Any] = {document["kind"]: document for document in yaml.safe_load_all(FILE.read_text())}
 POD = DOCUMENTS["Deployment"]["spec"]["template"]["spec"]
-CONTAINERS: dict[str, Any] = {container["name"]: container for container in POD["containers"]}
+SIDECARS = [container for container in POD["initContainers"] if container.get("restartPolicy") == "Always"]
+CONTAINERS: dict[str, Any] = {container["name"]: container for container in [*SIDECARS, *POD["containers"]]}
 VALIDATE = os.environ.get("NNHAL_KUBERNETES_VALIDATE", "")
 
 
@@ -56,10 +57,24 @@ def test_variables_of_services_do_not_become_options() -> None:
     assert POD["enableServiceLinks"] is False
 
 
+def test_devices_end_after_their_framework() -> None:
+    assert POD["initContainers"][-len(SIDECARS) :] == SIDECARS  # after the folder of sockets is made
+    assert [each["args"][0] for each in SIDECARS] == ["device"] * 2
+    assert [each["args"][0] for each in POD["containers"]] == ["serve", "dashboard"]
+
+
+def test_every_container_that_stays_is_asked_whether_it_lives() -> None:
+    assert all("livenessProbe" in container for container in CONTAINERS.values())
+
+
 def test_devices_have_sockets_and_no_secrets() -> None:
     for container in CONTAINERS.values():
         mounts = {mount["name"] for mount in container["volumeMounts"]}
-        assert mounts == ({"run", "tmp"} if container["args"][0] == "device" else {"run", "tmp", "tokens", "tls"})
+        assert mounts == (
+            {"run", "tmp"}
+            if container["args"][0] == "device"
+            else {"run", "tmp", "tokens", "tls"} | ({"models"} if container["args"][0] == "serve" else set())
+        )
     volumes = {volume["name"]: volume for volume in POD["volumes"]}
     assert volumes["run"]["emptyDir"]["medium"] == "Memory"
 
@@ -91,6 +106,24 @@ def test_the_service_has_the_ports_of_the_containers() -> None:
     assert service["selector"] == DOCUMENTS["Deployment"]["spec"]["selector"]["matchLabels"] == labels
 
 
+def test_clients_and_prometheus_reach_their_ports_and_nothing_leaves_the_pod() -> None:
+    policy = DOCUMENTS["NetworkPolicy"]["spec"]
+    labels = DOCUMENTS["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert (policy["podSelector"]["matchLabels"], policy["policyTypes"]) == (labels, ["Ingress", "Egress"])
+    assert policy["egress"] == []
+    assert [[port["port"] for port in rule["ports"]] for rule in policy["ingress"]] == [["http", "grpc"], ["metrics"]]
+
+
+def test_the_operator_of_prometheus_scrapes_the_port_of_metrics_by_the_job_of_the_rules() -> None:
+    monitor = yaml.safe_load(FILE.with_name("servicemonitor.yaml").read_text())["spec"]
+    service = DOCUMENTS["Service"]["metadata"]["labels"]
+    assert (monitor["selector"]["matchLabels"], service[monitor["jobLabel"]]) == (service, "nnhal")
+    (endpoint,) = monitor["endpoints"]
+    ports = {port["name"] for port in DOCUMENTS["Service"]["spec"]["ports"]}
+    assert endpoint["port"] in ports
+    assert endpoint["scheme"] == "https"
+
+
 class Pod:
     """The folders that containers of the pod have mounted, on this host."""
 
@@ -103,12 +136,13 @@ class Pod:
         pair = signed(folder, "server", authority(folder, "ca"))
         shutil.copy(pair.certificate, folder / "etc/nnhal/tls/tls.crt")
         shutil.copy(pair.key, folder / "etc/nnhal/tls/tls.key")
+        (folder / "var/lib/nnhal/models").mkdir(parents=True)
         (folder / "models/digits/1").mkdir(parents=True)
         shutil.copy(ROOT / "tools/nnhal_tools/demo/data/digits.onnx", folder / "models/digits/1/model.onnx")
 
     def here(self, word: str) -> str:
         """A word with the folders of this host."""
-        return re.sub("(^|[= ])/(run|etc|models)", rf"\1{self.folder}/\2", word)
+        return re.sub("(^|[= ])/(run|etc|models|var)", rf"\1{self.folder}/\2", word)
 
     @contextmanager
     def running(self, name: str) -> Iterator[dict[str, str]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import fcntl
-import importlib.util
 import os
+import runpy
 import shutil
 import subprocess
 import tempfile
@@ -30,14 +30,11 @@ def libraries() -> Path:
     """The folder of the libraries. Of several workers one builds."""
     if shutil.which("g++") is None:
         pytest.skip("the libraries cannot be built without g++; make sdk installs it")
-    spec = importlib.util.spec_from_file_location("build_libraries", ROOT / "native" / "build_libraries.py")
-    assert spec is not None and spec.loader is not None
-    builder = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(builder)
+    build = runpy.run_path(str(ROOT / "native" / "build_libraries.py"))["build"]
     _BUILT.mkdir(parents=True, exist_ok=True)
     with (_BUILT / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        builder.build(_BUILT, _BUILT / "objects")
+        build(_BUILT, _BUILT / "objects")
         for source in _PROGRAMS.glob("*.c"):
             linked = [] if source.stem == "loads" else [f"-L{_BUILT}", "-lneuralnetworks"]
             options = ["-Wall", "-Wextra", "-O1", *linked, "-lpthread", "-ldl"]

@@ -14,7 +14,7 @@ def test_a_time_has_a_unit_of_its_size(ns: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1500, "1.465 KiB"), (3 << 20, "3 MiB"), (5 << 40, "5,120 GiB")],
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1500, "1.46 KiB"), (3 << 20, "3 MiB"), (5 << 40, "5 TiB")],
 )
 def test_bytes_have_a_unit_of_their_size(count: int, text: str) -> None:
     assert size(count) == text

@@ -7,6 +7,7 @@ from dataclasses import replace
 from nnhal_client.explanation import Counterfactual, EdgeStory, Explanation, LinkStory
 from nnhal_pages.comparison.pairing import figures
 from nnhal_pages.explanation.fragment import fragment
+from nnhal_pages.units import size
 from nnhal_pages.wires import link_words, sent_words, whole_model_words, wire_total
 from tests.support.explanations import explained, residual
 from tests.support.html import parsed
@@ -41,7 +42,9 @@ def test_words_say_directions_bytes_and_times() -> None:
 
 def test_a_plan_says_what_a_run_sends_only_if_it_sends_something() -> None:
     plan = remote()
-    assert wire_total(plan) == f"{plan.wire_up_bytes:,} bytes up, {plan.wire_down_bytes:,} down a run, 1.50 ms modelled"
+    assert (
+        wire_total(plan) == f"{size(plan.wire_up_bytes)} up, {size(plan.wire_down_bytes)} down a run, 1.50 ms modelled"
+    )
     assert plan.wire_up_bytes > 0 and plan.wire_down_bytes > 0
     assert wire_total(LOCAL) == ""
 

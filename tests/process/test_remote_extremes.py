@@ -31,7 +31,8 @@ SPARE = 6 << 30
 """Of addresses: threads and their arenas take most of it."""
 GROWTH = 256 << 20
 MANY = 1_000
-METHODS = {method.name: method for method in methods_of(wire) if method.name != "OpenSession"}
+ALL_METHODS = {method.name: method for method in methods_of(wire)}
+METHODS = {name: method for name, method in ALL_METHODS.items() if name != "OpenSession"}
 LENGTHY = {"Prepare"}
 """Whose models cost the device milliseconds: their lists get few entries."""
 
@@ -82,6 +83,13 @@ def abused() -> Iterator[Session]:
             assert session.failure(METHODS["Probe"], wire.ProbeRequest(payload=b"1", answer_bytes=1)) is None
         assert peak_bytes(child.pid) - before < GROWTH
         assert "Traceback" not in child.said()
+
+
+def test_a_session_of_another_version_is_refused_with_both_versions(abused: Session) -> None:
+    request = wire.OpenSessionRequest(protocol_version=2, client_name="test")
+    failure: Any = abused.failure(ALL_METHODS["OpenSession"], request)
+    assert failure.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert failure.details() == "protocol version 2, expected 1"
 
 
 @pytest.mark.parametrize("name", METHODS)

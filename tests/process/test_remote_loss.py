@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from nnhal.admin import EXIT_STATUS
-from nnhal.errors import NnhalError, TransportError
+from nnhal.endpoint import Endpoint, endpoints_below
+from nnhal.errors import DeadObjectError, NnhalError, TransportError
 from nnhal.remote import RemoteDevice
 from nnhal_hosting.supervision import Child
 from tests.support.additions import addition_in_ashmem, addition_model
@@ -70,6 +72,11 @@ def test_a_device_that_is_not_there_is_named_at_the_start(short_path: Path) -> N
     try:
         assert child.process.wait(30) == 2
         wait_until(lambda: f"tcp://{gone.address} cannot be used" in "".join(lines), "the reason is said")
+        near = Endpoint(short_path / "near")
+        refused = f"tcp://{gone.address} cannot be used: the connection was refused, since nobody listens there"
+        assert near.trouble.startswith(refused) and endpoints_below(short_path) == [near]
+        with pytest.raises(DeadObjectError, match=re.escape(refused)):
+            RemoteDevice(near)
     finally:
         child.stop()
 

@@ -16,6 +16,8 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog,
 CHROMIUM = shutil.which("chromium")
 """The browser; None if it is not installed."""
 WIDTHS = (1440, 1024, 390)
+PATIENCE_MS = 60_000
+"""How long a page may take to show what a test expects of it: a process may have to start again on a busy machine."""
 _AXE = Axe()
 _AXE_OPTIONS = {
     "resultTypes": ["violations"],
@@ -100,7 +102,7 @@ def visiting(browser: Browser, address: str, **options: Any) -> Iterator[Visit]:
     context.on("console", written)
     context.on("dialog", asked)
     context.on("weberror", lambda error: visit.complaints.append(f"script: {error.error}"))
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(PATIENCE_MS)
     try:
         yield visit
         visit.end()

@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from nnhal_dashboard.monitoring.logbook import Logbook
 from nnhal_dashboard.monitoring.plans import PlanBook
 from nnhal_dashboard.monitoring.problems import problems_of
 from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+from nnhal_dashboard.monitoring.traffic import TrafficWatch
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_hosting.access import AllowedHosts, Tokens
 
@@ -55,7 +57,9 @@ class ScriptedContacts:
         self._collector = collector
         self.calls: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = []
         """What was asked: process, method, arguments, and arguments with names."""
-        self.answers: dict[tuple[str, str], Any] = {}
+        self.answers: dict[tuple[str, str], Any] = {
+            ("framework", "explain"): framework_admin_pb2.ExplainTargetResponse()
+        }
         """By process and method: a value, a function of the arguments, or an error to raise."""
 
     def supervisor(self) -> ScriptedContact:
@@ -93,6 +97,7 @@ class ScriptedCollector:
         self.contacts = ScriptedContacts(self)
         self.logbook = Logbook(cast(Contacts, self.contacts), lambda: self.snapshot)
         self.plans = PlanBook(cast(Callable[[], FrameworkAdmin], self.contacts.framework))
+        self.traffic = TrafficWatch(cast(Callable[[], FrameworkAdmin], self.contacts.framework), _at_once)
         self._listeners: list[Callable[[Snapshot], None]] = []
         self.show(*processes, **fields)
 
@@ -103,6 +108,7 @@ class ScriptedCollector:
         snapshot = Snapshot(number=number, processes=processes, **fields)
         self.snapshot = replace(snapshot, problems=problems_of(snapshot))
         self.history.add(self.snapshot)
+        self.traffic.add(self.snapshot)
         for listener in self._listeners:
             listener(self.snapshot)
 
@@ -120,6 +126,14 @@ class ScriptedCollector:
 
     def watch(self) -> None:
         """Nothing is gathered."""
+
+
+def _at_once(ask: Callable[[], None]) -> Future[None]:
+    """Ask before the page is made, which then shows the answers."""
+    done: Future[None] = Future()
+    ask()
+    done.set_result(None)
+    return done
 
 
 class PageBrowser:

@@ -10,7 +10,9 @@ import numpy as np
 
 from nnhal_mlip.flow.files.layers import (
     AVERAGE_POOL,
+    CONV2D_TRANSPOSE,
     GLOBAL_AVERAGE_POOL,
+    PRODUCT,
     ConcatAttributes,
     Conv2DAttributes,
     FullyConnectedAttributes,
@@ -19,14 +21,16 @@ from nnhal_mlip.flow.files.layers import (
     MeanAttributes,
     PadAttributes,
     PoolAttributes,
+    SliceAttributes,
     SumAttributes,
     TransposeAttributes,
+    UpsamplingAttributes,
 )
 from nnhal_mlip.flow.files.nodes_file import KernelNode
 from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import TABLES, Operator
 
 _CONVOLUTION = ("strides", "padding", "dilation", "groups", "channels", "kernel_size", "data_layout", "kernel_layout")
 _POOL = ("pool_size", "strides", "dilation", "ceil_mode", "layout")
@@ -52,7 +56,10 @@ class _Layer:
         match attrs:
             case Conv2DAttributes():
                 words = {key: getattr(attrs, key) for key in _CONVOLUTION}
-                value = op(Operator.CONV2D, data[0], self.constant("kernel"), **words)
+                kind = Operator.CONV2D
+                if attrs.layer_name == CONV2D_TRANSPOSE:
+                    kind, words["output_padding"] = Operator.CONV2D_TRANSPOSE, (0, 0)
+                value = op(kind, data[0], self.constant("kernel"), **words)
                 if attrs.bias_const_name:
                     value = op(Operator.ADD, value, self.constant("bias"))
                 if attrs.gamma_const_name:
@@ -92,7 +99,13 @@ class _Layer:
                 if attrs.input_const_name:
                     shape = attrs.input_const_shape
                     operands.append(self.constant("input", lambda array: array.reshape(shape)))
-                value = op(Operator.RESHAPE, op(Operator.ADD, *operands), newshape=attrs.shape[0])
+                kind = Operator.MULTIPLY if attrs.layer_name == PRODUCT else Operator.ADD
+                value = op(Operator.RESHAPE, op(kind, *operands), newshape=attrs.shape[0])
+            case SliceAttributes():
+                value = op(Operator.STRIDED_SLICE, data[0], axis=attrs.axis, begin=attrs.begin, end=attrs.end)
+            case UpsamplingAttributes():
+                words = {key: getattr(attrs, key) for key in ("scale_h", "scale_w", "layout")}
+                value = op(Operator.UPSAMPLING, data[0], **words)
             case ConcatAttributes():
                 fields = list(data)
                 for position, name in sorted(((extension and extension.constant_fields) or {}).items()):
@@ -112,6 +125,9 @@ class _Layer:
                 value = op(Operator.RESHAPE, data[0], newshape=attrs.shape[0])
         if attrs.activation_type == "relu":
             return op(Operator.RELU, value)
+        if attrs.activation_type and attrs.activation_type in TABLES:
+            alpha, beta = (extension and extension.table) or (0.0, 0.0)
+            return op(attrs.activation_type, value, alpha=alpha, beta=beta)
         if attrs.activation_type == "clip":
             assert extension and extension.clip
             low, high = extension.clip

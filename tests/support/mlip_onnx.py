@@ -85,11 +85,11 @@ def write_digits(path: Path, batch: int | str = 1) -> Path:
 
 
 def write_two_parts(path: Path) -> Path:
-    """Write two convolutions with a sigmoid between them, which the accelerator does not have, and a sum behind."""
+    """Write two convolutions with a softmax between them, which the accelerator does not have, and a sum behind."""
     net = OnnxNetwork()
     net.channels["x"] = 4
     first = net.conv("x", 8, 3, "first", pad=1)
-    second = net.conv(net.node("Sigmoid", [first], "bend"), 8, 3, "second", pad=1)
+    second = net.conv(net.node("Softmax", [first], "bend", axis=1), 8, 3, "second", pad=1)
     return net.write(path, {"x": (1, 4, 12, 12)}, [net.node("Add", [first, second], "sum")])
 
 

@@ -81,7 +81,9 @@ class _Growing:
         return self.g.clip(data)
 
     def _host(self, data: str) -> str:
-        return self.g.op(str(self.random.choice(["sigmoid", "tanh"])), data)
+        if self.random.integers(2):
+            return self.g.softmax(data)
+        return self.g.op(str(self.random.choice(["sigmoid", "tanh", "silu", "gelu"])), data)
 
     def _pool(self, data: str) -> str:
         if not self._is_image(data):

@@ -16,6 +16,7 @@ from nnhal_client import Framework, Model, connect
 from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Testbed, Topology
 from tests.support.processes import WARM
 from tests.support.refusals import refusal
+from tests.support.tflite_files import TfliteFile, floats
 
 TOKEN = bytes(range(32))
 CPU_ONLY = Topology(device=(DeviceEntry(driver="cpu_ref"),))
@@ -96,6 +97,63 @@ def test_a_model_with_a_damaged_cache_file_is_prepared_again(
     damaged.write_bytes(bytes(len(contents[number])))
     check(framework.load(path, pins=SPLIT, cache_token=TOKEN))
     assert damaged.read_bytes() == contents[number]
+
+
+@pytest.fixture(scope="module")
+def whole_files(cache: Path) -> Iterator[Framework]:
+    """A framework over the CPU's devices, with the same cache directory: they take files as a whole."""
+    topology = Topology(
+        device=tuple(DeviceEntry(driver=name) for name in ("cpu_acc", "cpu_ref")),
+        framework={"cache_directory": str(cache)},
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        Testbed(topology, Path(directory), zygote=WARM) as bed,
+        connect(bed.framework) as session,
+    ):
+        yield session
+
+
+def tflite(directory: Path) -> Path:
+    """A model as ``path``'s in the other format."""
+    file = TfliteFile()
+    x, row = file.input("x", floats(1, 16)), file.constant(ROW.reshape(1, 16), floats(1, 16))
+    (total,) = file.operator("ADD", [x, row], {"sum": floats(1, 16)})
+    found = directory / "model.tflite"
+    found.write_bytes(file.build(*file.operator("MUL", [total, row], {"y": floats(1, 16)})))
+    return found
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "tflite"])
+def test_a_file_that_one_device_takes_is_loaded_from_its_compilation_and_outline(
+    whole_files: Framework, cache: Path, path: Path, tmp_path: Path, suffix: str
+) -> None:
+    path = path if suffix == "onnx" else tflite(tmp_path)
+    first, second = (whole_files.load(path, cache_token=TOKEN) for _ in range(2))
+    before = written(cache)
+    assert len(before) == 3
+    third = whole_files.load(path, cache_token=TOKEN)
+    assert written(cache) == before
+    usual = whole_files.load(path, pins={"op:ADD": "cpu_acc"})
+    for model in (first, second, third):
+        check(model)
+        assert (model.inputs, model.outputs, model.steps) == (usual.inputs, usual.outputs, ("cpu_acc",))
+        assert model.placements == usual.placements
+    assert second.explain() == first.explain()
+    assert third.run_with_report({"x": X})[1].ledger == first.run_with_report({"x": X})[1].ledger
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_file_whose_compilation_or_outline_is_damaged_is_imported_again(
+    whole_files: Framework, cache: Path, path: Path, number: int
+) -> None:
+    whole_files.load(path, cache_token=TOKEN)
+    contents = [file.read_bytes() for file in files(cache)]
+    damaged = files(cache)[number]
+    damaged.write_bytes(bytes(len(contents[number])))
+    check(whole_files.load(path, cache_token=TOKEN))
+    check(whole_files.load(path, cache_token=TOKEN))
+    assert [len(file.read_bytes()) for file in files(cache)] == [len(content) for content in contents]
 
 
 def test_each_token_has_its_own_files(framework: Framework, cache: Path, path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_partition_is_explained(digits: Path) -> None:
 
 def test_the_first_layers_are_kept_and_nodes_go_to_the_host(digits: Path) -> None:
     model = str(digits / "digits.onnx")
-    kept = json.loads(nnhal("mlip", "partition", model, "--keep", "1", "--json").stdout)
+    kept = json.loads(nnhal("mlip", "partition", model, "--keep", "2", "--json").stdout)
     assert [kernel["user_names"] for kernel in kept["subgraphs"][0]["kernels"]] == [[], ["conv1", "relu1"]]
     given = json.loads(nnhal("mlip", "partition", model, "--to-host", "pool1", "--json").stdout)
     assert len(given["subgraphs"]) == 2
@@ -81,6 +81,27 @@ def test_a_simulation_is_compared_saved_and_traced(digits: Path, tmp_path: Path)
     assert "conv1 + relu1" in {event["name"] for event in events}
 
 
+def test_the_two_programs_of_the_proposal_compile_a_pair_and_run_a_binary(
+    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = digits / "out" / "tvmgen_mrvl_main_0"
+    done = nnhal(
+        *("mlip", "build", "--model_name", "cnn", "--nodes", f"{files}-nodes.json", "--consts", f"{files}-consts.json"),
+        *("--arch=MLIP", "--dram_addr_relocatable=1", "--ocm_base=0x0", "-ocm_size=0x100000"),
+        *("--num_tiles=4", "--quantize=float16"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    with np.load(digits / "image.npz") as arrays:
+        (tmp_path / "input1.bin").write_bytes(arrays["image"].tobytes())
+        expected = by_onnxruntime(digits / "digits.onnx", dict(arrays))
+    done = nnhal("mlip", "run", "--model_binary", "cnn.bin", "--inputs", "input1.bin", "--arch=MLIP", "--perf_debug")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "conv1 + relu1" in done.stdout
+    scores = np.exp(np.fromfile(tmp_path / "cnn-output.bin", np.float32))
+    np.testing.assert_allclose(scores / scores.sum(), expected[0], atol=1e-3)
+
+
 def test_int8_is_calibrated_and_its_errors_are_told(digits: Path, tmp_path: Path) -> None:
     model, out = str(digits / "digits.onnx"), str(tmp_path / "out")
     refused = nnhal("mlip", "compile", model, "--out", out, "--quantize", "int8")
@@ -95,7 +116,7 @@ def test_int8_is_calibrated_and_its_errors_are_told(digits: Path, tmp_path: Path
 def test_the_public_flows_words_are_options(digits: Path, tmp_path: Path) -> None:
     done = nnhal(
         *("mlip", "compile", str(digits / "digits.onnx"), "--out", str(tmp_path), "--json"),
-        *("--target-mrvl-mattr=wb_pin_ocm=1,quantize=fp16", "--target-mrvl-num_tiles=2"),
+        *("--target=mrvl, llvm", "--target-mrvl-mattr=wb_pin_ocm=1,quantize=fp16", "--target-mrvl-num_tiles=2"),
         "--target-mrvl-mcpu=cnf10kb",
     )
     assert json.loads(done.stdout)["target"] == {
@@ -126,6 +147,7 @@ def test_what_is_wrong_is_said_in_a_sentence(digits: Path, tmp_path: Path) -> No
     broken.write_bytes(content)
     cases = {
         ("compile", model, *out, "--mattr", "-qantize=int8"): "expected one of arch, quantize, wb_pin_ocm, num_tiles",
+        ("compile", model, *out, "--target", "llvm"): "option target: got 'llvm', expected 'mrvl, llvm'",
         ("compile", model, *out, "--num-tiles", "3"): "option num_tiles: got '3', expected one of 1, 2, 4, 8",
         ("compile", model, *out, "--profile", "cn98"): "cn98 cannot be read",
         ("compile", str(tmp_path / "none.onnx"), *out): "No such file",

@@ -27,6 +27,7 @@ from nnhal.v1 import framework_pb2
 from nnhal.v1.framework_admin_pb2 import PlanTarget
 from nnhal_client import Framework, V2Server, connect
 from nnhal_client.explanation import Explanation, explanation_from_wire
+from tests.support.completing import completed
 from tests.support.model_server import Devices, Served, devices, model_server
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import onnx_file, tflite_file, write
@@ -120,6 +121,14 @@ def test_a_model_is_shown_as_the_protocol_shows_it(operator: FrameworkAdmin, ser
     assert list(shown.labels["y"].labels) == LABELS
     assert [tensor.name for tensor in shown.info.inputs] == ["x"]
     assert shown.placement == ""
+
+
+def test_shells_complete_the_names_of_models(served: Served, short_path: Path) -> None:
+    key = short_path / "admin.key"
+    key.touch(0o600)
+    key.write_text(served.child.admin_key)
+    line = f"nnhal models show --directory {served.endpoint.directory.parent} --admin-key {key} "
+    assert completed([f"{line}l", f"{line}x"]) == {f"{line}l": ["labelled"], f"{line}x": []}
 
 
 def test_an_operation_shows_its_costs_and_its_values(operator: FrameworkAdmin) -> None:

@@ -12,11 +12,13 @@ import pytest
 from onnx import helper
 
 from nnhal.descriptor import Descriptor
+from nnhal.errors import HalError
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import Framework, Model
 from nnhal_tools.up import DeviceEntry
 from tests.support.onnx_models import onnx_model, random
 from tests.support.testbeds import framework_over
+from tests.support.tflite_files import TfliteFile, floats, int32
 
 CONSTANTS = {"w": random(64, 128, seed=1), "b": random(128, seed=2)}
 NODES = [
@@ -37,6 +39,18 @@ def framework() -> Iterator[Framework]:
 def saved(directory: Path, rows: int | str = 2, *nodes: onnx.NodeProto) -> Path:
     path = directory / "network.onnx"
     onnx.save(onnx_model([*NODES, *nodes], {"x": [rows, 64]}, [[*NODES, *nodes][-1].output[0]], CONSTANTS), path)
+    return path
+
+
+def in_tflite(directory: Path, *codes: str) -> Path:
+    """A file in TFLite that computes a matrix product, and then by further operators of one input."""
+    file = TfliteFile()
+    x, w = file.input("x", floats(2, 64)), file.constant(CONSTANTS["w"].T, floats(128, 64))
+    values = file.operator("FULLY_CONNECTED", [x, w], {"a": floats(2, 128)})
+    for code in codes:
+        values = file.operator(code, values, {code.lower(): floats(2, 128)})
+    path = directory / "network.tflite"
+    path.write_bytes(file.build(*values))
     return path
 
 
@@ -74,15 +88,15 @@ def test_a_plan_may_be_the_loaded_file(framework: Framework, tmp_path: Path) -> 
     assert [left.node for left in few.left] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("rows", [2, "rows"], ids=["known", "open"])
+@pytest.mark.parametrize("kind", [2, "rows", "tflite"], ids=["known", "open", "tflite"])
 def test_it_is_described_and_explained_as_one_whose_operations_were_planned(
-    framework: Framework, tmp_path: Path, rows: int | str
+    framework: Framework, tmp_path: Path, kind: int | str
 ) -> None:
-    path = saved(tmp_path, rows)
-    whole, planned = (loaded(framework, path, f"{rows}-{defers}", defers) for defers in (True, False))
+    path = in_tflite(tmp_path, "RELU") if kind == "tflite" else saved(tmp_path, kind)
+    whole, planned = (loaded(framework, path, f"{kind}-{defers}", defers) for defers in (True, False))
     assert (whole.placements_deferred, planned.placements_deferred) == (True, False)
     assert not whole.placements
-    assert [placement.nodes[-1] for placement in planned.placements][-1] == "last"
+    assert planned.placements[-1].nodes[-1] == ("RELU_1:relu" if kind == "tflite" else "last")
     models = [Model(framework.calls, framework.stub, info) for info in (whole, planned)]
     assert models[0].placements == models[1].placements
     assert models[0].explain() == models[1].explain()
@@ -91,6 +105,20 @@ def test_it_is_described_and_explained_as_one_whose_operations_were_planned(
     assert whole == planned
     for model in models:
         model.unload()
+
+
+def test_placements_can_be_read_after_it_is_unloaded(framework: Framework, tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    with framework.load(path) as model:
+        wanted = model.placements
+    with framework.load(path) as unread:
+        pass
+    assert unread.placements == wanted
+    with framework.load(path) as other:
+        pass
+    saved(tmp_path, 3, SIGMOID)
+    with pytest.raises(HalError, match="has changed"):
+        _ = other.placements
 
 
 def test_its_runs_are_reported_as_those_of_its_operations(framework: Framework, tmp_path: Path) -> None:
@@ -116,6 +144,31 @@ def test_it_is_taken_as_it_is_for_dimensions_that_are_bound_too(framework: Frame
                 wanted = np.maximum(x @ CONSTANTS["w"] + CONSTANTS["b"], 0)
                 np.testing.assert_allclose(binding.outputs["y"], wanted, 1e-4, 1e-4)
                 assert binding.outputs["y"].shape == (rows, 128)
+
+
+def test_a_tflite_file_that_the_device_does_not_take_is_planned_over_others(
+    framework: Framework, tmp_path: Path
+) -> None:
+    info = loaded(framework, in_tflite(tmp_path, "SIGN", "RELU"), "signs", defers=True)
+    assert not info.placements_deferred
+    with Model(framework.calls, framework.stub, info) as model:
+        x = random(2, 64)
+        np.testing.assert_array_equal(model.run({"x": x})["relu"], np.maximum(np.sign(x @ CONSTANTS["w"]), 0))
+
+
+def test_a_tflite_file_of_which_the_device_refuses_an_operation_is_planned(
+    framework: Framework, tmp_path: Path
+) -> None:
+    file, path = TfliteFile(), tmp_path / "network.tflite"
+    x, count = file.input("x", floats(2, 64)), file.constant(np.int32(3))
+    (relu,) = file.operator("RELU", [x], {"relu": floats(2, 64)})
+    path.write_bytes(file.build(*file.operator("TOPK_V2", [relu, count], {"y": floats(2, 3), "places": int32(2, 3)})))
+    infos = [loaded(framework, path, f"top-{defers}", defers) for defers in (True, False)]
+    assert not infos[0].placements_deferred
+    models = [Model(framework.calls, framework.stub, info) for info in infos]
+    assert models[0].placements == models[1].placements
+    values = np.maximum(random(2, 64), 0)
+    np.testing.assert_array_equal(models[0].run({"x": values})["y"], -np.sort(-values, axis=1)[:, :3])
 
 
 def test_other_plans_of_it_have_its_operations(framework: Framework, tmp_path: Path) -> None:

@@ -8,14 +8,15 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from nnhal.reports import LedgerEntry
+from nnhal.reports import CopiedBytes, LedgerEntry, copied_by
 from nnhal_client.explanation import EdgeStory, Explanation, OperationStory
+from nnhal_pages.copies import copied_figures, copied_words, places, planned_figures
 from nnhal_pages.explanation.marks import counted, ends
 from nnhal_pages.explanation.tables import edge_table, operation_table, step_table
 from nnhal_pages.image_layouts import layout_figure, layout_words
 from nnhal_pages.report import Column, Footnotes, Name, ReportTable, TerminalPart
 from nnhal_pages.terminal import show_parts
-from nnhal_pages.units import duration, median_of, modelled
+from nnhal_pages.units import measured_words, median_of, modelled
 from nnhal_pages.wires import link_words, sent_words, whole_model_words, wire_total
 
 UNKNOWN = -1.0
@@ -64,7 +65,7 @@ def ledger_parts(ledger: Sequence[LedgerEntry]) -> Iterator[TerminalPart]:
     yield from (ReportTable("Copy ledger of a run", columns, ledger), reasons)
     up, down = sum(entry.wire_up_bytes for entry in ledger), sum(entry.wire_down_bytes for entry in ledger)
     sent = f", of which {up:,} up and {down:,} down the wire" if up or down else ""
-    yield f"copied in all: {sum(entry.copied_bytes for entry in ledger):,} bytes{sent}"
+    yield f"copied in all: {sum(entry.copied_bytes for entry in ledger):,} bytes{sent}: {_copied(copied_by(ledger))}"
 
 
 def _plan(explanation: Explanation) -> Iterator[str]:
@@ -100,9 +101,12 @@ def _most_frequent(device: str, refused: Sequence[OperationStory]) -> str:
 
 def _costs(explanation: Explanation) -> Iterator[str]:
     copying = [edge for edge in explanation.edges if edge.strategy == "CopyToTarget"]
-    of_client = [edge for edge in explanation.edges if not (edge.source and edge.destination)]
-    copied = f"copied in a run, by plan: {explanation.copied_bytes:,} bytes{_unknown(copying)}, over {len(copying)} of "
-    yield copied + counted(len(explanation.edges), "edge")
+    of_client = [edge for edge in explanation.edges if not edge.is_between]
+    over = f"over {len(copying)} of {counted(len(explanation.edges), 'edge')}"
+    where = places(explanation, _bytes)
+    yield f"copied in a run, by plan: {copied_words(planned_figures(explanation, _bytes))}, {over}" + (
+        f": {where}" if where else ""
+    )
     yield (
         f"memory: {explanation.fallback_bytes:,} bytes between steps ({explanation.fallback_bytes_unaligned:,} without "
         f"alignment), {explanation.constant_bytes:,} of constants, {explanation.client_bytes:,}{_unknown(of_client)} "
@@ -114,8 +118,7 @@ def _costs(explanation: Explanation) -> Iterator[str]:
         yield f"wire: {sent}; constants were sent when the model was prepared"
     measured = explanation.measured
     yield f"modelled {modelled(explanation.modelled_ns)}" + (
-        f"; measured {duration(measured.duration_ns)} ({median_of(measured)}), {measured.copied_bytes:,} bytes copied "
-        "in a run"
+        f"; {measured_words(explanation)} ({median_of(measured)}); copied in a run: {_copied(measured.copied)}"
         if measured is not None
         else ""
     )
@@ -127,6 +130,14 @@ def _costs(explanation: Explanation) -> Iterator[str]:
     ]
     if alone:
         yield "; ".join(alone)
+
+
+def _bytes(count: float) -> str:
+    return f"{count:,.0f} bytes"
+
+
+def _copied(copied: CopiedBytes) -> str:
+    return copied_words(copied_figures(copied, _bytes))
 
 
 def _unknown(edges: Sequence[EdgeStory]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nnhal.remote.calls import Calls
@@ -53,6 +53,9 @@ class NativeModel:
         opened: wire.OpenModelRequest | None,
     ) -> None:
         """``opened`` is the request that opened it; None for a model that the session has loaded itself."""
+        self.placements_of: Callable[[], wire.ModelInfo] | None = None
+        """Asks about the operations of a model that is unloaded; None if only one that is loaded can be asked about."""
+        self._is_unloaded = False
         self._calls = calls
         self._stub = stub
         self._answer = answer
@@ -63,13 +66,16 @@ class NativeModel:
     @property
     def placements(self) -> tuple[OperationPlacement, ...]:
         """Where each operation runs. The framework may be asked now, which makes the operations of a file then that one
-        device has taken as a whole; a model that is unloaded cannot be asked about.
+        device has taken as a whole; a model that is unloaded is loaded for it once more.
 
-        Raises HalError.
+        Raises HalError, also if that file has changed.
         """
         if self._placed.placements_deferred:
-            answer = self._calls.call(self._stub.GetModel, wire.GetModelRequest(name=self.session_name))
-            self._placed = answer.model
+            if self._is_unloaded and self.placements_of is not None:
+                self._placed = self.placements_of()
+            else:
+                answer = self._calls.call(self._stub.GetModel, wire.GetModelRequest(name=self.session_name))
+                self._placed = answer.model
         return tuple(OperationPlacement(tuple(p.nodes), p.operation, p.device, p.step) for p in self._placed.placements)
 
     @property

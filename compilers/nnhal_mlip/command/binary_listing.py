@@ -16,6 +16,7 @@ from nnhal_mlip.program.program import (
     TileTask,
 )
 from nnhal_mlip.program.sizes import bytes_of, tiles_of
+from nnhal_mlip.program.tables import NO_TABLE
 
 
 def listing(binary: MlipBinary) -> Iterator[str]:
@@ -103,6 +104,8 @@ def _task(task: TileTask) -> str:
         )
     if task.range.low != float("-inf") or task.range.high != float("inf"):
         parts.append(f"range {task.range.low:g} to {task.range.high:g}")
+    if task.range.table != NO_TABLE:
+        parts.append(f"table {task.range.table.kind.name}")
     return "; ".join(parts)
 
 

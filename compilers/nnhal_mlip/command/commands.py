@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
+
+if TYPE_CHECKING:
+    from nnhal_mlip.command.network_perf import NetworkPerf
 
 app = typer.Typer(
     help="Compile a network for an MLIP: what it takes and why not the rest, files, binaries, modelled time.",
@@ -99,6 +102,9 @@ def compile_(
             help="Options in the public flow's form: '-quantize=fp16 -num_tiles=8 -wb_pin_ocm=0 sim', or with commas.",
         ),
     ] = "",
+    target: Annotated[
+        str, typer.Option("--target", help="As TVM has it: 'mrvl, llvm', with llvm for what stays on the host.")
+    ] = "mrvl, llvm",
     mcpu: Annotated[str, typer.Option("--mcpu", "--target-mrvl-mcpu", help="The part: cn10ka or cnf10kb.")] = "cn10ka",
     num_tiles: Annotated[
         int | None,
@@ -132,8 +138,10 @@ def compile_(
     from nnhal_frontends.input_shapes import parse_shapes
     from nnhal_mlip.command.compiling import CompilationRequest, compile_model, target_options
     from nnhal_mlip.command.sharing import sharing_choices
+    from nnhal_mlip.flow.files.options import check_target
     from nnhal_mlip.timing.profile import read_profile
 
+    check_target(target)
     request = CompilationRequest(
         model,
         target_options(mattr, mcpu, num_tiles, quantize, wb_pin_ocm),
@@ -207,7 +215,7 @@ def simulate(
                 for symbol, each in result.runs.items()
             },
             "layer_errors": [asdict(error) for error in result.errors],
-            "perf": None if perf is None else asdict(perf),
+            "perf": None if perf is None else _told(perf),
         }
         print(json.dumps(told))
         return
@@ -245,12 +253,124 @@ def perf(
         maps = {subgraph.symbol: opened.memory(subgraph) for subgraph in opened.plan.subgraphs}
         html.write_text(perf_page(found, simulators, maps, opened.plan.profile), encoding="utf-8")
     if as_json:
-        print(json.dumps(asdict(found)))
+        print(json.dumps(_told(found)))
     else:
         from nnhal_mlip.command.perf_rendering import show_perf
         from nnhal_pages.terminal import output_console
 
         show_perf(found, output_console())
+
+
+def _told(perf: NetworkPerf) -> dict[str, Any]:
+    return {**asdict(perf), "whole_ns": perf.whole_ns}
+
+
+ModelName = Annotated[
+    str, typer.Option("--model_name", "--model-name", help="The name of the network: the binary is NAME.bin.")
+]
+Arch = Annotated[str, typer.Option("--arch", help="The accelerator: MLIP.")]
+
+
+@app.command("build", cls=StrictCommand)
+def build(
+    model_name: ModelName,
+    nodes: Annotated[Path, typer.Option("--nodes", help="The nodes file of a subgraph.", metavar="FILE.json")],
+    consts: Annotated[Path, typer.Option("--consts", help="Its constants file.", metavar="FILE.json")],
+    arch: Arch = "MLIP",
+    dram_addr_relocatable: Annotated[
+        int, typer.Option("--dram_addr_relocatable", help="1: the driver places what lies in DRAM.")
+    ] = 1,
+    ocm_base: Annotated[
+        str, typer.Option("--ocm_base", "-ocm_base", help="The first byte of each tile's memory that may be used.")
+    ] = "0x0",
+    ocm_size: Annotated[
+        str, typer.Option("--ocm_size", "-ocm_size", help="How many bytes of each tile's memory.")
+    ] = "0x100000",
+    num_tiles: Annotated[int, typer.Option("--num_tiles", "--num-tiles", help="The most tiles: 1, 2, 4 or 8.")] = 8,
+    quantize: Annotated[str, typer.Option("--quantize", help="float16 (or fp16) or int8.")] = "float16",
+    wb_pin_ocm: Annotated[
+        bool, typer.Option("--wb_pin_ocm", "--wb-pin-ocm", help="Put the weights into on-chip memory at load.")
+    ] = False,
+    ranges: Annotated[
+        Path | None, typer.Option(help="For int8: a calibration.json, if the files have no scales.", metavar="FILE")
+    ] = None,
+    profile: Profile = "cn106",
+) -> None:
+    """Compile a pair of a nodes file and a constants file into the binary NAME.bin, in the working directory."""
+    from nnhal_mlip.command.pair import PairRequest, compile_pair
+    from nnhal_mlip.timing.profile import read_profile
+
+    figures = read_profile(profile)
+    compiled = compile_pair(
+        PairRequest(
+            nodes,
+            consts,
+            arch,
+            quantize,
+            num_tiles,
+            ocm_base,
+            ocm_size,
+            dram_addr_relocatable,
+            wb_pin_ocm,
+            ranges,
+            figures,
+        )
+    )
+    target = Path(f"{model_name}.bin")
+    target.write_bytes(compiled.binary)
+    microseconds = figures.nanoseconds(compiled.cycles) / 1000
+    print(
+        f"{compiled.program.name}: {compiled.program.type.name.lower()} on {compiled.program.tiles} tiles; "
+        f"{len(compiled.binary):,} bytes; modelled {compiled.cycles:,} cycles, {microseconds:.1f} µs by profile "
+        f"{figures.name}; written to {target}"
+    )
+
+
+@app.command("run", cls=StrictCommand)
+def run(
+    model_binary: Annotated[
+        Path, typer.Option("--model_binary", "--model-binary", help="A binary of an MLIP.", metavar="FILE.bin")
+    ],
+    inputs: Annotated[
+        list[Path],
+        typer.Option(
+            "--inputs", help="The bytes of an input, float32 or the binary's type, or an npy file; once for each."
+        ),
+    ],
+    arch: Arch = "MLIP",
+    perf_debug: Annotated[
+        bool, typer.Option("--perf_debug", "--perf-debug", help="Show where the modelled time goes.")
+    ] = False,
+    output: Annotated[Path | None, typer.Option(help="In place of NAME-output.bin.", metavar="FILE")] = None,
+    profile: Profile = "cn106",
+) -> None:
+    """Run a binary on the simulator, and save its outputs, one behind the other, to NAME-output.bin."""
+    from nnhal_mlip.command.pair import output_bytes, run_binary
+    from nnhal_mlip.flow.files.options import parse_options
+    from nnhal_mlip.simulator.report import perf_report
+    from nnhal_mlip.timing.profile import read_profile
+
+    parse_options(f"arch={arch}")
+    figures = read_profile(profile)
+    simulator, result = run_binary(model_binary, inputs, figures)
+    target = output or Path(f"{model_binary.stem}-output.bin")
+    target.write_bytes(output_bytes(result))
+    print(
+        f"{simulator.program.name}: modelled {result.timeline.total:,} cycles, {result.hardware_ns / 1000:.1f} µs, and "
+        f"{result.firmware_ns / 1000:.1f} µs of firmware by profile {figures.name}"
+    )
+    begin = 0
+    for port, array in zip(simulator.program.outputs, result.outputs, strict=True):
+        print(
+            f"{port.name} {array.dtype.name} {list(array.shape)}: bytes {begin} to {begin + array.nbytes} of {target}"
+        )
+        begin += array.nbytes
+    if perf_debug:
+        from nnhal_mlip.command.perf_rendering import show_report
+        from nnhal_pages.terminal import output_console
+
+        report = perf_report(simulator.program, simulator.timeline, figures)
+        show_report(report, output_console())
 
 
 @app.command("inspect", cls=StrictCommand)

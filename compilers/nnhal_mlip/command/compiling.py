@@ -31,6 +31,7 @@ from nnhal_mlip.command.samples import ModelSample, read_samples
 from nnhal_mlip.command.sharing import SharingChoices, share
 from nnhal_mlip.compiler.compiler import CompiledSubgraph, compile_files
 from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
+from nnhal_mlip.costs import node_host_ns
 from nnhal_mlip.flow.files.describing import describe
 from nnhal_mlip.flow.files.options import MlipTargetOptions, parse_options
 from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
@@ -134,7 +135,7 @@ def compile_model(
         profile=profile_figures(request.profile),
         inputs=_ports(model.inputs),
         outputs=_ports(model.outputs),
-        steps=_steps(found),
+        steps=_steps(found, request.profile),
         subgraphs=tuple(_written(each, folder) for each in compiled),
         calibration=_write(folder, "calibration.json", _calibration(len(samples), ranges)) if ranges else None,
         errors=_write(folder, "errors.json", _told(compared, errors)) if errors else None,
@@ -234,11 +235,11 @@ def _layers(compiled: CompiledSubgraph, options: MlipCompilerOptions) -> tuple[P
     )
 
 
-def _steps(found: FlowPartition) -> tuple[PlannedStep, ...]:
+def _steps(found: FlowPartition, profile: TimingProfile) -> tuple[PlannedStep, ...]:
     return tuple(
         PlannedStep(subgraph=step.symbol)
         if isinstance(step, FlowSubgraph)
-        else PlannedStep(host=step.name, output=step.output)
+        else PlannedStep(host=step.name, output=step.output, host_ns=node_host_ns(found.graph, step, profile))
         for step in steps(found)
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nnhal_mlip.flow.files import layers
 from nnhal_mlip.flow.flow_partition import FlowKernel
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import TABLES, Operator
 
 _NAMES: Mapping[str, str] = {
     Operator.ADD: layers.SUM,
@@ -16,17 +16,22 @@ _NAMES: Mapping[str, str] = {
     Operator.CLIP: layers.ACTIVATION,
     Operator.CONCATENATE: layers.CONCAT,
     Operator.CONV2D: layers.CONV2D,
+    Operator.CONV2D_TRANSPOSE: layers.CONV2D_TRANSPOSE,
     Operator.DENSE: layers.FULLY_CONNECTED,
     Operator.GLOBAL_AVG_POOL2D: layers.GLOBAL_AVERAGE_POOL,
     Operator.GLOBAL_MAX_POOL2D: layers.GLOBAL_MAX_POOL,
     Operator.LAYOUT_TRANSFORM: layers.LAYOUT_TRANSFORM,
     Operator.MAX_POOL2D: layers.MAX_POOL,
     Operator.MEAN: layers.MEAN,
+    Operator.MULTIPLY: layers.PRODUCT,
     Operator.PAD: layers.PAD,
     Operator.RELU: layers.ACTIVATION,
     Operator.RESHAPE: layers.RESHAPE,
     Operator.SQUEEZE: layers.SQUEEZE,
+    Operator.STRIDED_SLICE: layers.SLICE,
     Operator.TRANSPOSE: layers.TRANSPOSE,
+    Operator.UPSAMPLING: layers.UPSAMPLING,
+    **dict.fromkeys(TABLES, layers.ACTIVATION),
 }
 
 

@@ -39,8 +39,15 @@ class NetworkPerf:
     macs: int
     ddr_bytes: int
     host: tuple[str, ...]
-    """Operators that the host computes, by the user's names: their time is not modelled."""
+    """Operators that the host computes, by the user's names."""
+    host_ns: float
+    """Their time, by the same profile."""
     binaries: tuple[BinaryPerf, ...]
+
+    @property
+    def whole_ns(self) -> float:
+        """The time of a run from its inputs to its outputs: hardware, firmware and host, one after the other."""
+        return self.hardware_ns + self.firmware_ns + self.host_ns
 
 
 def network_perf(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> NetworkPerf:
@@ -64,5 +71,6 @@ def network_perf(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> Network
         macs=sum(report.counters.macs for report in reports),
         ddr_bytes=sum(report.counters.ddr_bytes for report in reports),
         host=tuple(step.host for step in plan.steps if step.host),
+        host_ns=sum(step.host_ns for step in plan.steps),
         binaries=tuple(binaries),
     )

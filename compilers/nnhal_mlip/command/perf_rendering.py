@@ -45,14 +45,26 @@ MemoryMaps = Mapping[str, Sequence[TileMemoryRange]]
 def show_perf(perf: NetworkPerf, console: Console) -> None:
     """Print layers, tiles and sums."""
     for binary in perf.binaries:
-        report = binary.report
-        dma = report.dma
-        start = f"; pinned weights are loaded once, in {report.start_cycles:,}" if report.start_cycles else ""
-        spent = f"DMA: {dma.busy:,} cycles busy, {dma.waiting:,} waiting, {dma.idle:,} idle, of {report.total:,}{start}"
-        show_parts([_layers(report), _tiles(report), spent], console)
+        show_report(binary.report, console)
     show_parts([f"{perf.model}: {totals(perf)}", bounds(perf)], console)
     if perf.host:
-        show_parts([f"the host computes {', '.join(perf.host)}, in times that are not modelled"], console)
+        show_parts([host_line(perf)], console)
+
+
+def show_report(report: PerfReport, console: Console) -> None:
+    """Print the layers and tiles of a binary."""
+    dma = report.dma
+    start = f"; pinned weights are loaded once, in {report.start_cycles:,}" if report.start_cycles else ""
+    spent = f"DMA: {dma.busy:,} cycles busy, {dma.waiting:,} waiting, {dma.idle:,} idle, of {report.total:,}{start}"
+    show_parts([_layers(report), _tiles(report), spent], console)
+
+
+def host_line(perf: NetworkPerf) -> str:
+    """Return what the host computes, and the time from the inputs to the outputs, in a line."""
+    return (
+        f"the host computes {', '.join(perf.host)}, modelled {perf.host_ns / 1000:,.1f} µs: from its inputs to its "
+        f"outputs a run takes {perf.whole_ns / 1000:,.1f} µs"
+    )
 
 
 def perf_page(
@@ -98,9 +110,11 @@ def bounds(perf: NetworkPerf) -> str:
 def _sums(perf: NetworkPerf) -> FigureCards:
     at_clock = f"{perf.cycles:,} cycles at {perf.clock_hz / 1e9:g} GHz"
     firmware = f"{len(perf.binaries)} starts, apart from the time"
+    on_host = f"{perf.host_ns / 1000:,.1f} µs on the host"
     cards = [
         Figure("Time (modelled)", f"{perf.hardware_ns / 1000:,.1f} µs", at_clock),
         Figure("Firmware (modelled)", f"{perf.firmware_ns / 1000:,.1f} µs", firmware),
+        Figure("From inputs to outputs", f"{perf.whole_ns / 1000:,.1f} µs", on_host),
         Figure("No schedule takes less than", f"{perf.least:,} cycles", "full arrays, and DDR without a pause"),
         Figure("Multiply-adds", f"{perf.macs:,}", f"{perf.macs / perf.cycles:,.1f} in a cycle" if perf.cycles else ""),
         Figure("Bytes of DDR", f"{perf.ddr_bytes:,}", "read and written in a run"),
@@ -109,7 +123,7 @@ def _sums(perf: NetworkPerf) -> FigureCards:
 
 
 def _note(perf: NetworkPerf) -> str:
-    host = f" The host computes {', '.join(perf.host)}, in times that are not modelled." if perf.host else ""
+    host = f" {host_line(perf).replace('the', 'The', 1)}." if perf.host else ""
     guesses = f"Every time here is modelled by the profile {perf.profile}, whose figures are guesses"
     return f"{guesses}: {bounds(perf)}.{host}"
 

@@ -98,6 +98,8 @@ class PlannedStep(PlanPart):
     """The user's name of the node."""
     output: str = ""
     """The value that an operator of the host computes."""
+    host_ns: float = 0.0
+    """Modelled, of an operator of the host."""
 
 
 class MlipPlan(PlanPart):

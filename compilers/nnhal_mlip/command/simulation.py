@@ -55,9 +55,9 @@ def simulate(folder: CompiledFolder, given: Path, compare: bool) -> SimulationRe
 
 
 def network_trace(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> dict[str, Any]:
-    """Return a trace of all binaries, one behind the other with the firmware's time before each, for Perfetto.
+    """Return a trace of all binaries with the firmware's time before each, and of what the host computes, for Perfetto.
 
-    The time of the host is not modelled: what it computes is a mark.
+    All times are modelled, one behind the other.
     """
     profile = plan.timing
     names: dict[tuple[Any, ...], TraceEvent] = {}
@@ -72,7 +72,9 @@ def network_trace(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> dict[s
     now = 0.0
     for step in plan.steps:
         if step.host:
-            events.append({"ph": "i", "s": "g", "name": f"host: {step.host}", "pid": 0, "tid": 0, "ts": now})
+            took = step.host_ns / 1000
+            events.append({"ph": "X", "name": f"host: {step.host}", "pid": 0, "tid": 0, "ts": now, "dur": took})
+            now += took
             continue
         simulator = simulators[step.subgraph]
         start = now + profile.firmware_ns / 1000

@@ -18,8 +18,8 @@ class FlowOptions:
     revert: bool = True
     """Whether subgraphs that are not worth it go back to the host."""
     keep: int | None = None
-    """How many layers the accelerator may have at most, in the order of the graph, each of them fed by the graph's
-    inputs or by such layers; None for any number.
+    """How many layers the accelerator may have at most, those that passes add included, in the order of the graph, each
+    of them fed by the graph's inputs or by such layers; None for any number.
     """
     to_host: tuple[str, ...] = ()
     """Names of the user's nodes that stay on the host."""

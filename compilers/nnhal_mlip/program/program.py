@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from nnhal_mlip.program.tables import NO_TABLE, TaskTable
+
 MAX_TILES = 8
 TILE_COUNTS = (1, 2, 4, 8)
 """How many tiles a program can take."""
@@ -112,6 +114,14 @@ class TaskKind(IntEnum):
     """The sum of its inputs, which have the output's shape."""
     COPY = 6
     """A copy of its input, perhaps in another type or scale, in the output's shape: concatenation, transposition."""
+    PRODUCT = 7
+    """The product of its inputs, which have the output's shape."""
+
+
+ELEMENT_KINDS = (TaskKind.SUM, TaskKind.COPY, TaskKind.PRODUCT)
+"""What computes each element of its output from those of its inputs at the same place, without a window."""
+JOINING_KINDS = (TaskKind.SUM, TaskKind.PRODUCT)
+"""What may have several inputs."""
 
 
 class TaskWindow(NamedTuple):
@@ -126,10 +136,14 @@ class TaskWindow(NamedTuple):
 
 
 class TaskRange(NamedTuple):
-    """The range that an activation clips to, as real numbers; infinite ends clip nothing."""
+    """An activation: a table's function, and then the range that it clips to, as real numbers.
+
+    Infinite ends clip nothing.
+    """
 
     low: float = float("-inf")
     high: float = float("inf")
+    table: TaskTable = NO_TABLE
 
 
 ONE_BY_ONE = TaskWindow()

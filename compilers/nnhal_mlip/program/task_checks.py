@@ -6,6 +6,8 @@ from math import isfinite, isnan, prod
 
 from nnhal_mlip.program.errors import ProgramError
 from nnhal_mlip.program.program import (
+    ELEMENT_KINDS,
+    JOINING_KINDS,
     OCM_BYTES,
     ONE_BY_ONE,
     OcmView,
@@ -34,7 +36,7 @@ def check_task(place: str, task: TileTask, arithmetic: TensorType, floor: int) -
         _view(f"input {index} of {place}", view, 0)
     _view(f"output of {place}", task.output, floor)
     _apart(f"output of {place}", task.output)
-    if task.kind is not TaskKind.SUM and len(task.inputs) != 1:
+    if task.kind not in JOINING_KINDS and len(task.inputs) != 1:
         raise ProgramError(f"number of inputs of {place}", len(task.inputs), "1")
     if not task.inputs:
         raise ProgramError(f"number of inputs of {place}", 0, "at least 1")
@@ -42,7 +44,7 @@ def check_task(place: str, task: TileTask, arithmetic: TensorType, floor: int) -
         _weights(place, task, arithmetic)
     elif task.weights is not None:
         raise ProgramError(f"weights of {place}", task.weights.shape, f"none, since it is {task.kind.name}")
-    if task.kind in (TaskKind.SUM, TaskKind.COPY):
+    if task.kind in ELEMENT_KINDS:
         for index, view in enumerate(task.inputs):
             if view.shape != task.output.shape:
                 raise ProgramError(f"input {index} of {place}", view.shape, f"the output's shape {task.output.shape}")
@@ -148,5 +150,7 @@ def _reals(place: str, task: TileTask, arithmetic: TensorType) -> None:
         raise ProgramError(f"input factors of {place}", task.input_factors, f"{count} finite numbers")
     if not (isfinite(task.output_scale) and task.output_scale > 0):
         raise ProgramError(f"output scale of {place}", task.output_scale, "more than 0")
+    if not (isfinite(task.range.table.alpha) and isfinite(task.range.table.beta)):
+        raise ProgramError(f"table of {place}", tuple(task.range.table), "finite parameters")
     if isnan(task.range.low) or isnan(task.range.high) or task.range.low > task.range.high:
-        raise ProgramError(f"range of {place}", tuple(task.range), "two ends in order")
+        raise ProgramError(f"range of {place}", tuple(task.range[:2]), "two ends in order")

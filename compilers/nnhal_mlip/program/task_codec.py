@@ -12,16 +12,19 @@ from nnhal_mlip.program.program import (
     TensorType,
     TileTask,
 )
+from nnhal_mlip.program.tables import NO_TABLE, TableKind, TaskTable
 from nnhal_mlip.program.words import RecordReader, RecordWriter
 
-_WEIGHTS, _WINDOW, _RANGE, _SCALE = 1, 2, 4, 8
+_WEIGHTS, _WINDOW, _RANGE, _SCALE, _TABLE = 1, 2, 4, 8, 16
 """Flags: what follows, instead of the default."""
 
 
 def write_task(writer: RecordWriter, task: TileTask) -> None:
     """Take a task."""
     flags = _WEIGHTS * (task.weights is not None) + _WINDOW * (task.window != ONE_BY_ONE)
-    flags += _RANGE * (task.range != UNCLIPPED) + _SCALE * (task.output_scale != 1.0)
+    low, high, table = task.range
+    flags += _RANGE * ((low, high) != UNCLIPPED[:2]) + _SCALE * (task.output_scale != 1.0)
+    flags += _TABLE * (table != NO_TABLE)
     writer.words(task.tile, task.kind, flags, len(task.inputs), len(task.input_factors))
     for view in (*task.inputs, task.output, *([task.weights] if task.weights else [])):
         writer.words(view.address, *view.shape, *view.strides, view.type)
@@ -31,16 +34,19 @@ def write_task(writer: RecordWriter, task: TileTask) -> None:
         writer.words(*task.window.kernel, *task.window.strides, *task.window.dilation, task.window.count_padding)
         writer.signed(*task.window.padding)
     if flags & _RANGE:
-        writer.reals(*task.range)
+        writer.reals(low, high)
     if flags & _SCALE:
         writer.reals(task.output_scale)
+    if flags & _TABLE:
+        writer.words(table.kind)
+        writer.reals(table.alpha, table.beta)
 
 
 def read_task(reader: RecordReader) -> TileTask:
     """Return a task. Raises BinaryError if there is none."""
     tile = reader.word()
     kind = reader.choice("a task's kind", TaskKind)
-    flags = reader.below("a task's flags", 2 * _SCALE)
+    flags = reader.below("a task's flags", 2 * _TABLE)
     inputs, factors = reader.count("a task's number of inputs"), reader.count("a task's number of factors")
     views = [_read_view(reader) for _ in range(inputs + 1 + (flags & _WEIGHTS))]
     biases, factor_address = reader.signed(2)
@@ -49,9 +55,12 @@ def read_task(reader: RecordReader) -> TileTask:
     if flags & _WINDOW:
         window = _read_window(reader)
     if flags & _RANGE:
-        clip = TaskRange(*reader.reals(2))
+        low, high = reader.reals(2)
+        clip = TaskRange(low, high)
     if flags & _SCALE:
         (scale,) = reader.reals(1)
+    if flags & _TABLE:
+        clip = clip._replace(table=TaskTable(reader.choice("a task's table", TableKind), *reader.reals(2)))
     weights = views[inputs + 1] if flags & _WEIGHTS else None
     return TileTask(
         tile,

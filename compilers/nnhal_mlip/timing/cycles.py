@@ -36,7 +36,7 @@ class TileWork(NamedTuple):
     """The channels of the output."""
     reduction: int
     """How many products or elements make one output: height x width of the window, by input channels if the array sums
-    over them. 1 for sums and copies.
+    over them. 1 for sums, products and copies.
     """
     input_bytes: int
     """The bytes of one element, of all inputs together."""
@@ -77,7 +77,7 @@ class LayerShape:
     reduction: int = 1
     """As in ``TileWork``."""
     inputs: int = 1
-    """How many tensors of the output's shape and type a sum or copy reads."""
+    """How many tensors of the output's shape and type a sum, product or copy reads."""
 
     @property
     def macs(self) -> int:
@@ -104,7 +104,7 @@ def work_of(task: TileTask) -> TileWork:
     match task.kind:
         case TaskKind.CONVOLUTION:
             reduction = prod(task.window.kernel) * task.inputs[0].shape[3]
-        case TaskKind.SUM | TaskKind.COPY:
+        case TaskKind.SUM | TaskKind.COPY | TaskKind.PRODUCT:
             reduction = 1
         case _:
             reduction = prod(task.window.kernel)
@@ -125,7 +125,7 @@ def work_cycles(work: TileWork, profile: TimingProfile) -> UnitCycles:
             array = blocks * max(ceil_divide(work.reduction, profile.products(work.type)), leaving)
             operands = blocks * work.reduction * (rows + columns) * work.input_bytes
             return UnitCycles(array, 0, ceil_divide(operands, profile.read_bytes), write)
-        case TaskKind.SUM | TaskKind.COPY:
+        case TaskKind.SUM | TaskKind.COPY | TaskKind.PRODUCT:
             # These are as fast as the streams are. The unit is busy for all that time.
             read = ceil_divide(elements * work.input_bytes, profile.read_bytes)
             return UnitCycles(0, max(read, write), read, write)

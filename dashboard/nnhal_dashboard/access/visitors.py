@@ -32,6 +32,9 @@ class Visitor:
     notices: list[tuple[str, str]] = field(default_factory=list)
     """What its next page tells: kinds (``done`` or ``failed``) and texts."""
 
+    range: str = ""
+    """The time that its charts show (see ``web.ranges``); empty before it has chosen one."""
+
     @property
     def form_token(self) -> str:
         """The token that each of its forms carries: another site cannot know it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -13,13 +13,17 @@ from nnhal.errors import NnhalError
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.monitoring.contacts import Contacts
+from nnhal_dashboard.monitoring.events import MOMENT_SECONDS, faults_between
 from nnhal_dashboard.monitoring.history import History
+from nnhal_dashboard.monitoring.history_file import HistoryFile
+from nnhal_dashboard.monitoring.kept_runs import continued, kept_runs
 from nnhal_dashboard.monitoring.logbook import Logbook
 from nnhal_dashboard.monitoring.observer import CLIENT_NAME, Answers, ProcessObserver
 from nnhal_dashboard.monitoring.plans import PlanBook
 from nnhal_dashboard.monitoring.problems import problems_of
 from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
 from nnhal_dashboard.monitoring.targets import targets_of
+from nnhal_dashboard.monitoring.traffic import TrafficWatch
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_hosting.logs import get_logger
 
@@ -28,14 +32,13 @@ _SPREAD_SECONDS = 0.5
 """Over how much of a round the questions are spread."""
 _ANSWER_SECONDS = 0.4
 """How long a round waits; who answers later is in the next one."""
+_CHANGE_SECONDS = 5.0
+"""How long a round waits for those who answered lately, if a page is to show what has just been changed."""
 _WATCHED_SECONDS = 5.0
 """How long after the last look details are still gathered."""
 _WHOLE_ROUNDS = 2
 """One round in so many asks for what each session owns, which takes a process milliseconds to list."""
-_KEPT = 500
-"""Events, and runs that went well, that are kept."""
-_TROUBLED_KEPT = 100
-"""Runs that failed or fell back which are kept: those that went well do not push them out."""
+_EVENTS_KEPT = 2000
 _THREADS = 16
 _log = get_logger(__name__)
 
@@ -44,7 +47,7 @@ class Collector:
     """Keeps ``snapshot`` and ``history`` up to date from a thread of its own. Use it as a context.
 
     ``contacts`` are for questions and changes besides, ``logbook`` has what processes log, ``plans``
-    those of models.
+    those of models, ``traffic`` what flows.
     """
 
     def __init__(self, settings: DashboardSettings, key: str = "") -> None:
@@ -55,19 +58,20 @@ class Collector:
         self._observers: dict[str, ProcessObserver] = {}
         self._supervisor: SupervisorControl | None = None
         self._listeners: list[Callable[[Snapshot], None]] = []
-        self._looked = 0.0
+        self._looked = self._eventful = float("-inf")
         self._event = 0
         self._asking: (
             Future[tuple[supervisor_pb2.ListProcessesResponse | None, list[supervisor_pb2.ProcessEvent], bool]] | None
         ) = None
         self._rounds = threading.Condition()
-        self._begun = self._ended = self._wanted = 0
+        self._begun = self._ended = self._wanted = self._patient = 0
         self._stopped = False
-        self.snapshot = Snapshot()
-        self.history = History()
+        self.history = History(HistoryFile(settings.history) if settings.history is not None else None)
+        self.snapshot = Snapshot(events=tuple(self.history.kept_events))
         self.contacts = Contacts(settings.directory, lambda: self._key, lambda: self.snapshot)
         self.logbook = Logbook(self.contacts, lambda: self.snapshot)
         self.plans = PlanBook(self.contacts.framework)
+        self.traffic = TrafficWatch(self.contacts.framework, self._pool.submit)
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
 
     def __enter__(self) -> Collector:
@@ -79,6 +83,7 @@ class Collector:
             self._stopped = True
             self._rounds.notify_all()
         self._thread.join()
+        self.history.save()
         for observer in self._observers.values():
             observer.close()
         self._hang_up()
@@ -100,15 +105,23 @@ class Collector:
         """
         now = time.monotonic()
         was_watched, self._looked = now - self._looked < _WATCHED_SECONDS, now
-        return self.snapshot if was_watched else self.refresh()
+        return self.snapshot if was_watched else self._next_round(2 * _EVERY_SECONDS)
 
     def refresh(self) -> Snapshot:
-        """Ask everybody now, and return what they say; called after something was changed."""
+        """Ask everybody now, and return what they say; called after something was changed.
+
+        It waits for all but those who were silent already, since a page without script shows for good what is known.
+        """
         self._looked = time.monotonic()
+        with self._rounds:
+            self._patient = self._begun + 1
+        return self._next_round(4 * _CHANGE_SECONDS)
+
+    def _next_round(self, seconds: float) -> Snapshot:
         with self._rounds:
             wanted = self._wanted = self._begun + 1  # the round that is under way may have asked before the change
             self._rounds.notify_all()
-            self._rounds.wait_for(lambda: self._ended >= wanted or self._stopped, 2 * _EVERY_SECONDS)
+            self._rounds.wait_for(lambda: self._ended >= wanted or self._stopped, seconds)
         return self.snapshot
 
     def _run(self) -> None:
@@ -127,35 +140,49 @@ class Collector:
                 self._rounds.wait_for(lambda: self._stopped or self._wanted > self._begun, pause)
 
     def _collect(self) -> None:
-        watched = time.monotonic() - self._looked < _WATCHED_SECONDS
+        now = time.monotonic()
+        watched = now - self._looked < _WATCHED_SECONDS
+        moment = now - self._eventful < 2 * MOMENT_SECONDS  # runs around an event are kept, though nobody looks
         whole = watched and (self._begun % _WHOLE_ROUNDS == 0 or self._wanted >= self._begun)
-        supervisor, events = self._supervisor_answer()
+        patience = _CHANGE_SECONDS if self._patient >= self._begun else _ANSWER_SECONDS
+        supervisor, events = self._supervisor_answer(patience)
         last = self.snapshot
         self._follow(supervisor, last.framework)
-        wait(self._ask(watched, whole), _ANSWER_SECONDS)
-        known = {id(o): o.answers for o in self._observers.values()}
-        processes = tuple(observer.take() for observer in self._observers.values())
-        fresh = [o.answers for o in self._observers.values() if o.answers is not known[id(o)]]
+        fresh: list[Answers] = []
+        if patience > _ANSWER_SECONDS:  # a question that is under way may have been asked before the change
+            self._wait(patience)
+            self._take(fresh)
+        self._ask(watched or moment, whole)
+        self._wait(patience)
+        processes = self._take(fresh)
         snapshot = self._snapshot(last, supervisor, events, processes, fresh)
         self.history.add(snapshot)
+        self.traffic.add(snapshot)
         self.snapshot = snapshot
         for listener in self._listeners:
             listener(snapshot)
 
-    def _ask(self, watched: bool, whole: bool) -> list[Future[Answers]]:
+    def _wait(self, seconds: float) -> None:
+        """Wait for the answers of all processes, but for those that seem to have been stopped."""
+        wait([question for o in self._observers.values() if (question := o.awaited) is not None], seconds)
+
+    def _take(self, fresh: list[Answers]) -> tuple[ObservedProcess, ...]:
+        """Describe all processes as they are known now, and add what they have answered since to ``fresh``."""
+        known = {id(o): o.answers for o in self._observers.values()}
+        processes = tuple(observer.take() for observer in self._observers.values())
+        fresh += [o.answers for o in self._observers.values() if o.answers is not known[id(o)]]
+        return processes
+
+    def _ask(self, watched: bool, whole: bool) -> None:
         """Ask all processes one after the other: if all answered at once, requests would wait for a processor.
 
         They are asked at once if somebody waits.
         """
         pause = _SPREAD_SECONDS / max(len(self._observers), 1)
-        questions = []
         for observer in self._observers.values():
-            question = observer.ask(watched, whole)
-            if question is not None:
-                questions.append(question)
+            if observer.ask(watched, whole):
                 with self._rounds:
                     self._rounds.wait_for(lambda: self._stopped or self._wanted >= self._begun, pause)
-        return questions
 
     def _snapshot(
         self,
@@ -166,21 +193,18 @@ class Collector:
         fresh: list[Answers],
     ) -> Snapshot:
         framework: framework_admin_pb2.GetFrameworkResponse | None = last.framework
-        live, finished, recordings = last.live, list(last.finished), last.recordings
+        live, finished, recordings = last.live, last.finished, last.recordings
         for answers in fresh:
             if answers.framework is not None:
                 framework = answers.framework
                 events += answers.framework.events
             if answers.runs is not None:
                 live = tuple(answers.runs.live)
-                finished = _continued(finished, answers.runs.finished)
+                finished = tuple(continued(finished, answers.runs.finished))
                 recordings = tuple(answers.runs.recordings)
         host = next((process for process in processes if process.kind == "framework"), None)
         if host is None or not host.answers:
             live = ()
-        # A supervisor that was lost for a moment tells again what it told before.
-        told = {(event.at_ns, event.subject, event.kind): event for event in (*last.events, *events)}
-        merged = sorted(told.values(), key=lambda event: event.at_ns)[-_KEPT:]
         snapshot = Snapshot(
             last.number + 1,
             time.time(),
@@ -189,10 +213,22 @@ class Collector:
             processes,
             framework,
             live,
-            _kept_runs(finished),
+            last.finished,
             recordings,
-            tuple(merged),
+            last.events,
         )
+        events += faults_between(last, snapshot)
+        if events:
+            # A supervisor that was lost for a moment tells again what it told before.
+            told = {(event.at_ns, event.subject, event.kind): event for event in (*last.events, *events)}
+            merged = sorted(told.values(), key=lambda event: event.at_ns)[-_EVENTS_KEPT:]
+            snapshot = replace(snapshot, events=tuple(merged))
+            self._eventful = time.monotonic()
+        if finished != last.finished:
+            since_ns = round(snapshot.at * 1e9) - snapshot.at_ns  # runs tell instants since the boot
+            snapshot = replace(
+                snapshot, finished=kept_runs(finished, [each.at_ns - since_ns for each in snapshot.events])
+            )
         return replace(snapshot, problems=problems_of(snapshot))
 
     def _follow(
@@ -216,12 +252,13 @@ class Collector:
         self._observers = observers
 
     def _supervisor_answer(
-        self,
+        self, patience: float
     ) -> tuple[supervisor_pb2.ListProcessesResponse | None, list[supervisor_pb2.ProcessEvent]]:
         """What the supervisor says; what it said last, if it does not answer in time."""
+        is_early = self._asking is not None
         if self._asking is None:
             self._asking = self._pool.submit(self._ask_supervisor)
-        if not wait([self._asking], _ANSWER_SECONDS).done:
+        if not wait([self._asking], patience).done:
             return self.snapshot.supervisor, []
         asking, self._asking = self._asking, None
         processes, events, is_new = asking.result()
@@ -229,6 +266,9 @@ class Collector:
             for observer in self._observers.values():
                 observer.close()
             self._observers = {}
+        if is_early and patience > _ANSWER_SECONDS:  # it may have been asked before the change
+            processes, more = self._supervisor_answer(patience)
+            events += more
         return processes, events
 
     def _ask_supervisor(
@@ -258,18 +298,3 @@ class Collector:
         if supervisor is not None:
             with suppress(NnhalError):
                 supervisor.close()
-
-
-def _continued(
-    known: list[framework_admin_pb2.FinishedRun], more: Sequence[framework_admin_pb2.FinishedRun]
-) -> list[framework_admin_pb2.FinishedRun]:
-    """Add runs to those that are known; a framework that was started again counts its runs anew."""
-    is_new = bool(known and more and more[0].number <= known[-1].number)
-    return [*more] if is_new else [*known, *more]
-
-
-def _kept_runs(finished: Sequence[framework_admin_pb2.FinishedRun]) -> tuple[framework_admin_pb2.FinishedRun, ...]:
-    """The last runs of both kinds, in order."""
-    well = [run for run in finished if not (run.error or run.fell_back)][-_KEPT:]
-    troubled = [run for run in finished if run.error or run.fell_back][-_TROUBLED_KEPT:]
-    return tuple(sorted((*well, *troubled), key=lambda run: run.number))

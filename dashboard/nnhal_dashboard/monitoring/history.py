@@ -1,16 +1,34 @@
-"""The last 15 minutes, a second at a time."""
+"""What was done each second, and in the day before."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from nnhal.v1 import framework_admin_pb2
+from nnhal_dashboard.monitoring.history_file import HistoryFile, KeptHistory
+from nnhal_dashboard.monitoring.ring import Counts, Floats, Ring, RingSample, Stretches
 from nnhal_dashboard.monitoring.snapshot import Snapshot
 
-SECONDS = 900
+RECENT_SECONDS = 60
+_LEAST_SECONDS = 0.5
+"""Snapshots may follow each other at once if somebody has changed something: so little time makes no rate."""
+_SAVED_SECONDS = 30.0
+_OCCASIONS: Mapping[str, Sequence[str]] = {
+    "requests/": (),
+    "failures/": (),
+    "fell_back/": (),
+    "copied/": ("requests/",),
+    "model.requests/": (),
+    "model.failures/": (),
+    "device.executions/": ("requests/",),
+    "device.staged/": ("requests/",),
+}
+"""The rates, and what they belong to: several executions, and many bytes, are one request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +47,10 @@ class HistorySample:
     """Whether the framework answered, so that the numbers above mean something."""
     models: dict[str, float] = field(default_factory=dict)
     """Requests a second by model; a model that was just loaded again is left out."""
+    model_failures: dict[str, float] = field(default_factory=dict)
+    """Requests that failed a second, by model, as above."""
+    model_latency_ns: dict[str, float] = field(default_factory=dict)
+    """How long requests took on average, from arrival to answer; models of which none ended are left out."""
     executions: dict[str, float] = field(default_factory=dict)
     """Executions a second by device; a device that does not answer is left out."""
     busy: dict[str, float] = field(default_factory=dict)
@@ -42,33 +64,101 @@ class HistorySample:
 
 
 class History:
-    """Samples of the last ``SECONDS`` seconds. Safe to use from several threads."""
+    """Samples of a day, of which the last minute as they were found. Safe to use from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: HistoryFile | None = None) -> None:
+        """``file`` is where the values lie while no dashboard runs."""
         self._lock = threading.Lock()
-        self._samples: deque[HistorySample] = deque(maxlen=SECONDS)
+        self._samples: deque[HistorySample] = deque(maxlen=RECENT_SECONDS)
         self._last: Snapshot | None = None
+        self._file = file
+        kept = file.read(_OCCASIONS) if file is not None else None
+        self._ring = kept.ring if kept is not None else Ring(_OCCASIONS)
+        self.kept_events = kept.events if kept is not None else ()
+        """The events that were known when the file was written."""
+        self._saved = time.monotonic()
 
     def add(self, snapshot: Snapshot) -> None:
-        """Add what has happened since the snapshot before."""
-        last, self._last = self._last, snapshot
+        """Add what has happened since the snapshot before. One that follows at once waits for the next."""
+        last = self._last
+        if last is not None and 0 <= snapshot.at - last.at < _LEAST_SECONDS:
+            return
+        self._last = snapshot
         if last is None:
             return
         sample = _sample(last, snapshot)
         with self._lock:
+            if snapshot.at < last.at:  # the clock was set back
+                self._ring = Ring(_OCCASIONS)
+                self._samples.clear()
+                return
             self._samples.append(sample)
+            self._ring.add(RingSample(sample.at, snapshot.at - last.at, _values(sample), sample.durations))
+        if time.monotonic() - self._saved > _SAVED_SECONDS:
+            self.save()
 
-    def samples(self, seconds: int = SECONDS) -> Sequence[HistorySample]:
-        """Return the samples of the last seconds, the oldest first."""
+    def samples(self, seconds: int = RECENT_SECONDS) -> Sequence[HistorySample]:
+        """Return the samples of the last seconds, the oldest first; they are kept for a minute."""
         with self._lock:
             kept = list(self._samples)
         since = kept[-1].at - seconds if kept else 0.0
         return [sample for sample in kept if sample.at > since]
 
+    @property
+    def end(self) -> float:
+        """The instant of the last sample, in seconds since the epoch; 0 if there is none."""
+        with self._lock:
+            return max(0.0, float(self._ring.at[-1]))
+
+    def names(self, kind: str) -> list[str]:
+        """Return what has values of a kind: models, devices or processes, or "" for the testbed."""
+        with self._lock:
+            return self._ring.names(f"{kind}/")
+
+    def track(self, kind: str, name: str, end: float, seconds: float, step: float) -> Stretches:
+        """Return the values of a series before an instant, in stretches of ``step`` seconds."""
+        with self._lock:
+            return self._ring.stretches(f"{kind}/{name}", end, seconds, step)
+
+    def durations(self, end: float, seconds: float, step: float) -> tuple[Floats, Counts]:
+        """Return how many requests took how long before an instant: ends of stretches, and the counts of each."""
+        with self._lock:
+            return self._ring.counts(end, seconds, step)
+
+    def save(self) -> None:
+        """Have what is known outlast this process, if there is a place for it. For the thread that adds snapshots."""
+        self._saved = time.monotonic()
+        if self._file is not None and self._last is not None:
+            self._file.write(KeptHistory(self._ring, self._last.events))
+
+
+def _values(sample: HistorySample) -> dict[str, float]:
+    """Return the values of a sample by the names of their series: the kind, a slash, and whose it is."""
+    found: dict[str, float] = {}
+    if sample.is_known:
+        found = {
+            "requests/": sample.requests,
+            "failures/": sample.failures,
+            "copied/": sample.copied_bytes,
+            "fell_back/": sample.fell_back,
+        }
+    for kind, values in (
+        ("model.requests", sample.models),
+        ("model.failures", sample.model_failures),
+        ("model.latency", sample.model_latency_ns),
+        ("device.executions", sample.executions),
+        ("device.busy", sample.busy),
+        ("device.waiting", sample.waiting),
+        ("device.staged", sample.staged_bytes),
+        ("process.memory", sample.memory_bytes),
+    ):
+        for name, value in values.items():
+            found[f"{kind}/{name}"] = float(value)
+    return found
+
 
 def _sample(last: Snapshot, now: Snapshot) -> HistorySample:
     seconds = max(now.at - last.at, 1e-3)
-    sample = HistorySample(now.at)
     before = {process.name: process for process in last.processes}
     executions, busy, waiting, staged, memory = {}, {}, {}, {}, {}
     for process in now.processes:
@@ -91,33 +181,50 @@ def _sample(last: Snapshot, now: Snapshot) -> HistorySample:
     old_counts, counts = last.framework.counts, now.framework.counts
     if counts.requests < old_counts.requests:  # the framework was started again
         return sample
-    old_models = _requests_by_model(last.framework)
-    return HistorySample(
-        now.at,
-        (counts.requests - old_counts.requests) / seconds,
-        (counts.failures - old_counts.failures) / seconds,
-        (counts.copied_bytes - old_counts.copied_bytes) / seconds,
-        (counts.fell_back - old_counts.fell_back) / seconds,
-        _added(old_counts.durations, counts.durations),
-        True,
-        {
-            model: (requests - old_models.get(model, 0)) / seconds
-            for model, requests in _requests_by_model(now.framework).items()
-            if requests >= old_models.get(model, 0)  # a model that was loaded again counts anew
-        },
-        executions,
-        busy,
-        waiting,
-        staged,
-        memory,
+    before_models, models = _counts_by_model(last.framework), _counts_by_model(now.framework)
+    rates: dict[str, float] = {}
+    failed: dict[str, float] = {}
+    latencies: dict[str, float] = {}
+    for name, after in models.items():
+        earlier = before_models.get(name, _ModelSums())
+        ended = after.requests - earlier.requests
+        if ended < 0 or after.failures < earlier.failures:
+            continue  # a model that was loaded again counts anew
+        rates[name], failed[name] = ended / seconds, (after.failures - earlier.failures) / seconds
+        if ended:
+            latencies[name] = max(0.0, (after.duration_ns - earlier.duration_ns) / ended)
+    return replace(
+        sample,
+        requests=(counts.requests - old_counts.requests) / seconds,
+        failures=(counts.failures - old_counts.failures) / seconds,
+        copied_bytes=(counts.copied_bytes - old_counts.copied_bytes) / seconds,
+        fell_back=(counts.fell_back - old_counts.fell_back) / seconds,
+        durations=_added(old_counts.durations, counts.durations),
+        is_known=True,
+        models=rates,
+        model_failures=failed,
+        model_latency_ns=latencies,
     )
 
 
-def _requests_by_model(framework: framework_admin_pb2.GetFrameworkResponse) -> dict[str, int]:
-    requests: dict[str, int] = {}
+class _ModelSums(NamedTuple):
+    """What all versions of a model have done."""
+
+    requests: int = 0
+    failures: int = 0
+    duration_ns: int = 0
+
+
+def _counts_by_model(framework: framework_admin_pb2.GetFrameworkResponse) -> dict[str, _ModelSums]:
+    found: dict[str, _ModelSums] = {}
     for model in framework.models:
-        requests[model.name] = requests.get(model.name, 0) + model.counts.requests
-    return requests
+        known, counts = found.get(model.name, _ModelSums()), model.counts
+        found[model.name] = _ModelSums(
+            known.requests + counts.requests,
+            known.failures + counts.failures,
+            known.duration_ns + counts.duration_ns,
+        )
+    return found
 
 
 def _added(old: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:

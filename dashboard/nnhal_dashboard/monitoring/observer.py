@@ -50,15 +50,23 @@ class ProcessObserver:
         self._silence = "it has not been asked yet"
         self._last_run = self._last_event = 0
 
-    def ask(self, watched: bool, whole: bool) -> Future[Answers] | None:
-        """Ask, if the last question has been answered: for runs if somebody looks, for all sessions if ``whole``."""
+    @property
+    def awaited(self) -> Future[Answers] | None:
+        """The question that has no answer yet, unless the process seems to have been stopped."""
+        return self._pending if time.monotonic() - self._asked <= _SILENT_SECONDS else None
+
+    def ask(self, watched: bool, whole: bool) -> bool:
+        """Ask, if the last question has been answered: for runs if somebody looks, for all sessions if ``whole``.
+
+        Whether the process is one that can be asked.
+        """
         if not self.target.directory or self.target.kind not in ("device", "framework"):
             self._silence = ""
-            return None
+            return False
         if self._pending is None:
             self._asked = time.monotonic()
             self._pending = self._pool.submit(self._question, watched, whole)
-        return self._pending
+        return True
 
     def take(self) -> ObservedProcess:
         """Take the answer if there is one, and describe the process as it is known now."""

@@ -146,6 +146,18 @@ class PlanBook:
             kept = [each for each in dated if self._known.get(each.plan.key) is each.plan]
         return sorted(kept, key=lambda each: -each.at_ns)
 
+    def modelled_ns(self, model: framework_admin_pb2.ServedModelState) -> float:
+        """Return the modelled time of the last plan that was seen of a model; 0 if none was.
+
+        The framework knows none of a file that runs as it is until somebody looks at its plan.
+        """
+        with self._lock:
+            for version in (model.version, ""):
+                dated = self._dated.get(PlanSubject(model.name, version))
+                if dated:
+                    return max(dated[-1].plan.explanation.modelled_ns, 0.0)
+        return 0.0
+
     def find(self, key: str) -> KnownPlan:
         """Return a plan that is kept. Raises LookupError."""
         with self._lock:

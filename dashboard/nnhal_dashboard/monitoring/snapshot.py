@@ -27,6 +27,8 @@ class Complaint:
     text: str
     page: str
     """The path of the page that shows it."""
+    consequences: tuple[Complaint, ...] = ()
+    """What is wrong since this is."""
 
 
 @dataclass(frozen=True, slots=True)

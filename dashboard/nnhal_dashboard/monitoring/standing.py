@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from nnhal.quantiles import quantile
 from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
 
 _LONG_NS = 2 * 10**9
+_RECENT_SECONDS = 600
+"""For so long a hang that is over is told."""
 _LONG_TIMES = 10
 """A request waits for too long if it exceeds both: 2 s, and so many times what 99 % of the model's requests take."""
 
@@ -38,7 +42,30 @@ def wait_words(model: framework_admin_pb2.ServedModelState, snapshot: Snapshot) 
     than = f", while 99 % take at most {usual / 1e6:.3g} ms" if usual is not None else ""
     text = f"oldest request waits {model.oldest_request_ns / 1e9:.0f} s{than}"
     troubles = [f"{name}: {trouble}" for name in model.devices if (trouble := _trouble_of(name, snapshot))]
-    return "; ".join([text, *troubles]) if troubles else f"{text}; it runs on {', '.join(model.devices)}"
+    if troubles:
+        return "; ".join([text, *troubles])
+    awaited = [name for name in model.devices if (each := standing_of(snapshot, name)) and each.awaited_ns]
+    return (
+        f"{text}; it waits for {' or '.join(awaited)}" if awaited else f"{text}; it runs on {', '.join(model.devices)}"
+    )
+
+
+def hang_words(device: str, snapshot: Snapshot) -> tuple[str, ...]:
+    """Say whether a run waits for a device that is silent, and what was done of late about one that hung."""
+    told = []
+    standing, process = standing_of(snapshot, device), snapshot.find(device)
+    if standing is not None and standing.silent_ns:
+        told.append(
+            f"a run has waited {standing.awaited_ns / 1e9:.1f} s and {device} has not answered for "
+            f"{standing.silent_ns / 1e9:.1f} s: if it hangs it is killed, and the run goes on elsewhere"
+        )
+    done = [(event.at_ns, event.text) for event in snapshot.events if (event.kind, event.subject) == ("hung", device)]
+    if process is not None and process.device is not None and process.device.last_hung:
+        done.append((process.device.last_hung_ns, f"on {device}, {process.device.last_hung}"))
+    at_ns, text = max(done, default=(0, ""))
+    if text and at_ns > (snapshot.at - _RECENT_SECONDS) * 1e9:
+        told.append(f"{datetime.fromtimestamp(at_ns / 1e9, UTC):%H:%M:%S} UTC: {text}")
+    return tuple(told)
 
 
 def _trouble_of(device: str, snapshot: Snapshot) -> str:
@@ -46,4 +73,6 @@ def _trouble_of(device: str, snapshot: Snapshot) -> str:
     standing, process = standing_of(snapshot, device), snapshot.find(device)
     if standing is not None and not standing.available:
         return standing.reason
+    if standing is not None and standing.silent_ns:
+        return f"it has not answered for {standing.silent_ns / 1e9:.1f} s"
     return process.silence if process is not None else ""

@@ -8,9 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from nnhal.types import TransferCosts
 from nnhal.v1 import admin_pb2, types_pb2
+from nnhal_pages.copies import Copied, copied_figures
 from nnhal_pages.text import shortened, visible
+from nnhal_pages.units import size, times
 from nnhal_pages.wires import link_words, sent_words
 
 UNKNOWN = "–"  # noqa: RUF001 - an en dash on purpose
@@ -20,15 +24,6 @@ _PHASES = {
     admin_pb2.ExecutionState.PHASE_FENCED: "waiting for fences",
     admin_pb2.ExecutionState.PHASE_RUNNING: "running",
 }
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def size(count: float) -> str:
-    """Bytes with a unit, such as ``1.5 MiB``."""
-    value, unit = float(count), 0
-    while abs(value) >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{value:.0f} {_UNITS[unit]}" if unit == 0 or value >= 100 else f"{value:.3g} {_UNITS[unit]}"
 
 
 def duration(nanoseconds: float | None) -> str:
@@ -73,9 +68,21 @@ def until(instant_ns: int) -> str:
     return f"in {duration(left)}" if left >= 0 else f"{duration(-left)} ago"
 
 
+def copies(copied: Copied, runs: int = 1) -> tuple[str, str, str]:
+    """The three figures of copied bytes, in the order of their names; the mean, if they are of several runs."""
+    return copied_figures(copied, size, runs)
+
+
 def clock(epoch_ns: float) -> str:
     """The time of day of an instant in nanoseconds since the epoch, in UTC."""
     return datetime.fromtimestamp(epoch_ns / 1e9, UTC).strftime("%H:%M:%S")
+
+
+def instant(epoch_ns: float, with_date: bool = False) -> Markup:
+    """An instant in nanoseconds since the epoch, in UTC; a script writes the time of the browser's zone."""
+    at = datetime.fromtimestamp(epoch_ns / 1e9, UTC)
+    words = at.strftime("%Y-%m-%d %H:%M:%S UTC" if with_date else "%H:%M:%S UTC")
+    return Markup(f"<time datetime='{at:%Y-%m-%dT%H:%M:%SZ}'{' data-date' if with_date else ''}>{words}</time>")
 
 
 def number(value: float) -> str:
@@ -140,8 +147,11 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "sent": sent_words,
     "age": age,
     "about": about,
+    "times": times,
     "until": until,
+    "copies": copies,
     "clock": clock,
+    "instant": instant,
     "number": number,
     "rate": rate,
     "percent": percent,

@@ -16,8 +16,10 @@ from nnhal_dashboard.live.fragments import Fragments, Moment, key_of, parse_key
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.monitoring.standing import requests_wait
 from nnhal_dashboard.web import formats
+from nnhal_dashboard.web.ranges import RANGES
 from nnhal_dashboard.web.static import version
 from nnhal_hosting.access import AccessRole
+from nnhal_pages.copies import NAMES
 
 NAVIGATION = (
     ("/", "Overview"),
@@ -27,6 +29,7 @@ NAVIGATION = (
     ("/memory", "Memory"),
     ("/sessions", "Sessions"),
     ("/metrics", "Metrics"),
+    ("/events", "Events"),
     ("/try", "Try it"),
     ("/logs", "Logs"),
 )
@@ -56,6 +59,8 @@ class Renderer:
             form_token=Markup(f"<input type='hidden' name='form_token' value='{_FORM_TOKEN}'>"),
             needs=needs,
             navigation=NAVIGATION,
+            all_ranges=list(RANGES.values()),
+            copy_names=NAMES,
             requests_wait=requests_wait,
             files_version=version,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import HTTPException, Request
 from starlette.types import Message
 
-from nnhal_dashboard.web.formats import size
+from nnhal_pages.units import size
 
 _FORM_BYTES = 64 * 1024
 """What a form has besides its files, at most."""

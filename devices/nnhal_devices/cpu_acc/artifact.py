@@ -36,8 +36,10 @@ _MAGIC = b"nnhal cpu_acc 2\0"
 _HEADER = struct.Struct(f"<{len(_MAGIC)}s32sQQ")
 _ALIGNMENT = 64
 _ALWAYS_KEPT_BYTES, _MOST_BYTES = 16 << 10, 512 << 20
-_LEAST_NODES, _MOST_BYTES_PER_NODE = 30, 12 << 10
-"""Compiling takes some 0.2 ms for each node; an entry takes 1 to 2 ms for any model, and 1 to 2 ns for each byte."""
+_MOST_BYTES_PER_NODE = 64 << 10
+"""Compiling takes some 0.2 ms for each node; an entry takes 1 to 2 ms for any model, and 1 to 2 ns for each byte. A
+framework need not import a model that is restored, which takes as long again.
+"""
 _WEIGHTS = {OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, *QUANTIZED}
 _EXTENSION_WEIGHTS = {NUMBERS[np.dtype(kind)] for kind in (np.float16, np.float32, np.float64, np.int8, np.uint8)}
 
@@ -62,7 +64,7 @@ def gains_by_restoring(graph: LoweredGraph, model: ResolvedModel) -> bool:
     # What is no weight of its own, such as a message with weights in it, is kept beside the graph that has them, too.
     size = sum(values.nbytes * (1 if index in weights else 2) for index, values in model.constants[0].items())
     nodes = len(graph.nodes) + (0 if graph.message is None else node_count(graph.message))
-    most = min((nodes - _LEAST_NODES) * _MOST_BYTES_PER_NODE, _MOST_BYTES)
+    most = min(nodes * _MOST_BYTES_PER_NODE, _MOST_BYTES)
     return size <= max(_ALWAYS_KEPT_BYTES, most)
 
 

@@ -130,9 +130,10 @@ def host(
     )
     memory = MemoryWatch(settings.memory_bytes, end_process)
     hang = settings.hang_seconds if faults is None else 0.0  # a fault may have a run take as long as it says
-    process.outlast(
-        Watchdog(device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of, end_process, memory, hang)
+    watchdog = Watchdog(
+        device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of, end_process, memory, hang
     )
+    process.outlast(watchdog)
     recorder, recorded = _recorder(device, clients, settings)
     _serve_calls(process, device, clients, [around for around in (points, recorded) if around is not None])
     recording_pb2_grpc.add_DeviceRecordingServiceServicer_to_server(
@@ -141,7 +142,8 @@ def host(
     faults_pb2_grpc.add_FaultServiceServicer_to_server(FaultServicer(faults, clients), process.rpc)
     operators = serve_admin(process, DeviceAdministration(device, clients), oversight)
     process.serve_operators(
-        admin_pb2_grpc.add_DeviceAdminServiceServicer_to_server, DeviceAdminServicer(device, clients, operators, memory)
+        admin_pb2_grpc.add_DeviceAdminServiceServicer_to_server,
+        DeviceAdminServicer(device, clients, operators, memory, watchdog),
     )
     door = WireDoor.of(settings)
     if door is not None:

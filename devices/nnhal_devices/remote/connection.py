@@ -110,7 +110,7 @@ class WireConnection:
             except grpc.RpcError as error:
                 code, reason = _status(error)
                 if code != grpc.StatusCode.UNAVAILABLE or _HANDSHAKE in reason or time.monotonic() > until:
-                    raise OSError(f"{self.place} cannot be used: {code.name}: {reason}") from error
+                    raise OSError(f"{self.place} cannot be used: {cause_of(code, reason)}") from error
             time.sleep(_RETRY_SECONDS)
 
     def _watch(self) -> None:
@@ -121,7 +121,7 @@ class WireConnection:
                 pass
         except grpc.RpcError as error:
             code, details = _status(error)
-            reason = f"{code.name}: {details}"
+            reason = cause_of(code, details)
         if not self._closed.is_set():
             self._lost(self.place, reason)
             self._closed.set()
@@ -131,6 +131,26 @@ def _status(error: grpc.RpcError) -> tuple[grpc.StatusCode, str]:
     """The code and the details of a failed call. The errors of grpc's stubs are calls, which its types do not say."""
     call: Any = error
     return (call.code(), call.details() or "") if isinstance(call, grpc.Call) else (grpc.StatusCode.UNKNOWN, str(error))
+
+
+_CAUSES = (
+    (("certificate", "handshake", "ssl"), "one end does not accept the other's certificate"),
+    (("refused",), "the connection was refused, since nobody listens there"),
+    (("resol", "lookup"), "the name of the host is unknown here"),
+    (("unreachable", "no route"), "no network leads there"),
+    (("timed out", "timeout"), "nothing answered in time"),
+)
+"""Words of gRPC's details, in lower case, and what they come of. The first that fits is told."""
+
+
+def cause_of(code: grpc.StatusCode, details: str) -> str:
+    """Say why a device cannot be reached, in plain words if they are known, and in gRPC's own."""
+    said = details.lower()
+    cause = next((text for words, text in _CAUSES if any(word in said for word in words)), "")
+    if code == grpc.StatusCode.UNAUTHENTICATED:
+        cause = "its host knows no such token"
+    own = f"{code.name}: {details}"
+    return f"{cause} ({own})" if cause else own
 
 
 def open_channel(options: RemoteOptions) -> grpc.Channel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import onnx
 from onnx.shape_inference import InferenceError, infer_shapes
@@ -106,23 +106,32 @@ def _add_ranks(graph: onnx.GraphProto) -> bool:
     reshaping = [node for node in graph.node if node.op_type == "Reshape" and len(node.input) > 1]
     if not reshaping:
         return False
-    infos = {value.name: value.type.tensor_type for value in (*graph.input, *graph.value_info, *graph.output)}
-    lengths = {tensor.name: tensor.dims[0] for tensor in graph.initializer if len(tensor.dims) == 1}
+    infos = _infos(graph, {node.output[0] for node in reshaping})
+    unknown = [node for node in reshaping if node.output[0] in infos and not infos[node.output[0]].HasField("shape")]
+    if not unknown:
+        return False
+    targets = {node.input[1] for node in unknown}
+    lengths = {t.name: t.dims[0] for t in graph.initializer if t.name in targets and len(t.dims) == 1}
     lengths |= {
         name: info.shape.dim[0].dim_value
-        for name, info in infos.items()
+        for name, info in _infos(graph, targets).items()
         if len(info.shape.dim) == 1 and info.shape.dim[0].HasField("dim_value")
     }
     found = False
-    for node in reshaping:
-        target = node.input[1]
-        result = infos.get(node.output[0]) if lengths.get(target, MAX_RANK + 1) <= MAX_RANK else None
-        if result is not None and not result.HasField("shape"):
+    for node in unknown:
+        target, result = node.input[1], infos[node.output[0]]
+        if lengths.get(target, MAX_RANK + 1) <= MAX_RANK and not result.HasField("shape"):
             result.shape.Clear()
             for _ in range(lengths[target]):
                 result.shape.dim.add()
             found = True
     return found
+
+
+def _infos(graph: onnx.GraphProto, names: Collection[str]) -> dict[str, onnx.TypeProto.Tensor]:
+    """What is declared or inferred of some tensors."""
+    values = (*graph.input, *graph.value_info, *graph.output)
+    return {name: value.type.tensor_type for value in values if (name := value.name) in names}
 
 
 def _add_batches(graph: onnx.GraphProto) -> bool:
@@ -133,7 +142,7 @@ def _add_batches(graph: onnx.GraphProto) -> bool:
     predicting = [node for node in graph.node if node.op_type in _PREDICTORS and node.domain == _ML]
     if not predicting:
         return False
-    infos = {value.name: value.type.tensor_type for value in (*graph.input, *graph.value_info, *graph.output)}
+    infos = _infos(graph, {name for node in predicting for name in (*node.input, *node.output)})
     found = False
     for node in predicting:
         ranks = _PREDICTORS[node.op_type]

@@ -8,12 +8,13 @@ Cast of a vector with 2^62 elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, numpy_helper
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, TensorShapeProto
 
 from nnhal_frontends.errors import InvalidModel
 
@@ -33,6 +34,16 @@ _SIZED_BY_VALUES = frozenset(
     {"ConstantOfShape", "Expand", "OneHot", "Pad", "Range", "Reshape", "Resize", "Tile", "Upsample"}
 )
 """Operators whose results have dimensions that the values of their inputs give."""
+_OF_OTHER_RANKS = frozenset(
+    {"Gather", "GatherND", "If", "Loop", "Scan", "Shape", "Size", "SplitToSequence", "ConcatFromSequence"}
+)
+_SPECIAL = _PROPAGATED | _SIZED_BY_VALUES | _OF_OTHER_RANKS
+"""Operators whose results have other bounds than the largest of their inputs."""
+_INTEGERS: dict[int, np.dtype[Any]] = {TensorProto.INT32: np.dtype("<i4"), TensorProto.INT64: np.dtype("<i8")}
+_Bounds = tuple[int, int, int]
+"""What is known of a tensor at most: its rank, the elements of a vector, and the largest if it may be one of sizes."""
+_UNKNOWN: _Bounds = (_USUAL_RANK, 0, 0)
+_NO_INPUT: _Bounds = (0, 0, 0)
 
 
 @dataclass(slots=True)
@@ -46,9 +57,8 @@ class InferenceBounds:
     elements: int = 0
     """Elements of all vectors that may be propagated."""
     # Subgraphs have no scopes here: of tensors with one name the larger bound counts.
-    _ranks: dict[str, int] = field(default_factory=dict)
-    _lengths: dict[str, int] = field(default_factory=dict)
-    _values: dict[str, int] = field(default_factory=dict)  # the largest of each tensor that may be one of sizes
+    _tensors: dict[str, _Bounds] = field(default_factory=dict)
+    _declared: dict[str, Sequence[TensorShapeProto.Dimension]] = field(default_factory=dict)
     _known: dict[str, int] = field(default_factory=dict)  # lengths that are inferred or declared; 0 for no vector
 
     @classmethod
@@ -76,57 +86,64 @@ class InferenceBounds:
             self._constant(tensor.name, tensor)
         for value in (*graph.input, *graph.value_info, *graph.output):
             kind = value.type.tensor_type
-            if not kind.HasField("shape"):
-                continue
-            dims = kind.shape.dim
-            self._values[f"shape of {value.name}"] = max((dim.dim_value for dim in dims), default=0)
-            if len(dims) != 1 or dims[0].HasField("dim_value"):
-                self._known[value.name] = dims[0].dim_value if len(dims) == 1 else 0
+            if kind.HasField("shape"):
+                name, dims = value.name, kind.shape.dim
+                self._declared[name] = dims
+                if len(dims) != 1 or dims[0].HasField("dim_value"):
+                    self._known[name] = dims[0].dim_value if len(dims) == 1 else 0
         for value in graph.input:
             self._note(value.name, len(value.type.tensor_type.shape.dim), self._known.get(value.name, 0))
         for node in graph.node:
             self._node(node)
 
     def _constant(self, name: str, tensor: TensorProto) -> None:
-        length = prod(tensor.dims) if len(tensor.dims) < 2 else 0
-        self._note(name, len(tensor.dims), length)
-        if tensor.data_type in (TensorProto.INT32, TensorProto.INT64) and length <= LONGEST_SIZES:
-            try:
-                values = numpy_helper.to_array(tensor)
-            except ValueError:  # its bytes are not those of so many numbers, which is found later
-                return
-            self._values[name] = max((abs(value) for value in np.ravel(values).tolist()), default=0)
+        dims = tensor.dims
+        length = prod(dims) if len(dims) < 2 else 0
+        kind = _INTEGERS.get(tensor.data_type)
+        self._note(name, len(dims), length, None if kind is None or length > LONGEST_SIZES else _largest(tensor, kind))
 
     def _node(self, node: NodeProto) -> None:
-        for graph in _graphs_of(node):
-            self._graph(graph)
-        if node.op_type == "Constant":
+        shape = 0
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                self._graph(attribute.g)
+            elif attribute.name == "shape":
+                shape = max(shape, len(attribute.ints))
+        kind, tensors = node.op_type, self._tensors
+        if kind == "Constant":
             self._constant_node(node)
             return
-        given = [name for name in node.input if name]
-        ranks = [self._ranks.get(name, _USUAL_RANK) for name in given] or [0]
-        lengths = [self._lengths.get(name, 0) for name in given] or [0]
-        values = [self._values.get(name, 0) for name in given] or [0]
-        rank, length = _rank_after(node, ranks, lengths), max(lengths)
-        if node.op_type in _PROPAGATED:
-            self.elements += sum(lengths)
-        if node.op_type == "Concat":
-            length = sum(lengths)
-            self.longest = max(self.longest, length)
-        elif node.op_type in ("Shape", "Gather"):
-            length = ranks[0] if node.op_type == "Shape" else lengths[-1]
-        elif node.op_type in _SIZED_BY_VALUES:
-            length = min(max(1, length) * max(1, *values), _MOST_VALUE)
-        value = min(self._value_after(node, given, values), _MOST_VALUE)
+        given = [tensors.get(name, _UNKNOWN) for name in node.input if name] or [_NO_INPUT]
+        if kind in _SPECIAL:
+            rank, length, value = self._special(node, given)
+        else:
+            rank, length, value = map(max, zip(*given, strict=True)) if len(given) > 1 else given[0]
+            rank = max(rank, shape)
         for name in node.output:
-            self._note(name, rank, self._known.get(name, length))
-            self._values[name] = value
+            self._note(name, rank, self._known.get(name, length), value)
             self.dimensions += rank
 
-    def _value_after(self, node: NodeProto, given: list[str], values: list[int]) -> int:
+    def _special(self, node: NodeProto, given: list[_Bounds]) -> _Bounds:
+        """Return the bounds of the results of one of the special operators."""
+        kind = node.op_type
+        ranks, lengths, values = (list(each) for each in zip(*given, strict=True))
+        length = max(lengths)
+        if kind in _PROPAGATED:
+            self.elements += sum(lengths)
+        if kind == "Concat":
+            length = sum(lengths)
+            self.longest = max(self.longest, length)
+        elif kind in ("Shape", "Gather"):
+            length = ranks[0] if kind == "Shape" else lengths[-1]
+        elif kind in _SIZED_BY_VALUES:
+            length = min(max(1, length) * max(1, *values), _MOST_VALUE)
+        return _rank_after(node, ranks, lengths), length, min(self._value_after(node, values), _MOST_VALUE)
+
+    def _value_after(self, node: NodeProto, values: list[int]) -> int:
         """Return the largest value that the sizes which a node computes can have."""
         if node.op_type in ("Shape", "Size"):
-            return self._values.get(f"shape of {given[0]}", 0) if given else 0
+            declared = next((self._declared.get(name, ()) for name in node.input if name), ())
+            return max((dim.dim_value for dim in declared), default=0)
         if node.op_type in ("Gather", "Slice", "Squeeze", "Unsqueeze"):
             return values[0]
         if node.op_type == "Mul":
@@ -138,18 +155,24 @@ class InferenceBounds:
             if attribute.type == AttributeProto.TENSOR:
                 self._constant(node.output[0], attribute.t)
             else:
-                self._note(node.output[0], 1, len(attribute.ints))
-                self._values[node.output[0]] = max((abs(value) for value in (*attribute.ints, attribute.i)), default=0)
+                largest = max((abs(value) for value in (*attribute.ints, attribute.i)), default=0)
+                self._note(node.output[0], 1, len(attribute.ints), largest)
 
-    def _note(self, name: str, rank: int, length: int) -> None:
-        self._ranks[name] = max(rank, self._ranks.get(name, 0))
-        self._lengths[name] = max(length, self._lengths.get(name, 0))
+    def _note(self, name: str, rank: int, length: int, value: int | None = None) -> None:
+        """Note a tensor; None for a value that stays what it is."""
+        before = self._tensors.get(name, _NO_INPUT)
+        self._tensors[name] = max(rank, before[0]), max(length, before[1]), before[2] if value is None else value
 
 
-def _graphs_of(node: NodeProto) -> Iterator[GraphProto]:
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            yield attribute.g
+def _largest(tensor: TensorProto, kind: np.dtype[Any]) -> int | None:
+    """The largest magnitude in a constant; None if its bytes are not those of so many numbers, which is found later."""
+    values: list[int]
+    if tensor.HasField("raw_data"):
+        raw = tensor.raw_data
+        values = np.frombuffer(raw, kind).tolist() if len(raw) % kind.itemsize == 0 else []
+    else:
+        values = list(tensor.int64_data if kind.itemsize == 8 else tensor.int32_data)
+    return max(map(abs, values), default=0) if len(values) == prod(tensor.dims) else None
 
 
 def _rank_after(node: NodeProto, ranks: list[int], lengths: list[int]) -> int:

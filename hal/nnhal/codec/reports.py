@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nnhal.codec.request import copies_from_wire, copies_to_wire
-from nnhal.reports import LedgerEntry, StepReport
+from nnhal.reports import CopiedBytes, LedgerEntry, StepReport
+from nnhal.v1 import framework_admin_pb2
 from nnhal.v1 import framework_pb2 as wire
 
 
@@ -71,3 +72,8 @@ def ledger_entry_from_wire(message: wire.LedgerEntry) -> LedgerEntry:
         message.wire_up_bytes,
         message.wire_down_bytes,
     )
+
+
+def copied_to_wire(copied: CopiedBytes) -> framework_admin_pb2.CopiedBytes:
+    """Encode what was copied."""
+    return framework_admin_pb2.CopiedBytes(between=copied.between, clients=copied.clients, staged=copied.staged)

@@ -110,7 +110,8 @@ class _Deciding(Generic[Value]):
         return self._computed(node, None, False, reads, [None] * len(node.outputs), standing)
 
     def _follow(self, node: LayoutNode[Value], behaviour: Follows) -> NodeLayouts[Value]:
-        winner = self._winner([node.inputs[i] for i in behaviour.inputs])
+        leading = behaviour.inputs if behaviour.leading is None else (behaviour.leading,)
+        winner = self._winner([node.inputs[i] for i in leading])
         if winner is None:
             return self._keep(node, _Standing.UNKNOWN)
         if winner.order is None:

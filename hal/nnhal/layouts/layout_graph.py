@@ -29,6 +29,9 @@ class Follows:
     inputs: tuple[int, ...]
     carry: Callable[[Order], Sequence[Order | None] | None]
     """Returns the orders of the outputs for an order of the inputs, None if the node cannot follow that one."""
+    leading: int | None = None
+    """The only one of the inputs whose layout decides, if it is not that of any: without a known one there, the node
+    keeps the model's order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
-from nnhal.endpoint import SERVER_UIDS, server_uids
+from nnhal.endpoint import SERVER_UIDS, Endpoint, server_uids
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, channel_from, peer_credentials
 from nnhal.link.numbers import LENGTHS_BY_RUN, NUMBERED_ANSWERS
@@ -57,7 +57,9 @@ class Link(Closing):
             connection.connect(str(path))
         except OSError as error:
             connection.close()
-            raise DeadObjectError(f"no link at {path}: {error.strerror}") from error
+            trouble = Endpoint(path.parent).trouble
+            said = f"{error.strerror}; {trouble}" if trouble else error.strerror
+            raise DeadObjectError(f"no link at {path}: {said}") from error
         _, uid = peer_credentials(connection)
         if uid not in {0, *server_uids()}:
             connection.close()

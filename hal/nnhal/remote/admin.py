@@ -140,10 +140,13 @@ class FrameworkAdmin(ProcessAdmin):
         self._calls.call(self._framework.UnloadServedModel, framework_wire.UnloadServedModelRequest(name=name))
 
     def explain(
-        self, target: framework_wire.PlanTarget, original: bool = False
+        self, target: framework_wire.PlanTarget, original: bool = False, as_it_runs: bool = False
     ) -> framework_wire.ExplainTargetResponse:
-        """Explain the plan that a model runs by, or the one that it was loaded with."""
-        request = framework_wire.ExplainTargetRequest(target=target, original=original)
+        """Explain the plan that a model runs by, or the one that it was loaded with.
+
+        ``as_it_runs``: a file that a device was given as it is stays one operation, so that nothing is imported.
+        """
+        request = framework_wire.ExplainTargetRequest(target=target, original=original, as_it_runs=as_it_runs)
         return self._calls.call(self._framework.ExplainTarget, request)
 
     def plan(

@@ -858,6 +858,9 @@ class GetDeviceResponse(_message.Message):
     WIRE_UP_BYTES_FIELD_NUMBER: _builtins.int
     WIRE_DOWN_BYTES_FIELD_NUMBER: _builtins.int
     INJECTED_FAULTS_FIELD_NUMBER: _builtins.int
+    HUNG_EXECUTIONS_FIELD_NUMBER: _builtins.int
+    LAST_HUNG_FIELD_NUMBER: _builtins.int
+    LAST_HUNG_NS_FIELD_NUMBER: _builtins.int
     workers: _builtins.int
     """Executions that run at the same time."""
     running: _builtins.int
@@ -884,6 +887,12 @@ class GetDeviceResponse(_message.Message):
     """Bytes of values that have come over a network from the device."""
     injected_faults: _builtins.int
     """Faults that have been injected since the process started (see faults.proto)."""
+    hung_executions: _builtins.int
+    """Executions that its watchdog has cancelled since the process started, since they hung."""
+    last_hung: _builtins.str
+    """The last of them and why, in a sentence; empty without one."""
+    last_hung_ns: _builtins.int
+    """When, in nanoseconds since the epoch."""
     @_builtins.property
     def figures(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceFigure]:
         """The driver's own figures, such as memory of its own in use."""
@@ -910,10 +919,13 @@ class GetDeviceResponse(_message.Message):
         wire_up_bytes: _builtins.int = ...,
         wire_down_bytes: _builtins.int = ...,
         injected_faults: _builtins.int = ...,
+        hung_executions: _builtins.int = ...,
+        last_hung: _builtins.str = ...,
+        last_hung_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "buffer_bytes", b"buffer_bytes", "buffer_copied_bytes", b"buffer_copied_bytes", "buffer_limit_bytes", b"buffer_limit_bytes", "busy_ns", b"busy_ns", "executions_ended", b"executions_ended", "figures", b"figures", "injected_faults", b"injected_faults", "limits", b"limits", "running", b"running", "staged_bytes", b"staged_bytes", "temperature", b"temperature", "waiting", b"waiting", "wire_down_bytes", b"wire_down_bytes", "wire_up_bytes", b"wire_up_bytes", "workers", b"workers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "buffer_bytes", b"buffer_bytes", "buffer_copied_bytes", b"buffer_copied_bytes", "buffer_limit_bytes", b"buffer_limit_bytes", "busy_ns", b"busy_ns", "executions_ended", b"executions_ended", "figures", b"figures", "hung_executions", b"hung_executions", "injected_faults", b"injected_faults", "last_hung", b"last_hung", "last_hung_ns", b"last_hung_ns", "limits", b"limits", "running", b"running", "staged_bytes", b"staged_bytes", "temperature", b"temperature", "waiting", b"waiting", "wire_down_bytes", b"wire_down_bytes", "wire_up_bytes", b"wire_up_bytes", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
     _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015

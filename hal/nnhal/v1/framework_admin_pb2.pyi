@@ -154,6 +154,8 @@ class DeviceStanding(_message.Message):
     DIRECTORY_FIELD_NUMBER: _builtins.int
     IS_ADDED_FIELD_NUMBER: _builtins.int
     MODELS_FIELD_NUMBER: _builtins.int
+    AWAITED_NS_FIELD_NUMBER: _builtins.int
+    SILENT_NS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name in plans."""
     available: _builtins.bool
@@ -166,6 +168,12 @@ class DeviceStanding(_message.Message):
     """Its directory."""
     is_added: _builtins.bool
     """Whether AddDevice has added it."""
+    awaited_ns: _builtins.int
+    """How long the run has waited that has waited longest for it, or for another device of its plan, in nanoseconds; 0 if
+    none has waited for a third of a second. Direct runs are seen on devices only.
+    """
+    silent_ns: _builtins.int
+    """How long such a device has not answered whether its process is there at all, in nanoseconds; 0 if it answers."""
     @_builtins.property
     def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Models with a step on it."""
@@ -180,10 +188,12 @@ class DeviceStanding(_message.Message):
         directory: _builtins.str = ...,
         is_added: _builtins.bool = ...,
         models: _abc.Iterable[_builtins.str] | None = ...,
+        awaited_ns: _builtins.int = ...,
+        silent_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["available", b"available", "directory", b"directory", "draining", b"draining", "is_added", b"is_added", "models", b"models", "name", b"name", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["available", b"available", "awaited_ns", b"awaited_ns", "directory", b"directory", "draining", b"draining", "is_added", b"is_added", "models", b"models", "name", b"name", "reason", b"reason", "silent_ns", b"silent_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -206,6 +216,8 @@ class ServedModelState(_message.Message):
     ARENA_BYTES_FIELD_NUMBER: _builtins.int
     SUBSTITUTE_BYTES_FIELD_NUMBER: _builtins.int
     OLDEST_REQUEST_NS_FIELD_NUMBER: _builtins.int
+    MODELLED_NS_FIELD_NUMBER: _builtins.int
+    HAS_OPEN_DIMENSIONS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The model."""
     version: _builtins.str
@@ -226,6 +238,10 @@ class ServedModelState(_message.Message):
     """How long its oldest request has waited or run until now, in nanoseconds; 0 if there is none. Those of front workers
     are told within a quarter of a second; runs of native clients are not among them.
     """
+    modelled_ns: _builtins.float
+    """The modelled time of a run by its plan, in nanoseconds; 0 if a device has no cost model, or was not asked."""
+    has_open_dimensions: _builtins.bool
+    """Whether a value has an open dimension, for which the modelled time has 1."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices of its plan."""
@@ -252,10 +268,12 @@ class ServedModelState(_message.Message):
         arena_bytes: _builtins.int = ...,
         substitute_bytes: _builtins.int = ...,
         oldest_request_ns: _builtins.int = ...,
+        modelled_ns: _builtins.float = ...,
+        has_open_dimensions: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "counts", b"counts", "devices", b"devices", "missing", b"missing", "name", b"name", "oldest_request_ns", b"oldest_request_ns", "queued", b"queued", "reason", b"reason", "state", b"state", "substitute_bytes", b"substitute_bytes", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "counts", b"counts", "devices", b"devices", "has_open_dimensions", b"has_open_dimensions", "missing", b"missing", "modelled_ns", b"modelled_ns", "name", b"name", "oldest_request_ns", b"oldest_request_ns", "queued", b"queued", "reason", b"reason", "state", b"state", "substitute_bytes", b"substitute_bytes", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -318,6 +336,9 @@ class ModelCounts(_message.Message):
     COPIED_BYTES_FIELD_NUMBER: _builtins.int
     FELL_BACK_FIELD_NUMBER: _builtins.int
     QUEUE_NS_FIELD_NUMBER: _builtins.int
+    COPIED_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    RUN_NS_FIELD_NUMBER: _builtins.int
     requests: _builtins.int
     """Requests that succeeded, and runs of native clients. Those of front workers are told within a quarter of a second."""
     failures: _builtins.int
@@ -325,16 +346,24 @@ class ModelCounts(_message.Message):
     duration_ns: _builtins.int
     """The time of those that succeeded from arrival to answer, summed up, in nanoseconds."""
     copied_bytes: _builtins.int
-    """Bytes that were copied for them."""
+    """Bytes that were copied for them, in all."""
     fell_back: _builtins.int
     """How many fell back."""
     queue_ns: _builtins.int
     """Time in queues, summed up, in nanoseconds."""
+    runs: _builtins.int
+    """Runs on devices that succeeded: one for each batch."""
+    run_ns: _builtins.int
+    """The time of these runs, from the call to the answer, summed up, in nanoseconds."""
     @_builtins.property
     def durations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """How many took less than each of DURATION_BOUNDS_NS of nnhal.admin, in order, and how many took longer: not
         cumulative. Of direct runs only the sum of their times is known, so that each counts with the mean.
         """
+
+    @_builtins.property
+    def copied(self) -> Global___CopiedBytes:
+        """The same bytes by place."""
 
     def __init__(
         self,
@@ -346,14 +375,47 @@ class ModelCounts(_message.Message):
         copied_bytes: _builtins.int = ...,
         fell_back: _builtins.int = ...,
         queue_ns: _builtins.int = ...,
+        copied: Global___CopiedBytes | None = ...,
+        runs: _builtins.int = ...,
+        run_ns: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["copied", b"copied"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["copied_bytes", b"copied_bytes", "duration_ns", b"duration_ns", "durations", b"durations", "failures", b"failures", "fell_back", b"fell_back", "queue_ns", b"queue_ns", "requests", b"requests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["copied", b"copied", "copied_bytes", b"copied_bytes", "duration_ns", b"duration_ns", "durations", b"durations", "failures", b"failures", "fell_back", b"fell_back", "queue_ns", b"queue_ns", "requests", b"requests", "run_ns", b"run_ns", "runs", b"runs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ModelCounts: _TypeAlias = ModelCounts  # noqa: Y015
+
+@_typing.final
+class CopiedBytes(_message.Message):
+    """CopiedBytes are bytes that were copied in runs. Between and clients are all of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BETWEEN_FIELD_NUMBER: _builtins.int
+    CLIENTS_FIELD_NUMBER: _builtins.int
+    STAGED_FIELD_NUMBER: _builtins.int
+    between: _builtins.int
+    """For values that passed from a step to another one."""
+    clients: _builtins.int
+    """For inputs and outputs of the model, with the tensors of requests that the framework copied into a run's memory."""
+    staged: _builtins.int
+    """Those of all of them that hosts of devices copied, since a device cannot use the memory in place."""
+    def __init__(
+        self,
+        *,
+        between: _builtins.int = ...,
+        clients: _builtins.int = ...,
+        staged: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["between", b"between", "clients", b"clients", "staged", b"staged"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CopiedBytes: _TypeAlias = CopiedBytes  # noqa: Y015
 
 @_typing.final
 class PlanTarget(_message.Message):
@@ -626,8 +688,13 @@ class ExplainTargetRequest(_message.Message):
 
     TARGET_FIELD_NUMBER: _builtins.int
     ORIGINAL_FIELD_NUMBER: _builtins.int
+    AS_IT_RUNS_FIELD_NUMBER: _builtins.int
     original: _builtins.bool
     """Whether to explain the plan that it was loaded with, even if devices are missing."""
+    as_it_runs: _builtins.bool
+    """Whether a file that a device was given as it is stays one operation, which nobody was asked about. Otherwise the file is
+    imported for the answer, which may take as long as to load it.
+    """
     @_builtins.property
     def target(self) -> Global___PlanTarget:
         """The model."""
@@ -637,10 +704,11 @@ class ExplainTargetRequest(_message.Message):
         *,
         target: Global___PlanTarget | None = ...,
         original: _builtins.bool = ...,
+        as_it_runs: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["original", b"original", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_it_runs", b"as_it_runs", "original", b"original", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -934,6 +1002,7 @@ class FinishedRun(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     RECORDING_FIELD_NUMBER: _builtins.int
     REPORT_FIELD_NUMBER: _builtins.int
+    COPIED_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the runs that were kept, in the order in which they were found to have ended, from 1 on; in a recording its
     own runs.
@@ -961,7 +1030,7 @@ class FinishedRun(_message.Message):
     batch_size: _builtins.int
     """The size of its batch."""
     copied_bytes: _builtins.int
-    """Bytes that were copied for it."""
+    """Bytes that were copied for it, in all."""
     fell_back: _builtins.bool
     """Whether it fell back."""
     error: _builtins.str
@@ -975,6 +1044,10 @@ class FinishedRun(_message.Message):
     @_builtins.property
     def report(self) -> _framework_pb2.RunReport:
         """What its steps did: steps, copies and the ledger. Only in the answer of GetRecording."""
+
+    @_builtins.property
+    def copied(self) -> Global___CopiedBytes:
+        """The bytes that were copied for it by place."""
 
     def __init__(
         self,
@@ -997,10 +1070,11 @@ class FinishedRun(_message.Message):
         error: _builtins.str = ...,
         recording: _builtins.int = ...,
         report: _framework_pb2.RunReport | None = ...,
+        copied: Global___CopiedBytes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["report", b"report"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["copied", b"copied", "report", b"report"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrived_ns", b"arrived_ns", "batch_size", b"batch_size", "client", b"client", "copied_bytes", b"copied_bytes", "devices", b"devices", "ended_ns", b"ended_ns", "error", b"error", "fell_back", b"fell_back", "infer_ns", b"infer_ns", "input_ns", b"input_ns", "model", b"model", "number", b"number", "output_ns", b"output_ns", "queue_ns", b"queue_ns", "recording", b"recording", "report", b"report", "request_id", b"request_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrived_ns", b"arrived_ns", "batch_size", b"batch_size", "client", b"client", "copied", b"copied", "copied_bytes", b"copied_bytes", "devices", b"devices", "ended_ns", b"ended_ns", "error", b"error", "fell_back", b"fell_back", "infer_ns", b"infer_ns", "input_ns", b"input_ns", "model", b"model", "number", b"number", "output_ns", b"output_ns", "queue_ns", b"queue_ns", "recording", b"recording", "report", b"report", "request_id", b"request_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from nnhal.errors import NnhalError
-from nnhal.given_files import MOST_TEXT_BYTES, read_given_text, read_given_toml
+from nnhal.given_files import MOST_TEXT_BYTES, read_given_text, read_given_toml, without_version
 from nnhal_hosting.faults.kinds import (
     AnswerFault,
     CacheFault,
@@ -27,6 +27,8 @@ from nnhal_hosting.faults.kinds import (
     WithdrawnFault,
 )
 
+VERSION = 1
+"""What a document may say of its form. It grows with a change that nnhal of before must not misread."""
 MAX_FAULTS = 256
 """Faults that a device has at a time."""
 
@@ -114,9 +116,13 @@ def _read_json(text: str, place: str) -> FaultDocument:
 
 def _checked(given: object, place: str) -> FaultDocument:
     try:
+        if isinstance(given, dict):
+            given = without_version(given, VERSION, f"{place}faults")
         return FaultDocument.model_validate(given)
     except ValidationError as error:
         raise FaultDocumentError(place + _in_words(error, given)) from None
+    except ValueError as error:
+        raise FaultDocumentError(str(error)) from None
 
 
 def _in_words(error: ValidationError, given: object) -> str:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil, floor
 
 from nnhal_pages.charts.measures import Tick
-from nnhal_pages.svg import Scale, element, label, width_of
+from nnhal_pages.charts.series import TimeWindow
+from nnhal_pages.svg import Scale, element, label, rounded, width_of
 from nnhal_pages.text import shortened
 
 LINE = 16
 """The height of a line of text."""
+ZONE = 64
+"""The width that the name of a time zone may need, right of an axis of times."""
 _GAP = 8
+_CLOCK = (("%H:%M:%S", "00:00:00"), ("%H:%M", "00:00"))
+"""How a time of day is written, with seconds and without, and how wide that is."""
+_CLOCK_STEPS = (10, 20, 30, 60, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14400, 21600)
+"""The seconds between ticks."""
 _LEAST_NAME = 10
 """Characters to which a name is shortened at most; a shorter one is left out."""
 
@@ -50,6 +59,38 @@ def across_axis(frame: Frame, scale: Scale, ticks: Iterable[Tick], has_grid: boo
             parts.append(label(middle, frame.bottom + LINE + 2, tick.text, f"muted {place}"))
             free = start + 2 * half + _GAP
     return "".join(parts)
+
+
+def places(frame: Frame, window: TimeWindow, high: float = 0.0) -> dict[str, str]:
+    """What a script needs to know of a chart of a time, in attributes: where its frame is, the time, and the value that
+    its upper edge stands for, in the unit of the axis.
+    """
+    box = (frame.left, frame.right, frame.top, frame.bottom)
+    time = f"{window.begin:.10g} {window.end:.10g}"
+    return {"data_box": " ".join(map(rounded, box)), "data_time": time, "data_high": f"{high:.8g}"}
+
+
+def time_axis(frame: Frame, scale: Scale, window: TimeWindow) -> str:
+    """Draw an axis of times of day below the frame, and the zone of these right of it.
+
+    A script finds the instants and the zone by their data, and may write another zone's times.
+    """
+    parts = [element("line", class_="axis", x1=frame.left, x2=frame.right, y1=frame.bottom, y2=frame.bottom)]
+    for tick in _clock_ticks(window, frame.right - frame.left):
+        x, half = scale(tick.value), wide(tick.text) / 2
+        parts.append(element("line", class_="axis", x1=x, x2=x, y1=frame.bottom, y2=frame.bottom + 4))
+        if frame.left <= x - half + _GAP and x + half <= frame.right:
+            instant = int(tick.value)
+            parts.append(label(x, frame.bottom + LINE + 2, tick.text, "muted middle", data_at=instant))
+    return "".join([*parts, label(frame.right + 6, frame.bottom + LINE + 2, "UTC", "muted", data_zone="")])
+
+
+def _clock_ticks(window: TimeWindow, width: float) -> list[Tick]:
+    """Return ticks at round times of day: they stay at their instants while time goes on."""
+    fitting = (each for each in _CLOCK_STEPS if each * width / window.seconds >= wide(_CLOCK[each >= 60][1]) + _GAP)
+    step = next(fitting, _CLOCK_STEPS[-1])
+    instants = [step * number for number in range(ceil(window.begin / step), floor(window.end / step) + 1)]
+    return [Tick(at, datetime.fromtimestamp(at, UTC).strftime(_CLOCK[step >= 60][0])) for at in instants]
 
 
 def up_axis(frame: Frame, scale: Scale, ticks: Iterable[Tick]) -> str:

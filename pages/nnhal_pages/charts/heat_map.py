@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, floor
 
-from nnhal_pages.charts.frame import LINE, Frame, across_axis, room_for, up_axis, wide
+from nnhal_pages.charts.frame import LINE, ZONE, Frame, across_axis, places, room_for, time_axis, up_axis, wide
+from nnhal_pages.charts.marks import ChartMark, marked
 from nnhal_pages.charts.measures import COUNT, NANOSECONDS, Tick
-from nnhal_pages.charts.series import TimeWindow, ago
+from nnhal_pages.charts.series import TimeWindow
 from nnhal_pages.svg import Drawing, Scale, element, label, rounded, title
 
 _LEAST_RANGES = 8
@@ -76,6 +77,7 @@ def heat_map(
     window: TimeWindow,
     width: int = 560,
     height: int = 260,
+    marks: Sequence[ChartMark] = (),
 ) -> Drawing:
     """Draw counts of durations. The stronger a cell's colour, the more of its time were in its range.
 
@@ -87,20 +89,25 @@ def heat_map(
         window: The time that is shown.
         width: Of the drawing.
         height: Of the drawing.
+        marks: What happened.
     """
     step = window.seconds / _COLUMNS
     columns = _columns(samples, window, step, len(bounds) + 1)
+    total = sum(map(sum, columns.values()))
+    if not total:
+        nothing = label(width / 2, height / 2, "nothing in this time", "muted middle")
+        return Drawing(width, height, f"{what}: nothing", label(0, 12, what, "muted") + nothing)
     rows = used_ranges(list(columns.values()), len(bounds))
     thresholds = _thresholds(max((count for counts in columns.values() for count in counts), default=0))
-    top, bottom = 2 * LINE + 4.0, height - 1.5 * LINE
+    top, bottom = 3 * LINE + 8.0, height - 1.5 * LINE
     up = Scale(rows.start, rows.stop, bottom, top)
     ticks = [
-        Tick(row + 1, NANOSECONDS.words(bound))
+        Tick(row + 1, f"{bound / 1e6:,.10g}")
         for row, bound in enumerate(bounds)
         if bound in _POWERS and rows.start <= row + 1 <= rows.stop
     ]
-    frame = Frame(room_for(tick.text for tick in ticks), width - 16, top, bottom)
-    across = Scale(window.end - window.seconds, window.end, frame.left, frame.right)
+    frame = Frame(room_for(tick.text for tick in ticks), width - ZONE, top, bottom)
+    across = Scale(window.begin, window.end, frame.left, frame.right)
     cells: list[list[str]] = [[] for _ in thresholds]
     readings = []
     for begin, counts in columns.items():
@@ -113,17 +120,16 @@ def heat_map(
     parts = [
         label(0, 12, what, "muted"),
         _key(thresholds, frame.right),
+        label(0, top - 8, "ms", "muted"),
         up_axis(frame, up, ticks),
-        across_axis(frame, across, ago(window)),
+        time_axis(frame, across, window),
         *(element("path", class_=f"heat-{shade + 1}", d="".join(each)) for shade, each in enumerate(cells) if each),
         *readings,
+        marked(marks, frame, across, window),
+        element("g", element("path", d=""), data_chart="times", **places(frame, window)),
     ]
-    total = sum(map(sum, columns.values()))
-    if not total:
-        parts.append(
-            label((frame.left + frame.right) / 2, (top + bottom) / 2, "nothing in this time", "muted middle over")
-        )
-    return Drawing(width, height, f"{what}: how long {total:,} took, over time", "".join(parts))
+    told = f"{what}: how long {total:,} took, over time"
+    return Drawing(width, height, told, "".join(parts), interactive=bool(marks))
 
 
 def _columns(
@@ -133,7 +139,7 @@ def _columns(
     columns: dict[float, list[int]] = {}
     for at, counts in samples:
         begin = floor(at / step) * step
-        if window.end - window.seconds <= begin and at <= window.end:
+        if window.begin <= begin and at <= window.end:
             held = columns.setdefault(begin, [0] * ranges)
             for row, count in enumerate(counts[:ranges]):
                 held[row] += count

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnhal_pages.charts.frame import LINE, Frame, across_axis, apart, fitted, room_for, up_axis, wide
+from nnhal_pages.charts.frame import LINE, ZONE, Frame, apart, fitted, places, room_for, time_axis, up_axis, wide
+from nnhal_pages.charts.marks import ChartMark, marked
 from nnhal_pages.charts.measures import Measure
-from nnhal_pages.charts.series import ChartSeries, TimeWindow, ago, line_path
+from nnhal_pages.charts.series import ChartSeries, TimeWindow, line_path, spread_path
 from nnhal_pages.svg import Drawing, Scale, element, label, title
 
 _LOOKS = 6
@@ -24,36 +25,46 @@ def line_chart(
     width: int = 560,
     height: int = 220,
     least: float = 0.0,
+    reach: float = 0.0,
+    marks: Sequence[ChartMark] = (),
 ) -> Drawing:
     """Draw values over time. The last value of each series stands beside its line, with its name if there are several.
 
     The axis begins at 0 and ends above the highest value, and above ``least``. Values outside of the window are left
-    out. More than six series share looks.
+    out. More than six series share looks. All values are in one unit, the one that suits ``reach`` if that is higher:
+    so a chart has the same unit for several windows. A script finds in the data of the group ``data-chart`` where which
+    instant and value is.
     """
-    shown = [ChartSeries(each.name, _within(each, window)) for each in series]
+    shown = [ChartSeries(each.name, _within(each, window), _spread(each, window)) for each in series]
     values = [value for each in shown for _, value in each.points if value is not None]
-    top, bottom = 1.75 * LINE, height - 1.5 * LINE
-    up = Scale(0, max([*values, least]) * _ROOM if max([*values, least], default=0) > 0 else 1.0, bottom, top)
-    ticks = list(measure.ticks(up, max(2, round((bottom - top) / 32))))
-    words = [_words(each, measure, len(series) > 1) for each in shown]
-    beside = _SAMPLE + 6 + room_for(words, _NAMES - _SAMPLE - 6)
-    frame = Frame(room_for(tick.text for tick in ticks), width - beside, top, bottom)
-    across = Scale(window.end - window.seconds, window.end, frame.left, frame.right)
-    parts = [up_axis(frame, up, ticks), across_axis(frame, across, ago(window))]
-    parts += [_line(number, each, words[number], across, up) for number, each in enumerate(shown)]
-    parts += _last_values(shown, words, measure, up, frame)
+    values += [high for each in shown for _, _, high in each.spread if high == high]
+    heading = label(0, 12, what, "muted")
     if not values:
-        middle = (frame.left + frame.right) / 2
-        parts.append(label(middle, (top + bottom) / 2, "no values in this time", "muted middle over"))
-    told = f"{what}: {'; '.join(words) or 'nothing'}"
-    return Drawing(width, height, told, label(0, 12, what, "muted") + "".join(parts))
+        middle = label(width / 2, height / 2, "no values in this time", "muted middle")
+        return Drawing(width, height, f"{what}: nothing", heading + middle)
+    top, bottom = 2.75 * LINE, height - 1.5 * LINE
+    high = max([*values, least]) * _ROOM if max([*values, least]) > 0 else 1.0
+    up = Scale(0, high, bottom, top)
+    unit, bare = measure.unit(max(high, reach))
+    ticks = list(bare.ticks(up, max(2, round((bottom - top) / 32))))
+    words = [_words(each, bare, len(series) > 1) for each in shown]
+    beside = max(_SAMPLE + 6 + room_for(words, _NAMES - _SAMPLE - 6), ZONE)
+    frame = Frame(room_for(tick.text for tick in ticks), width - beside, top, bottom)
+    across = Scale(window.begin, window.end, frame.left, frame.right)
+    parts = [heading, label(0, top - 10, unit, "muted"), up_axis(frame, up, ticks)]
+    parts += [time_axis(frame, across, window), marked(marks, frame, across, window)]
+    lines = [_line(number, each, measure, across, up) for number, each in enumerate(shown)]
+    lines += _last_values(shown, words, bare, up, frame)
+    parts.append(element("g", "".join(lines), data_chart="lines", **places(frame, window, high / bare.units[0][0])))
+    told = "; ".join(_words(each, measure, len(series) > 1) for each in shown)
+    return Drawing(width, height, f"{what}: {told}", "".join(parts), interactive=bool(marks))
 
 
 def sparkline(what: str, series: ChartSeries, measure: Measure, window: TimeWindow) -> Drawing:
     """Draw values over time as a small line without axes, from 0 to the highest value."""
     points = _within(series, window)
     high = max((value for _, value in points if value is not None), default=0.0)
-    across, up = Scale(window.end - window.seconds, window.end, 2, 118), Scale(0, high or 1.0, 25, 3)
+    across, up = Scale(window.begin, window.end, 2, 118), Scale(0, high or 1.0, 25, 3)
     base = element("line", class_="grid", x1=2, x2=118, y1=26, y2=26)
     path = line_path(points, across, up)
     words = _words(ChartSeries("", points), measure, False)
@@ -62,8 +73,12 @@ def sparkline(what: str, series: ChartSeries, measure: Measure, window: TimeWind
 
 
 def _within(series: ChartSeries, window: TimeWindow) -> list[tuple[float, float | None]]:
-    begin = window.end - window.seconds
+    begin = window.begin
     return [(at, value) for at, value in series.points if begin <= at <= window.end]
+
+
+def _spread(series: ChartSeries, window: TimeWindow) -> list[tuple[float, float, float]]:
+    return [each for each in series.spread if window.begin <= each[0] <= window.end]
 
 
 def _words(series: ChartSeries, measure: Measure, named: bool) -> str:
@@ -71,10 +86,14 @@ def _words(series: ChartSeries, measure: Measure, named: bool) -> str:
     return f"{series.name} {value}" if named else value
 
 
-def _line(number: int, series: ChartSeries, words: str, across: Scale, up: Scale) -> str:
+def _line(number: int, series: ChartSeries, measure: Measure, across: Scale, up: Scale) -> str:
     path = line_path(series.points, across, up)
-    look = f"series series-{number % _LOOKS + 1}"
-    return element("path", title(words), class_=look, d=path) if path else ""
+    if not path:
+        return ""
+    look, told = f"series-{number % _LOOKS + 1}", title(_words(series, measure, True).strip())
+    band = spread_path(series, across, up)
+    between = element("path", class_=f"spread {look}", d=band) if band else ""
+    return between + element("path", told, class_=f"series {look}", d=path, data_series=number)
 
 
 def _last_values(
@@ -87,11 +106,12 @@ def _last_values(
     parts = []
     for number, y in zip(known, apart(places, LINE, frame.top + 8, frame.bottom + 4), strict=True):
         text = words[number]
-        value = "unknown" if shown[number].last is None else measure.words(shown[number].last or 0.0)
+        value = _words(shown[number], measure, False)
         if wide(text) > _NAMES - _SAMPLE - 12:
             text = f"{fitted(shown[number].name, _NAMES - _SAMPLE - 20 - wide(value))} {value}".strip()
         look = f"series-{number % _LOOKS + 1}"
         x = frame.right + 6
         parts.append(element("line", class_=f"series {look}", x1=x, x2=x + _SAMPLE, y1=y - 4, y2=y - 4))
-        parts.append(label(x + _SAMPLE + 6, y, text, f"series-label {look}"))
+        name = text.removesuffix(value).strip()
+        parts.append(label(x + _SAMPLE + 6, y, text, f"series-label {look}", data_value_of=number, data_name=name))
     return parts

@@ -40,6 +40,11 @@ class Measure:
             if not (self.whole and factor == 1 and value != int(value)):
                 yield Tick(value * factor, f"{value:,.10g}{unit}" if value else "0")
 
+    def unit(self, reach: float) -> tuple[str, Measure]:
+        """Return the unit that suits values up to ``reach``, and what writes values in it without its name."""
+        factor, unit = self._unit(reach)
+        return unit.strip(), Measure(((factor, ""),), self.whole and factor == 1)
+
     def _unit(self, value: float) -> tuple[float, str]:
         return next((each for each in reversed(self.units) if abs(value) >= each[0]), self.units[0])
 
@@ -50,6 +55,8 @@ BYTES_PER_SECOND = Measure(tuple((factor, f"{unit}/s") for factor, unit in _BINA
 COUNT = Measure(((1, ""), (1e3, " k"), (1e6, " M"), (1e9, " G")), whole=True)
 """Also for cycles."""
 PER_SECOND = Measure(((1, "/s"), (1e3, " k/s"), (1e6, " M/s")))
+MILLISECONDS = Measure(((1e6, " ms"),))
+"""Nanoseconds in one unit, whatever they are, for charts beside each other."""
 NANOSECONDS = Measure(((1, " ns"), (1e3, " µs"), (1e6, " ms"), (1e9, " s")))
 SHARE = Measure(((0.01, " %"),))
 """Of 1."""

@@ -11,6 +11,7 @@ from nnhal_pages.charts.looks import legend, memory_patterns
 from nnhal_pages.charts.measures import BYTES, COUNT
 from nnhal_pages.patterns import DeviceLane, device_lanes, patterns
 from nnhal_pages.svg import Drawing, Scale, element, label, rounded, title
+from nnhal_pages.units import size
 
 _HEIGHT = 300
 """The height of the rectangle of values."""
@@ -68,9 +69,9 @@ class _Group:
 
     def told(self) -> str:
         begin, end = min(span.begin for span in self.spans), max(span.end for span in self.spans)
-        size = f"{sum(span.bytes for span in self.spans):,} bytes"
+        held = size(sum(span.bytes for span in self.spans))
         place = f"at {self.spans[0].address:#x}" if len(self.spans) == 1 else f"in {len(self.spans)} pieces"
-        return f"{self.name} ({self.kind}): {size} {place}, {begin:,.0f} to {end:,.0f}"
+        return f"{self.name} ({self.kind}): {held} {place}, {begin:,.0f} to {end:,.0f}"
 
 
 def _groups(spans: Iterable[_Span], kinds: Mapping[str, int]) -> list[_Group]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from nnhal.reports import CLIENT_STEP
 from nnhal.v1 import framework_admin_pb2, framework_pb2
+from nnhal_pages.units import size
 from nnhal_pages.wires import sent_words
 
 CLIENT, FRAMEWORK = "client", "framework"
@@ -99,7 +100,7 @@ def _step_acts(lane: str, step: framework_pb2.StepReport, origin: int) -> Iterat
             kind, way = "wire", f"{'down' if copy.is_output else 'up'} the wire for"
         else:
             kind, way = "copy", f"copy {'out' if copy.is_output else 'in'} of"
-        what = f"{way} step {step.step}, {copy.bytes:,} bytes"
+        what = f"{way} step {step.step}, {size(copy.bytes)}"
         if copy.injected:
             what = f"injected fault {copy.injected} in step {step.step}"
         yield RunAct(lane, kind, what, copy.started_ns - origin, copy.ended_ns - origin, is_part=True)
@@ -108,8 +109,8 @@ def _step_acts(lane: str, step: framework_pb2.StepReport, origin: int) -> Iterat
 def _told(entries: Sequence[framework_pb2.LedgerEntry]) -> tuple[str, ...]:
     lines = []
     for entry in entries[:_VALUES]:
-        way = f"{entry.copied_bytes:,} bytes copied" if entry.copied_bytes else "in place"
+        way = f"{size(entry.copied_bytes)} copied" if entry.copied_bytes else "in place"
         way = sent_words(entry) or way
-        lines.append(f"{entry.value}: {entry.bytes:,} bytes, {way} ({entry.strategy})")
+        lines.append(f"{entry.value}: {size(entry.bytes)}, {way} ({entry.strategy})")
     more = len(entries) - len(lines)
     return (*lines, f"and {more} more") if more else tuple(lines)

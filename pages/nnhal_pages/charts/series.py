@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import floor
 from typing import NamedTuple
 
-from nnhal_pages.charts.measures import Tick
 from nnhal_pages.svg import Scale, rounded
 
 
@@ -17,7 +16,9 @@ class ChartSeries:
 
     name: str
     points: Sequence[tuple[float, float | None]]
-    """Seconds since any instant, and the value then; None if it was not known. The oldest is first."""
+    """Seconds since the epoch, and the value then; None if it was not known. The oldest is first."""
+    spread: Sequence[tuple[float, float, float]] = ()
+    """Instants, with the lowest and the highest value around each, if the values are means; NaN if nothing is known."""
 
     @property
     def last(self) -> float | None:
@@ -69,20 +70,29 @@ def _ends(group: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return sorted({low, high})
 
 
-_MINUTES = (1, 2, 5, 10, 15, 30, 60)
+def spread_path(series: ChartSeries, across: Scale, up: Scale, least: float = 1.0) -> str:
+    """Return the outline of what lies between the lowest and the highest values, where that is seen."""
+    path, stretch = [], list[tuple[float, float, float]]()
+    for at, low, high in (*series.spread, (0.0, 0.0, 0.0)):
+        if up(low) - up(high) >= least:
+            stretch.append((across(at), up(low), up(high)))
+            continue
+        if stretch:
+            there = "L".join(f"{rounded(x)} {rounded(y)}" for x, _, y in stretch)
+            back = "L".join(f"{rounded(x)} {rounded(y)}" for x, y, _ in reversed(stretch))
+            path.append(f"M{there}L{back}z")
+        stretch = []
+    return "".join(path)
 
 
 class TimeWindow(NamedTuple):
     """The time that a chart shows."""
 
     end: float
-    """Seconds since the instant that the points count from."""
+    """Seconds since the epoch."""
     seconds: float = 900.0
 
-
-def ago(window: TimeWindow) -> list[Tick]:
-    """Return ticks that stay where they are while time goes on."""
-    minutes = window.seconds / 60
-    step = next((each for each in _MINUTES if minutes / each <= 5), 60)
-    passed = [step * number for number in range(int(minutes / step), 0, -1)]
-    return [*(Tick(window.end - 60 * each, f"{each} min ago") for each in passed), Tick(window.end, "now")]
+    @property
+    def begin(self) -> float:
+        """Seconds since the epoch."""
+        return self.end - self.seconds

@@ -19,12 +19,13 @@ from nnhal_pages.comparison.pairing import (
     marks_of,
     pairs_of,
 )
+from nnhal_pages.copies import NAMES, planned_copies
 from nnhal_pages.document import scrolling
 from nnhal_pages.explanation.marks import counted, device_mark, operation_link
 from nnhal_pages.graph import GraphView, plan_graph
 from nnhal_pages.report import Column, Markup, Name, ReportTable, part_html
 from nnhal_pages.text import escaped
-from nnhal_pages.units import duration
+from nnhal_pages.units import duration, size
 
 
 def comparison(
@@ -70,7 +71,10 @@ def _short(old: Explanation, new: Explanation, pairs: Sequence[OperationPair]) -
             if number
         ),
         f"modelled time: {difference(old.modelled_ns, new.modelled_ns, duration)}",
-        f"copied bytes: {difference(old.copied_bytes, new.copied_bytes, count)}",
+        *(
+            f"bytes copied {name}: {difference(before, after, count)}"
+            for name, before, after in zip(NAMES, planned_copies(old), planned_copies(new), strict=True)
+        ),
         f"peak memory, bytes: {difference(old.peak_bytes, new.peak_bytes, count)}",
     ]
     return "; ".join(told) + "."
@@ -193,7 +197,7 @@ def _way(edge: EdgeStory) -> tuple[object, ...]:
 def _ways(edges: Sequence[EdgeStory]) -> str:
     told = (
         f"{edge.source or 'client'} to {edge.destination or 'client'}: {edge.strategy}, "
-        f"{f'{edge.copied_bytes:,} bytes copied' if edge.copied_bytes else f'{edge.bytes:,} bytes in place'}"
+        f"{f'{size(edge.copied_bytes)} copied' if edge.copied_bytes else f'{size(edge.bytes)} in place'}"
         for edge in edges
     )
     return "<br>".join(map(escaped, told)) or "stays within a step"

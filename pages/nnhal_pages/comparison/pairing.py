@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isnan
 from typing import NamedTuple
 
 from nnhal_client.explanation import Explanation, OperationStory
+from nnhal_pages.copies import NAMES, or_unknown, planned_copies
 from nnhal_pages.units import duration
 
 _SAME_TIME = 0.01
@@ -71,12 +73,14 @@ class PlanFigure(NamedTuple):
 
 
 def count(value: float) -> str:
-    """Write a whole number."""
-    return f"{value:,.0f}"
+    """Write a whole number; nan is unknown."""
+    return or_unknown(value, "{:,.0f}".format)
 
 
 def difference(old: float, new: float, written: Callable[[float], str]) -> str:
     """Say how much more or less there is in the new plan, with a sign that goes the same way."""
+    if isnan(old) or isnan(new):
+        return "unknown"
     if old == new or written(old) == written(new):
         return "= the same"
     share = f" ({(new - old) / old:+.1%})" if old > 0 else ""
@@ -95,7 +99,10 @@ def figures(old: Explanation, new: Explanation) -> list[PlanFigure]:
         PlanFigure("Operations", len(old.operations), len(new.operations), count),
         PlanFigure("Edges", len(old.edges), len(new.edges), count),
         PlanFigure("Edges that copy", _copying(old), _copying(new), count),
-        PlanFigure("Bytes copied in a run", old.copied_bytes, new.copied_bytes, count),
+        *(
+            PlanFigure(f"Bytes copied in a run, {name}", before, after, count)
+            for name, before, after in zip(NAMES, planned_copies(old), planned_copies(new), strict=True)
+        ),
         *(_sent(old, new) if old.wire_ns or new.wire_ns else ()),
         PlanFigure("Bytes between steps", old.fallback_bytes, new.fallback_bytes, count),
         PlanFigure("Bytes of constants", old.constant_bytes, new.constant_bytes, count),

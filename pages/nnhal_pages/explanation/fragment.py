@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
 
 from nnhal_client.explanation import Explanation
 from nnhal_pages.charts.arena import arena_charts
+from nnhal_pages.copies import NAMES, copied_figures, places, planned_figures
 from nnhal_pages.document import document, figure_list, scrolling
 from nnhal_pages.document import style as page_style
 from nnhal_pages.explanation.marks import legend
@@ -18,7 +19,7 @@ from nnhal_pages.graph import GraphView, PlanLinks, plan_graph
 from nnhal_pages.image_layouts import layout_figure, layout_words
 from nnhal_pages.report import Folded, Markup, Name, Picture, part_html
 from nnhal_pages.svg import drawing_style
-from nnhal_pages.units import duration, median_of
+from nnhal_pages.units import duration, measured_words, median_of, size
 
 
 def fragment(explanation: Explanation, level: int = 2, name: str = "plan") -> str:
@@ -51,22 +52,33 @@ def sums(explanation: Explanation) -> str:
     """The figures of a plan as a whole."""
     measured = explanation.measured
     used = list(dict.fromkeys(step.device for step in explanation.steps))
-    time = f"measured: {duration(measured.duration_ns)}, {median_of(measured)}" if measured else "not measured"
-    copied = f"measured: {measured.copied_bytes:,}" if measured else "by plan"
+    time = f"{measured_words(explanation)}, {median_of(measured)}" if measured else "not measured"
     memory = (
-        f"{explanation.fallback_bytes:,} between steps, {explanation.constant_bytes:,} constants, "
-        f"{explanation.client_bytes:,} of the client"
+        f"{size(explanation.fallback_bytes)} between steps, {size(explanation.constant_bytes)} constants, "
+        f"{size(explanation.client_bytes)} of the client"
     )
     figures = (
         ("Modelled time of a run", duration(explanation.modelled_ns or -1), time),
         ("Devices in use", f"{len(used)} of {len(explanation.devices)}", ", ".join(used)),
         ("Steps", str(len(explanation.steps)), f"{len(explanation.operations)} operations"),
-        ("Bytes copied in a run", f"{explanation.copied_bytes:,}", copied),
+        *_copied(explanation),
         *_layout(explanation),
         *_sent(explanation),
-        ("Peak memory, bytes", f"{explanation.peak_bytes:,}", memory),
+        ("Peak memory", size(explanation.peak_bytes), memory),
     )
     return figure_list(figures)
+
+
+def _copied(explanation: Explanation) -> Iterator[tuple[str, str, str]]:
+    """The three figures of copied bytes, with what was measured, or else where they are by plan."""
+    measured, where = explanation.measured, places(explanation, size)
+    notes = ["measured: " + text for text in copied_figures(measured.copied, size)] if measured else ["by plan"] * 3
+    notes[0] += f"; of all: {where}" if where else ""
+    if measured is None:
+        added = explanation.request_bytes
+        notes[1] += f"; a request adds {size(added) if added is not None else 'unknown'} unless it has shared memory"
+    for name, figure, note in zip(NAMES, planned_figures(explanation, size), notes, strict=True):
+        yield f"Copied in a run, {name}", figure, note
 
 
 def _layout(explanation: Explanation) -> list[tuple[str, str, str]]:

@@ -89,8 +89,11 @@ class RequestedModel:
 
         Raises as ``plan``, and as ``PlannedModel.load``.
         """
-        model = self.load_as_it_is() if as_it_is else None
-        return self.plan().load(self.target.options.deadline_ns) if model is None else model
+        if not as_it_is or not self._is_bare:
+            return self.plan().load(self.target.options.deadline_ns)
+        read, shapes = _ReadOnce(self._read), self.shapes or {}
+        file = WholeFile(self.content, read, self.target, self.limits, is_onnx=not self.is_tflite_file)
+        return file.load(shapes) or plan_model(read, self.target, shapes).load(self.target.options.deadline_ns)
 
     def load_as_it_is(self, gives_numbers: bool = False) -> LoadedModel | None:
         """Load a file without looking at its operations; None unless one device takes it so.
@@ -98,8 +101,7 @@ class RequestedModel:
         ``gives_numbers`` asks that a part of a client's graph may be such a model: all that passes is numbers, and it
         has as many nodes as a group must have.
         """
-        is_bare = self.imported is None and not (self.states or self.signature or self.weights)
-        if not is_bare or self.is_tflite_file:
+        if not self._is_bare or self.is_tflite_file:
             return None
         least = self.target.options.min_nodes_per_partition if gives_numbers else 0
 
@@ -108,6 +110,12 @@ class RequestedModel:
             return imported.node_count >= least and not (gives_numbers and not all(map(is_number, values)))
 
         return WholeFile(self.content, self._read, self.target, self.limits, accepts).load(self.shapes or {})
+
+    @property
+    def _is_bare(self) -> bool:
+        """Whether it is a file without anything else."""
+        others = self.states or self.signature or self.weights or self.tensor_dimensions
+        return self.imported is None and not others
 
     @property
     def _read(self) -> ReadModel:
@@ -157,6 +165,25 @@ class RequestedModel:
         from nnhal_frontends.tflite import TfliteFile
 
         return TfliteFile.read(self.content, self.limits).with_dimensions(self.tensor_dimensions, self.signature)
+
+
+class _ReadOnce:
+    """Imports a model; what it has imported first, it gives once more if the next call asks for the same."""
+
+    def __init__(self, read: ReadModel) -> None:
+        self._read = read
+        self._calls = 0
+        self._first: tuple[object, ImportedModel] | None = None
+
+    def __call__(self, *, shapes: Mapping[str, Dimensions], as_one: bool = False) -> ImportedModel:
+        self._calls += 1
+        asked, first, self._first = (dict(shapes), as_one), self._first, None
+        if first is not None and first[0] == asked:
+            return first[1]
+        imported = self._read(shapes=shapes, as_one=as_one)
+        if self._calls == 1:
+            self._first = asked, imported
+        return imported
 
 
 class RequestedModels:

@@ -3,6 +3,7 @@
 from nnhal_service.observability.log_settings import RequestLog, RuntimeLogSettings
 from nnhal_service.observability.metrics import (
     NO_NATIVE_CLIENTS,
+    LatestEvents,
     Metrics,
     MetricsOptions,
     NativeClients,
@@ -15,6 +16,7 @@ from nnhal_service.observability.traces import SpanExporter, Tracer, open_export
 __all__ = [
     "NO_NATIVE_CLIENTS",
     "TRACEPARENT",
+    "LatestEvents",
     "Metrics",
     "MetricsOptions",
     "NativeClients",

@@ -32,3 +32,8 @@ class FrameworkEvents:
         """The events after the one of a number, the oldest first."""
         with self._lock:
             return [event for event in self._kept if event.number > number]
+
+    def latest(self) -> dict[tuple[str, str], float]:
+        """When each kind of event last happened to each subject, among those kept, in seconds since the epoch."""
+        with self._lock:
+            return {(event.kind, event.subject): event.at_ns / 1e9 for event in self._kept}

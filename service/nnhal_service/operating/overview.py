@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import grpc
 
+from nnhal.codec.reports import copied_to_wire
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_hosting.admin.guard import OperatorGuard
 from nnhal_hosting.interpreter_sharing import with_pauses
@@ -81,6 +82,8 @@ class OperatedOverview:
                 directory=str(state.endpoint.directory),
                 is_added=state.is_added,
                 models=models[state.name],
+                awaited_ns=round(state.wait.waited * 1e9),
+                silent_ns=round(state.wait.silent * 1e9),
             )
 
     def _session_models(self) -> Iterator[wire.SessionModelState]:
@@ -105,9 +108,12 @@ def counts_to_wire(counts: RequestCounts) -> wire.ModelCounts:
         failures=counts.failed,
         duration_ns=counts.success_ns,
         durations=counts.durations,
-        copied_bytes=counts.copied_bytes,
+        copied_bytes=counts.copied.total,
         fell_back=counts.fell_back,
         queue_ns=counts.queue_ns,
+        copied=copied_to_wire(counts.copied),
+        runs=counts.executions,
+        run_ns=counts.run_ns,
     )
 
 
@@ -128,6 +134,8 @@ def _state_of(model_server: OperatedModelServer, row: ModelIndex) -> wire.Served
         state.arena_bytes = served.arena_bytes
         state.substitute_bytes = served.substitute_bytes
         state.oldest_request_ns = served.oldest_request_ns
+        state.modelled_ns = loaded.prepared.modelled_ns or 0.0
+        state.has_open_dimensions = any(not value.size for value in loaded.prepared.values.values())
     return state
 
 

@@ -67,7 +67,7 @@ class OperatedPlans:
         with refused_as_hal(), self._targets.model(request.target) as loaded:
             plan = loaded.original if request.original else loaded.prepared
             return wire.ExplainTargetResponse(
-                explanation=explanation_to_wire(plan.in_operations()),
+                explanation=explanation_to_wire(plan if request.as_it_runs else plan.in_operations()),
                 pins=[framework_pb2.Pin(match=pin.match, device=pin.device) for pin in plan.choice.pins],
                 missing=sorted(loaded.missing | loaded.original.gone),
                 prepared_models=[0 if part.member.remote.gone else part.prepared.handle for part in plan.parts],

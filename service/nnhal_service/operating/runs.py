@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import grpc
 
 from nnhal.clock import boottime_shift
+from nnhal.codec.reports import copied_to_wire
 from nnhal.errors import invalid_argument
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_hosting.admin.guard import OperatorGuard
@@ -78,7 +79,8 @@ def finished_to_wire(number: int, run: EndedRun, shift: int) -> wire.FinishedRun
         ended_ns=run.ended_ns + shift,
         batch_size=run.batch_size,
         devices=_devices_in(run.devices),
-        copied_bytes=run.copied_bytes,
+        copied_bytes=run.copied.total,
+        copied=copied_to_wire(run.copied),
         fell_back=run.fell_back,
         error=run.error,
         recording=run.recording,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from nnhal.admin import DURATION_BOUNDS_NS
-from nnhal.v1 import framework_admin_pb2, supervisor_pb2
+from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.monitoring.problems import problems_of
 from nnhal_dashboard.monitoring.snapshot import Severity, Snapshot
 from tests.support.dashboard import device_process, framework_process, framework_state, supervised
@@ -109,6 +111,30 @@ def test_a_request_that_is_no_longer_than_others_is_no_problem() -> None:
     assert problems_of_waiting(5, framework_admin_pb2.ModelCounts()) != []
 
 
+def problems_with_npu(at: float, *events: supervisor_pb2.ProcessEvent, last_hung_ns: int = 0, **standing: Any) -> str:
+    """What is told at an instant, in seconds, of a device that the framework uses."""
+    device = admin_pb2.GetDeviceResponse(last_hung="execution e2 was cancelled", last_hung_ns=last_hung_ns)
+    state = framework_state(devices=[framework_admin_pb2.DeviceStanding(name="npu", available=True, **standing)])
+    processes = (device_process(device=device if last_hung_ns else None), framework_process())
+    found = problems_of(Snapshot(at=at, processes=processes, framework=state, events=events))
+    assert all(problem.page == "/devices/npu" for problem in found)
+    return "\n".join(problem.text for problem in found)
+
+
+def test_a_device_that_is_waited_for_and_silent_is_told_as_it_happens() -> None:
+    text = problems_with_npu(100.0, awaited_ns=3_200_000_000, silent_ns=1_400_000_000)
+    assert "a run has waited 3.2 s and npu has not answered for 1.4 s" in text
+    assert problems_with_npu(100.0, awaited_ns=3_200_000_000) == ""  # it answers, so it works
+
+
+def test_what_was_done_about_a_device_that_hung_is_told_for_a_while() -> None:
+    done = supervisor_pb2.ProcessEvent(at_ns=50 * 10**9, subject="npu", kind="hung", text="it hangs and was killed")
+    assert problems_with_npu(100.0, done) == "00:00:50 UTC: it hangs and was killed"
+    assert problems_with_npu(1000.0, done) == ""
+    text = problems_with_npu(100.0, done, last_hung_ns=60 * 10**9)
+    assert text == "00:01:00 UTC: on npu, execution e2 was cancelled"
+
+
 def test_the_worst_comes_first() -> None:
     processes = (
         device_process("a", supervised=supervised("a", state=STATES.STATE_DRAINING)),
@@ -118,3 +144,24 @@ def test_the_worst_comes_first() -> None:
         Severity.ERROR,
         Severity.WARNING,
     ]
+
+
+def test_a_dead_device_is_one_problem_with_what_follows_from_it() -> None:
+    """Models that run by another plan and requests that failed over follow from it; what has another cause does not."""
+    now = 10**12
+    dead = device_process(supervised=supervised("npu", state=STATES.STATE_WAITING, last_end="killed by SIGKILL"))
+    lost = framework_admin_pb2.DeviceStanding(name="npu", awaited_ns=3_200_000_000, silent_ns=1_400_000_000)
+    other = served(name="other", missing=["far"])
+    state = framework_state(models=[served(missing=["npu"]), other], devices=[lost])
+    over = {"model": "net", "devices": ["cpu", "npu"], "fell_back": True}
+    runs = [framework_admin_pb2.FinishedRun(number=number, ended_ns=now, **over) for number in (1, 2)]  # type: ignore[arg-type]
+    runs.append(framework_admin_pb2.FinishedRun(number=3, ended_ns=now - 10**11, **over))  # type: ignore[arg-type]
+    worst, left = problems_of(
+        Snapshot(at_ns=now, processes=(dead, framework_process()), framework=state, finished=tuple(runs))
+    )
+    assert "killed by SIGKILL" in worst.text
+    following = {each.page: each.text for each in worst.consequences}
+    assert following.keys() == {"/models/net", "/devices/npu", "/runs?model=net&errors=yes"}
+    assert following["/runs?model=net&errors=yes"] == "2 requests of net failed over to another device"
+    assert following["/models/net"].endswith("npu is missing")
+    assert left.page == "/models/other"

@@ -118,8 +118,8 @@ def test_the_file_of_a_recording_has_the_framework_and_the_device(serving: _Serv
 
 @pytest.fixture(scope="module")
 def scraped(serving: _Serving) -> dict[str, set[str]]:
-    """The labels of each metric, by its name, once all devices have answered a scrape."""
-
+    """The labels of each metric, by its name, once a request has been served and all devices have answered a scrape."""
+    serving.request("scraped")
     text = ""
 
     def all_answer() -> bool:

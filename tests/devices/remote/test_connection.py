@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import grpc
 import pytest
 
-from nnhal_devices.remote.connection import pem_of, token_of
+from nnhal_devices.remote.connection import cause_of, pem_of, token_of
 
 PEM = "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n"
 
@@ -58,3 +59,23 @@ def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
         for read in (token_of, pem_of):
             with pytest.raises(ValueError, match="expected a regular file"):
                 read(path)
+
+
+@pytest.mark.parametrize(
+    ("details", "cause"),
+    [
+        ("ipv4:127.0.0.1:9: Failed to connect to remote host: Connection refused", "nobody listens there"),
+        ("errors resolving npu:9000: [address lookup failed for npu:9000: Domain name not found]", "name of the host"),
+        ("Ssl handshake failed: SSL_ERROR_SSL: CERTIFICATE_VERIFY_FAILED", "the other's certificate"),
+        ("ipv4:10.0.0.9:9000: connect: No route to host (113)", "no network leads there"),
+        ("connection attempt timed out before receiving SETTINGS frame", "nothing answered in time"),
+    ],
+)
+def test_why_a_device_cannot_be_reached_is_told_in_plain_words(details: str, cause: str) -> None:
+    said = cause_of(grpc.StatusCode.UNAVAILABLE, details)
+    assert cause in said and f"(UNAVAILABLE: {details})" in said
+
+
+def test_an_unknown_cause_is_told_as_it_came() -> None:
+    assert cause_of(grpc.StatusCode.UNAVAILABLE, "something") == "UNAVAILABLE: something"
+    assert cause_of(grpc.StatusCode.UNAUTHENTICATED, "").startswith("its host knows no such token")

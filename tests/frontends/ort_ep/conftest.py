@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import importlib.util
+import runpy
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -26,14 +26,10 @@ def library() -> str:
         pytest.skip("the provider cannot be built without g++; make sdk installs it")
     objects = ROOT / ".sdk" / "ort_ep"
     objects.mkdir(parents=True, exist_ok=True)
-    path = ROOT / "frontends" / "ort_ep" / "build_library.py"
-    spec = importlib.util.spec_from_file_location("build_library", path)
-    assert spec is not None and spec.loader is not None
-    builder = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(builder)
+    build = runpy.run_path(str(ROOT / "frontends" / "ort_ep" / "build_library.py"))["build"]
     with (objects / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        builder.build(objects=objects)
+        build(objects=objects)
     return nnhal_ort.get_library_path()
 
 

@@ -39,6 +39,7 @@ def test_json_says_the_same_as_toml(tmp_path: Path) -> None:
     toml = read_faults_file(written(tmp_path / "faults.toml", '[[fault]]\nwhat = "hang"\ndevice = "npu*"\n'))
     given = {"fault": [{"what": "hang", "device": ["npu*"]}]}
     assert read_faults_file(written(tmp_path / "faults.json", json.dumps(given))) == toml
+    assert read_faults_file(written(tmp_path / "faults.json", json.dumps({"version": 1, **given}))) == toml
     assert (len(toml.of("npu7").fault), len(toml.of("gpu").fault)) == (1, 0)
 
 
@@ -58,6 +59,7 @@ def test_json_says_the_same_as_toml(tmp_path: Path) -> None:
         ),
         ('[[fault]]\nwhat = "death"\nsignal = "SIGUSR1"', "fault 1, signal: got SIGUSR1"),
         ("fault = 3", "fault: got 3"),
+        ("version = 2\ncurse = 1", "faults.toml: faults of version 2; this nnhal reads version 1"),
         ("[[fault]]\nname = 7", "fault 1: what: got 'nothing', expected answer"),
         ("[[fault", "faults.toml: "),
     ],

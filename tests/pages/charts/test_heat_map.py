@@ -49,7 +49,7 @@ def test_what_took_longer_than_the_last_bound_is_drawn() -> None:
     samples = [(END - 100, counts(**{f"at{RANGES - 1}": 2}))]
     picture = assert_drawn_well(heat_map("Requests", samples, DURATION_BOUNDS_NS, WINDOW))
     assert titles(picture) == ["2 in this time: the median over 10 s, the slowest over 10 s"]
-    assert "10 s" in texts(picture)
+    assert {"10,000", "ms"} <= set(texts(picture))
 
 
 def test_a_column_keeps_what_it_holds_while_time_goes_on() -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from nnhal_pages.charts.lines import line_chart, sparkline
-from nnhal_pages.charts.measures import BYTES, PER_SECOND
+from nnhal_pages.charts.measures import BYTES, BYTES_PER_SECOND, MILLISECONDS, PER_SECOND
 from nnhal_pages.charts.series import ChartSeries, TimeWindow
 from tests.support.charts import assert_drawn_well, having, number, texts, titles
 
@@ -19,8 +19,57 @@ def series(name: str, *values: float | None) -> ChartSeries:
 
 def test_the_last_value_stands_beside_the_line() -> None:
     picture = assert_drawn_well(line_chart("Requests", [series("all", 3, 5, 1200)], PER_SECOND, WINDOW))
-    assert {"Requests", "1.2 k/s", "15 min ago", "now", "0"} <= set(texts(picture))
-    assert titles(picture) == ["1.2 k/s"]
+    assert {"Requests", "k/s", "1.2", "0"} <= set(texts(picture))
+    assert titles(picture) == ["all 1.2 k/s"]
+
+
+def test_the_axis_has_times_of_day_at_round_instants_and_says_their_zone() -> None:
+    picture = assert_drawn_well(line_chart("Requests", [series("all", 3, 5, 7)], PER_SECOND, WINDOW))
+    assert {"07:50", "07:52", "UTC"} <= set(texts(picture))
+    at = {each.text: int(each.attrib["data-at"]) for each in picture.iter("text") if "data-at" in each.attrib}
+    assert at["07:50"] == END - 600
+    later = assert_drawn_well(line_chart("Requests", [series("all", 3)], PER_SECOND, TimeWindow(END + 7)))
+    assert "07:50" in texts(later)
+
+
+@pytest.mark.parametrize("seconds", [60, 300, 900, 3600, 86400])
+@pytest.mark.parametrize("width", [420, 560])
+def test_an_axis_of_every_length_has_some_times(seconds: int, width: int) -> None:
+    for begin in (0, 1, 59, 1799):
+        window = TimeWindow(END + begin, seconds)
+        points = ChartSeries("all", [(END + begin, 1.0)])
+        picture = assert_drawn_well(line_chart("Requests", [points], PER_SECOND, window, width))
+        instants = [each for each in picture.iter("text") if "data-at" in each.attrib]
+        assert 2 <= len(instants) <= 10
+
+
+def test_a_chart_keeps_its_unit_while_its_range_changes() -> None:
+    low, high = [series("99 %", 800_000.0)], [series("99 %", 12_000_000.0)]
+    for shown in (low, high):
+        words = texts(assert_drawn_well(line_chart("Latency", shown, MILLISECONDS, WINDOW)))
+        assert words.count("ms") == 1
+        assert not any("µs" in word or " ms" in word for word in words)
+    copied = line_chart("Copied", [series("all", 3000.0)], BYTES_PER_SECOND, WINDOW, reach=5 << 20)
+    assert {"MiB/s", "0.00286"} <= set(texts(assert_drawn_well(copied)))
+
+
+def test_what_lies_around_a_mean_is_seen() -> None:
+    means = [(END - 10 + at, 1.0) for at in range(10)]
+    spread = [(at, 0.0, 50.0 if at == END - 5 else 1.0) for at, _ in means]
+    picture = assert_drawn_well(line_chart("Requests", [ChartSeries("all", means, spread)], PER_SECOND, WINDOW))
+    (band,) = having(picture, "spread")
+    heights = [float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", band.attrib["d"])]
+    assert max(heights) - min(heights) > 100
+    assert "40" in texts(picture)
+
+
+def test_a_script_finds_the_instant_and_the_value_of_a_place() -> None:
+    picture = assert_drawn_well(line_chart("Requests", [series("all", 10.0)], PER_SECOND, WINDOW))
+    (chart,) = [each for each in picture.iter("g") if "data-chart" in each.attrib]
+    left, right, top, bottom = map(float, chart.attrib["data-box"].split())
+    assert left < right and top < bottom
+    assert chart.attrib["data-time"] == f"{END - 900:.0f} {END:.0f}"
+    assert float(chart.attrib["data-high"]) == pytest.approx(10.8)
 
 
 def test_a_gap_interrupts_the_line() -> None:
@@ -41,7 +90,7 @@ def test_a_single_value_is_seen() -> None:
 def test_several_series_have_names_and_looks_of_their_own() -> None:
     names = ["cpu_ref", "cpu_acc", "gpu_acc", "ethos_u", "ethos_n", "mlip"]
     picture = assert_drawn_well(line_chart("Runs", [series(name, 5, 5) for name in names], PER_SECOND, WINDOW))
-    assert {f"{name} 5/s" for name in names} <= set(texts(picture))
+    assert {f"{name} 5" for name in names} <= set(texts(picture))
     looks = {each.attrib["class"] for each in having(picture, "series-label")}
     assert len(looks) == len(names)
 
@@ -72,7 +121,7 @@ def test_what_is_older_than_the_window_is_left_out() -> None:
 
 def test_bytes_have_binary_units() -> None:
     picture = assert_drawn_well(line_chart("Memory", [series("all", 0, 3 << 20)], BYTES, WINDOW))
-    assert {"1 MiB", "2 MiB", "3 MiB"} <= set(texts(picture))
+    assert {"1", "2", "3", "MiB"} <= set(texts(picture))
 
 
 @pytest.mark.parametrize("given", [[], [series("all")], [series("all", None, None)]])

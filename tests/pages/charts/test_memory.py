@@ -37,8 +37,8 @@ def test_kinds_have_patterns_and_what_is_reserved_an_outline() -> None:
 
 def test_pieces_of_one_thing_are_one_shape_with_its_sum() -> None:
     picture = assert_drawn_well(memory_chart(memory(*SPANS), "m"))
-    assert "conv1 (rolling buffer): 2,048 bytes in 8 pieces, 0 to 1,000" in titles(picture)
-    assert "image (feature map): 30,000 bytes at 0x400, 0 to 500" in titles(picture)
+    assert "conv1 (rolling buffer): 2 KiB in 8 pieces, 0 to 1,000" in titles(picture)
+    assert "image (feature map): 29.3 KiB at 0x400, 0 to 500" in titles(picture)
     assert len(having(picture, "held")) == 3
 
 

@@ -64,7 +64,7 @@ def test_client_framework_and_devices_have_lanes() -> None:
     assert "step 0: 480 µs, from 220 µs on" in told
     assert "queue: 120 µs, from 0 ns on" in told
     assert "run: 1.48 ms, from 170 µs on" in told
-    assert "copy in of step 1, 4,096 bytes: 60 µs, from 740 µs on" in told
+    assert "copy in of step 1, 4 KiB: 60 µs, from 740 µs on" in told
 
 
 def test_what_goes_over_a_network_is_told_from_copies() -> None:
@@ -73,17 +73,17 @@ def test_what_goes_over_a_network_is_told_from_copies() -> None:
     copied.is_wire = True
     run.report.ledger[1].wire_up_bytes = 4096
     acts = {act.name: act.kind for act in run_acts(run) if act.is_part}
-    assert acts == {"up the wire for step 1, 4,096 bytes": "wire"}
+    assert acts == {"up the wire for step 1, 4 KiB": "wire"}
     picture = assert_drawn_well(run_chart(run, "r"))
     assert "wire" in texts(picture)
-    assert any(line.startswith("y: 4,096 bytes, 4 KiB up the wire") for told in titles(picture) for line in [told])
+    assert any(line.startswith("y: 4 KiB, 4 KiB up the wire") for told in titles(picture) for line in [told])
 
 
 def test_values_are_arrows_and_copied_ones_look_different() -> None:
     picture = assert_drawn_well(run_chart(finished(), "r"))
     assert len(having(picture, "in-place")) == 3
     (copied,) = having(picture, "copied")
-    assert "y: 4,096 bytes, 4,096 bytes copied (CopyToTarget)\nhanded over in 40 µs" in titles(copied)
+    assert "y: 4 KiB, 4 KiB copied (CopyToTarget)\nhanded over in 40 µs" in titles(copied)
 
 
 def test_values_that_pass_together_are_one_arrow() -> None:

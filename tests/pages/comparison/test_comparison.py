@@ -61,11 +61,11 @@ def test_what_moved_is_said_with_both_places() -> None:
 def test_edges_are_compared_by_devices_and_not_by_steps() -> None:
     edges = rows(compared(OLD, NEW), "changes")[1:]
     assert edges == [
-        ["a", "stays within a step", "npu to gpu: DirectCompatibility, 4,096 bytes in place", "= the same"],
+        ["a", "stays within a step", "npu to gpu: DirectCompatibility, 4 KiB in place", "= the same"],
         [
             "b",
-            "npu to cpu: CopyToTarget, 4,096 bytes copied",
-            "gpu to cpu: CopyToTarget, 4,096 bytes copied",
+            "npu to cpu: CopyToTarget, 4 KiB copied",
+            "gpu to cpu: CopyToTarget, 4 KiB copied",
             "= the same",
         ],
     ]

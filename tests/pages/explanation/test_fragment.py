@@ -86,14 +86,16 @@ def test_a_summary_comes_first(embedded: Page) -> None:
         "Modelled time of a run": "2.6 µs",
         "Devices in use": "2 of 3",
         "Steps": "2",
-        "Bytes copied in a run": "64",
-        "Peak memory, bytes": "1,200",
+        "Copied in a run, between devices": "0 B",
+        "Copied in a run, to and from clients": "64 B",
+        "Copied in a run, staged": "64 B",
+        "Peak memory": "1.17 KiB",
     }
 
 
 def test_measured_times_are_beside_the_modelled_ones() -> None:
     text = parsed(fragment(replace(EXPLANATION, measured=MEASURED))).text
-    assert "measured: 4.00 ms, median of 1 run" in text
+    assert "measured: 4.00 ms, 1,538 times the model, median of 1 run" in text
     assert "modelled 2.0 µsmeasured 1.0 µs" in text  # a line each
     assert "measured -" not in text
 

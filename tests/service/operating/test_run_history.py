@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from nnhal.reports import NOTHING_COPIED
 from nnhal.types import NO_DEADLINE, Priority
 from nnhal_service.operating.run_history import RunHistory
 from nnhal_service.serving.history.ended_runs import RUNS_KEPT, TROUBLED_KEPT, EndedRun, ProcessRuns
@@ -12,7 +13,7 @@ from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 def run(ended_ns: int, model: str = "m") -> EndedRun:
-    return EndedRun(model, "1", "", "", ended_ns - 1, ended_ns, None, 1, "", 0, False, "")
+    return EndedRun(model, "1", "", "", ended_ns - 1, ended_ns, None, 1, "", NOTHING_COPIED, False, "")
 
 
 class Others:

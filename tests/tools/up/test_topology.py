@@ -23,6 +23,7 @@ def test_devices_are_read_in_order_of_preference_with_their_defaults(tmp_path: P
         DeviceEntry(driver="cpu_ref", workers=1, threads=1),
     )
     assert [entry.title for entry in topology.device] == ["npu0", "cpu_ref"]
+    assert read_topology(written(tmp_path, "version = 1\n" + text)) == topology
 
 
 def test_options_of_the_driver_are_those_of_its_command_line(tmp_path: Path) -> None:
@@ -62,6 +63,8 @@ def test_a_topology_has_a_dashboard_if_it_is_asked_for(tmp_path: Path) -> None:
     ("text", "place"),
     [
         ("", "device: Field required"),
+        ("version = 2\nfleet = 3\n", "a topology of version 2; this nnhal reads version 1"),
+        ("version = 'new'\n" + ONE, "a topology of version 'new'; this nnhal reads version 1"),
         ("device = []", "device: Tuple should have at least 1 item"),
         ("[[device]]\n", "device.0.driver: Field required"),
         (ONE + '[[device]]\ndriver = ""', "device.1.driver: String should match pattern"),

@@ -43,10 +43,21 @@ def command_of(name: str, found: Any, passes_through: bool = False) -> Any:
     if not isinstance(found, typer.Typer):
         settings = {"allow_extra_args": True, "ignore_unknown_options": True} if passes_through else None
         function, found = found, typer.Typer(add_completion=False)
-        found.command(name, context_settings=settings, add_help_option=not passes_through)(function)
+        found.command(
+            name,
+            cls=_program_command() if passes_through else None,
+            context_settings=settings,
+            add_help_option=not passes_through,
+        )(function)
     command = typer.main.get_command(found)
     command.name = name
     return command
+
+
+def _program_command() -> Any:
+    from nnhal_tools.cli.completion import ProgramCommand
+
+    return ProgramCommand
 
 
 COMMANDS = {
@@ -76,6 +87,10 @@ COMMANDS = {
     "stress": LazyCommand(
         "nnhal_tools.cli.stress:stress",
         "Call every method of the HAL at random, with valid and invalid arguments, from sessions that may be killed.",
+    ),
+    "drill": LazyCommand(
+        "nnhal_tools.cli.drill:drill",
+        "Kill, hang, cut off and update a testbed of its own under requests, and count the requests that are lost.",
     ),
     "doctor": LazyCommand(
         "nnhal_tools.cli.doctor:doctor",
@@ -172,6 +187,10 @@ COMMANDS = {
     "replay": LazyCommand(
         "nnhal_tools.cli.replay:replay",
         "Send every call of a recording to another device, and say what differs: in which call, from which layer on.",
+    ),
+    "completion": LazyCommand(
+        "nnhal_tools.cli.completion:completion",
+        'Print what has a shell complete commands, options and names: eval "$(nnhal completion bash)".',
     ),
     "bench": LazyCommand(
         "nnhal_tools.cli.bench:app",

@@ -22,6 +22,7 @@ from nnhal_tools.bench.hop import HopReport, measure_hop
 from nnhal_tools.bench.modes import measure_modes
 from nnhal_tools.bench.network import measure_networks
 from nnhal_tools.cli.bench_model import bench_model
+from nnhal_tools.cli.completion import complete_driver
 
 _MODEL = "MODEL"
 
@@ -96,7 +97,7 @@ def chain(
 
 @app.command("modes")
 def modes(
-    device: Annotated[str, typer.Option(help="The driver.")] = "cpu_acc",
+    device: Annotated[str, typer.Option(help="The driver.", autocompletion=complete_driver)] = "cpu_acc",
     rounds: Annotated[int, typer.Option(help="Interleaved rounds of the tiny model.", min=10)] = 1000,
     large_rounds: Annotated[int, typer.Option(help="Interleaved rounds of the network.", min=3)] = 40,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -125,7 +126,9 @@ def modes(
 
 @app.command("network")
 def network(
-    device: Annotated[str, typer.Option(help="The driver that runs the whole network.")] = "cpu_acc",
+    device: Annotated[
+        str, typer.Option(help="The driver that runs the whole network.", autocompletion=complete_driver)
+    ] = "cpu_acc",
     threads: Annotated[int, typer.Option(help="Threads of one execution, on both sides.", min=1)] = 1,
     rounds: Annotated[int, typer.Option(help="Paired runs of each network.", min=3)] = 40,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

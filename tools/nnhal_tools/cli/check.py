@@ -11,6 +11,7 @@ import typer
 from nnhal.errors import NnhalError
 from nnhal_pages.terminal import output_console
 from nnhal_tools.check import BAD, CHECKS, GROUPS, Check, CheckResult, Printed, run_checks, show_list, write_junit
+from nnhal_tools.cli.completion import complete_driver
 from nnhal_tools.given_model import require_writable
 from nnhal_tools.up import served_endpoint
 
@@ -20,7 +21,10 @@ _SECONDS = 5.0
 
 def check(
     device: Annotated[
-        str, typer.Argument(help="A running device's DIR, or a driver, which gets a process of its own.")
+        str,
+        typer.Argument(
+            help="A running device's DIR, or a driver, which gets a process of its own.", autocompletion=complete_driver
+        ),
     ] = "",
     only: Annotated[
         list[str] | None, typer.Option(help="Only the checks of a group, or one by its id; several times for more.")

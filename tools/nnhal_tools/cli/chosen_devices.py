@@ -10,12 +10,15 @@ import typer
 if TYPE_CHECKING:
     from nnhal_tools.up import Topology
 
+from nnhal_tools.cli.completion import complete_drivers
+
 DevicesOption = Annotated[
     str,
     typer.Option(
         metavar="LIST",
         help="Drivers and directories of running devices, as NAME=DIR or DIR, with commas between, in order of "
         "preference. cpu_acc,cpu_ref without it.",
+        autocompletion=complete_drivers,
     ),
 ]
 TopologyOption = Annotated[Path | None, typer.Option(help="A topology file (TOML) instead of --devices.")]

@@ -14,6 +14,7 @@ from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
 from nnhal.types import SLOWEST, Capabilities
 from nnhal.v1 import admin_pb2, framework_admin_pb2
 from nnhal_pages.wires import link_words
+from nnhal_tools.cli.completion import complete_process
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, print_rows, say
 from nnhal_tools.operate.operator_session import OperatorError, OperatorSession, Reachable
 from nnhal_tools.operate.plain import plain, plain_value
@@ -24,7 +25,9 @@ _COLUMNS = ("device", "driver", "type", "use", "runs", "waits", "executions", "s
 
 
 def devices(
-    name: Annotated[str | None, typer.Argument(help="One device, with all that it says of itself.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="One device, with all that it says of itself.", autocompletion=complete_process)
+    ] = None,
     add: Annotated[
         str,
         typer.Option(
@@ -33,7 +36,12 @@ def devices(
         ),
     ] = "",
     remove: Annotated[
-        str, typer.Option(metavar="NAME", help="Have the framework plan without such a device, and forget it.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Have the framework plan without such a device, and forget it.",
+            autocompletion=complete_process,
+        ),
     ] = "",
     directory: DirectoryOption = None,
     admin_key: KeyOption = None,

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from nnhal_pages.terminal import output_console
+from nnhal_tools.cli.completion import complete_driver
 from nnhal_tools.cli.model_options import Lengths, Shapes, SignatureName
 from nnhal_tools.diff import DiffRequest, Limits, diff_model
 from nnhal_tools.diff.rendering import diff_page, show_report
@@ -19,9 +20,18 @@ from nnhal_tools.input_files import read_samples
 
 def diff(
     model: Annotated[Path, typer.Argument(help="An ONNX or TFLite model.")],
-    dut: Annotated[str, typer.Option(help="The device: a driver, or the directory of a running device.")],
+    dut: Annotated[
+        str,
+        typer.Option(
+            help="The device: a driver, or the directory of a running device.", autocompletion=complete_driver
+        ),
+    ],
     ref: Annotated[
-        str, typer.Option(help="What it is compared with: a driver, a directory, 'onnxruntime' or 'litert'.")
+        str,
+        typer.Option(
+            help="What it is compared with: a driver, a directory, 'onnxruntime' or 'litert'.",
+            autocompletion=complete_driver,
+        ),
     ] = "cpu_ref",
     inputs: Annotated[
         list[str] | None,

@@ -14,6 +14,7 @@ import typer
 from nnhal.errors import MissingMethodError
 from nnhal.remote.faults import FaultControl, FaultState
 from nnhal_hosting.faults import FaultDocument, read_faults_file
+from nnhal_tools.cli.completion import complete_process
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, operator_at, print_json, print_rows, say
 from nnhal_tools.operate.operator_session import OperatorError, Reachable
 
@@ -22,7 +23,9 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Tell running devices to misbehave: they must have been started with --allow-faults.",
 )
-DeviceOption = Annotated[str, typer.Option("--device", help="Only this device, by its name in 'nnhal ps'.")]
+DeviceOption = Annotated[
+    str, typer.Option("--device", help="Only this device, by its name in 'nnhal ps'.", autocompletion=complete_process)
+]
 FileArgument = Annotated[Path, typer.Argument(help="A file of faults: TOML, or JSON if its name ends so.")]
 _OWN_COLUMN = {"name", "what", "device"}
 

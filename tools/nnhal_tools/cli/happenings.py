@@ -12,6 +12,7 @@ import typer
 from nnhal.errors import NnhalError
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
 from nnhal_hosting.run_trace import timeline_trace
+from nnhal_pages.copies import copied_figures
 from nnhal_tools.cli.operating import (
     DirectoryOption,
     JsonOption,
@@ -25,7 +26,20 @@ from nnhal_tools.operate.operator_session import OperatorSession
 from nnhal_tools.operate.plain import plain
 from nnhal_tools.operate.text import in_bytes, request_time, since
 
-_RUN_COLUMNS = ("run", "model", "client", "request", "ended", "took", "queue", "devices", "copied", "outcome")
+_RUN_COLUMNS = (
+    "run",
+    "model",
+    "client",
+    "request",
+    "ended",
+    "took",
+    "queue",
+    "devices",
+    "between",
+    "clients",
+    "staged",
+    "outcome",
+)
 
 
 def events(
@@ -107,7 +121,7 @@ def _run(run: framework_admin_pb2.FinishedRun) -> tuple[str, ...]:
         request_time(run.ended_ns - run.arrived_ns),
         request_time(run.queue_ns),
         ", ".join(run.devices),
-        in_bytes(run.copied_bytes),
+        *copied_figures(run.copied, in_bytes),
         run.error or ("fell back" if run.fell_back else "succeeded"),
     )
 

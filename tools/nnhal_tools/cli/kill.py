@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
+from nnhal_tools.cli.completion import complete_process
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, say
 from nnhal_tools.operate.operator_session import split_id
 
 
 def kill(
-    name: Annotated[str | None, typer.Argument(help="A process, by its name in 'nnhal ps'.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A process, by its name in 'nnhal ps'.", autocompletion=complete_process)
+    ] = None,
     signal: Annotated[str, typer.Option(help="The signal, by name or number.")] = "SIGKILL",
     session: Annotated[
         str, typer.Option(metavar="PROCESS/ID", help="End a session: its link closes, what it owns is released.")

@@ -13,6 +13,7 @@ from rich.text import Text
 from nnhal.v1 import admin_pb2
 from nnhal_hosting.logs import LEVELS, levels_from
 from nnhal_pages.terminal import output_console
+from nnhal_tools.cli.completion import complete_process
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, say
 from nnhal_tools.operate.operator_session import OperatorSession
 from nnhal_tools.operate.plain import plain
@@ -23,7 +24,9 @@ _STYLES = {"warning": "yellow", "error": "bold red", "critical": "bold red"}
 
 
 def logs(
-    name: Annotated[str | None, typer.Argument(help="A process; all by default.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A process; all by default.", autocompletion=complete_process)
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines, until interrupted.")] = False,
     level: Annotated[
         str, typer.Option(help="Only lines of this level and above, and output that is no line of a log.")

@@ -17,6 +17,7 @@ from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_hosting.run_trace import timeline_trace
 from nnhal_pages.explanation.fragment import page
 from nnhal_pages.terminal import output_console
+from nnhal_tools.cli.completion import complete_model
 from nnhal_tools.cli.model_options import Everything, pins_from
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, print_rows, say
 from nnhal_tools.explain import show, with_unknown_times
@@ -27,7 +28,7 @@ from nnhal_tools.operate.plain import plain
 _LOOK_SECONDS = 0.2
 _MOST_RECORDED = 1000
 app = typer.Typer(help="List, load, unload, upload and plan the models of a running framework.", add_completion=False)
-ModelArgument = Annotated[str, typer.Argument(help="A model of the repository.")]
+ModelArgument = Annotated[str, typer.Argument(help="A model of the repository.", autocompletion=complete_model)]
 
 
 @app.callback(invoke_without_command=True)
@@ -118,7 +119,12 @@ def upload(
 
 @app.command()
 def plan(
-    name: Annotated[str, typer.Argument(help="A model of the repository, or SESSION/MODEL as in s3/digits.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A model of the repository, or SESSION/MODEL as in s3/digits.", autocompletion=complete_model
+        ),
+    ],
     pin: Annotated[
         list[str] | None, typer.Option(help="name:GLOB=DEVICE or op:TYPE=DEVICE; may be given several times.")
     ] = None,
@@ -150,7 +156,7 @@ def plan(
 
 @app.command()
 def record(
-    name: Annotated[str, typer.Argument(help="A model; 'all' for all of them.")],
+    name: Annotated[str, typer.Argument(help="A model; 'all' for all of them.", autocompletion=complete_model)],
     count: Annotated[int, typer.Argument(help="How many runs.", min=1, max=_MOST_RECORDED)],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file, for Perfetto or chrome://tracing.")],
     seconds: Annotated[float, typer.Option(help="How long to wait for the runs.", min=0.1)] = 60.0,

@@ -16,6 +16,7 @@ from nnhal.errors import NnhalError
 from nnhal.recording import read_device_recording
 from nnhal.remote.recordings import Omissions, RecordingControl
 from nnhal.v1 import recording_pb2
+from nnhal_tools.cli.completion import complete_driver
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, print_json, print_rows, say
 from nnhal_tools.operate.text import in_bytes
 from nnhal_tools.record.recorded_device import recorded_device
@@ -41,7 +42,11 @@ def record(
         typer.Argument(metavar="[-- COMMAND…] | show FILE", help="What to record, or 'show' and a recording."),
     ] = None,
     device: Annotated[
-        str, typer.Option(help="A running device by its name or its DIR, or a driver, which COMMAND's clients meet.")
+        str,
+        typer.Option(
+            help="A running device by its name or its DIR, or a driver, which COMMAND's clients meet.",
+            autocompletion=complete_driver,
+        ),
     ] = "",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to record to.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Record so long; without COMMAND until Ctrl-C.", min=0)] = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from nnhal_tools.cli.completion import complete_driver
 from nnhal_tools.cli.operating import JsonOption, print_json, say
 from nnhal_tools.replay import ReplayPace, ReplayReport, ReplayRequest, replay_recording
 
@@ -17,7 +18,12 @@ _SHOWN = 20
 
 def replay(
     recording: Annotated[Path, typer.Argument(help="A recording that 'nnhal record' has made.")],
-    device: Annotated[str, typer.Option(help="A driver, which gets a process of its own, or a running device's DIR.")],
+    device: Annotated[
+        str,
+        typer.Option(
+            help="A driver, which gets a process of its own, or a running device's DIR.", autocompletion=complete_driver
+        ),
+    ],
     pace: Annotated[
         ReplayPace, typer.Option(help="'fast', or 'recorded': no call is made earlier than in the recording.")
     ] = ReplayPace.FAST,
@@ -25,7 +31,11 @@ def replay(
         int, typer.Option(help="Replay it so many times at once, each in sessions of its own.", min=1, max=64)
     ] = 1,
     ref: Annotated[
-        str, typer.Option(help="What tells from which operation on values differ: a driver or a DIR; '' for nothing.")
+        str,
+        typer.Option(
+            help="What tells from which operation on values differ: a driver or a DIR; '' for nothing.",
+            autocompletion=complete_driver,
+        ),
     ] = "cpu_ref",
     as_json: JsonOption = False,
 ) -> None:

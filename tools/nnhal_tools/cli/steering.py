@@ -9,13 +9,16 @@ from typing import Annotated
 import typer
 
 from nnhal.v1 import supervisor_pb2
+from nnhal_tools.cli.completion import complete_driver, complete_process
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, say
 from nnhal_tools.operate.operator_session import OperatorError, OperatorSession
 from nnhal_tools.operate.plain import plain
 
 _LOOK_SECONDS = 0.1
 _DRAIN_SECONDS = 10.0
-NameArgument = Annotated[str, typer.Argument(help="A process, by its name in 'nnhal ps'.")]
+NameArgument = Annotated[
+    str, typer.Argument(help="A process, by its name in 'nnhal ps'.", autocompletion=complete_process)
+]
 SecondsOption = Annotated[float, typer.Option(help="How long to wait until it is idle.", min=0.1, max=3600)]
 
 
@@ -25,9 +28,12 @@ def start(
         typer.Argument(
             metavar="[NAME | -- COMMAND…]",
             help="A process that was stopped or drained; or a command that serves the new device --name.",
+            autocompletion=complete_process,
         ),
     ] = None,
-    driver: Annotated[str, typer.Option(help="Start one more device with this driver.")] = "",
+    driver: Annotated[
+        str, typer.Option(help="Start one more device with this driver.", autocompletion=complete_driver)
+    ] = "",
     called: Annotated[
         str, typer.Option("--name", help="The name of the new device; the driver's name by default.")
     ] = "",

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from nnhal.errors import NnhalError
 from nnhal.remote import RemoteDevice
 from nnhal_pages.terminal import output_console
+from nnhal_tools.cli.completion import complete_driver
 from nnhal_tools.given_model import require_writable
 from nnhal_tools.stress import StressReport, StressScript, draw_clients, reduce_script, run_script, run_stress
 from nnhal_tools.stress.script_file import read_script, write_script
@@ -31,7 +32,10 @@ _TRIES, _TRIES_OF_SHRINKING = 1, 3
 
 def stress(
     device: Annotated[
-        str, typer.Argument(help="A driver, which gets a process of its own, or a running device's DIR.")
+        str,
+        typer.Argument(
+            help="A driver, which gets a process of its own, or a running device's DIR.", autocompletion=complete_driver
+        ),
     ],
     seconds: Annotated[float | None, typer.Option(help="For how long.", min=1, show_default=f"{_SECONDS:.0f}")] = None,
     sessions: Annotated[

@@ -123,13 +123,13 @@ def _called(name: str, entry: DeviceEntry) -> DeviceEntry:
 def _require_drivers(names: Sequence[str]) -> None:
     if REMOTE in names:
         raise TopologyError(f"driver {REMOTE!r} needs an address, which only a topology file can give")
-    unknown = [name for name in names if name not in _of_nnhal()]
+    unknown = [name for name in names if name not in drivers_of_nnhal()]
     known = _listed_or(names) if unknown else ()
     if missing := [name for name in unknown if name not in known]:
         raise TopologyError(f"no driver is called {missing[0]!r}; there are {', '.join(sorted(known))}")
 
 
-def _of_nnhal() -> set[str]:
+def drivers_of_nnhal() -> set[str]:
     """The drivers that nnhal comes with, each a folder with these files: a second is saved if no others are wanted."""
     package = find_spec("nnhal_devices")
     if package is None or package.origin is None:

@@ -71,7 +71,8 @@ class Testbed:
             lambda: ["--endpoint", str(self.framework), *self._device_options(), *topology.framework_options],
             _LOADING_SECONDS,
         )
-        words = ["--directory", str(directory), *topology.dashboard_options]
+        history = directory / "dashboard.history"  # so that a dashboard that is started again has its charts
+        words = ["--directory", str(directory), "--history", str(history), *topology.dashboard_options]
         shown = self._process(ProcessIdentity(DASHBOARD, DASHBOARD), "nnhal_dashboard", lambda: words)
         self._dashboard = shown if topology.dashboard is not None else None
 

@@ -40,7 +40,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from nnhal.admin import SUPERVISOR
 from nnhal.errors import NnhalError
-from nnhal.given_files import read_given_toml
+from nnhal.given_files import read_given_toml, without_version
 
 FRAMEWORK = "framework"
 """The name of the framework's own directory."""
@@ -48,6 +48,8 @@ DASHBOARD = "dashboard"
 """The name of the dashboard's process."""
 _TAKEN = {FRAMEWORK, DASHBOARD, SUPERVISOR}
 """Names of processes and directories that no device may have."""
+VERSION = 1
+"""What a file may say of its form. It grows with a change that nnhal of before must not misread."""
 _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 """Names of devices, which are names of directories too."""
 _OPTION = r"^[a-z][a-z0-9_]*$"
@@ -264,7 +266,8 @@ def _written(value: Scalar) -> str:
 def read_topology(path: Path) -> Topology:
     """Read a file. Raises TopologyError with what is wrong and where."""
     try:
-        return Topology.model_validate(read_given_toml(path, "a topology"))
+        given = read_given_toml(path, "a topology")
+        return Topology.model_validate(without_version(given, VERSION, f"{path}: a topology"))
     except OSError as error:
         raise TopologyError(f"{path}: {error.strerror}") from error
     except ValidationError as error:

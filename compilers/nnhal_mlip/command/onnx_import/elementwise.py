@@ -28,6 +28,33 @@ def leaky_relu(each: NodeImport) -> bool:
     return each.finish("leaky_relu", [each.input()], {"alpha": float(each.attribute("alpha", 0.01))})
 
 
+def erf(each: NodeImport) -> bool:
+    """The error function."""
+    return each.finish("erf", [each.input()])
+
+
+def gelu(each: NodeImport) -> bool:
+    """The Gaussian error linear unit, or its approximation."""
+    operator = "gelu_tanh" if each.attribute("approximate", "none") == "tanh" else "gelu"
+    return each.finish(operator, [each.input()])
+
+
+def hard_sigmoid(each: NodeImport) -> bool:
+    """alpha * x + beta, within 0 and 1."""
+    alpha, beta = float(each.attribute("alpha", 0.2)), float(each.attribute("beta", 0.5))
+    return each.finish("hard_sigmoid", [each.input()], {"alpha": alpha, "beta": beta})
+
+
+def hard_swish(each: NodeImport) -> bool:
+    """x * hard_sigmoid(x)."""
+    return each.finish("hard_swish", [each.input()])
+
+
+def prelu(each: NodeImport) -> bool:
+    """What is negative is multiplied by a slope, which broadcasts to the data."""
+    return each.finish("prelu", each.inputs())
+
+
 def clip(each: NodeImport) -> bool:
     """Import a range with constant ends. Either end may be missing."""
     ends = []

@@ -80,6 +80,15 @@ def _pair(values: Sequence[int]) -> tuple[int, int]:
 
 
 _NCHW, _OIHW = "NCHW", "OIHW"
+_FIRST_WITH_MODES = 11
+_PLAIN_MODES = (
+    ("asymmetric", "floor"),
+    ("half_pixel", ""),
+    ("half_pixel", "round_prefer_floor"),
+    ("half_pixel", "round_prefer_ceil"),
+    ("tf_half_pixel_for_nn", "floor"),
+)
+"""In which each pixel of an image that grows an integer number of times is that of its block."""
 
 
 def conv(each: NodeImport) -> bool:
@@ -102,6 +111,49 @@ def conv(each: NodeImport) -> bool:
         return each.finish("conv2d", [each.input(0), each.input(1)], attributes)
     product = each.step("conv2d", [each.input(0), each.input(1)], attributes)
     return each.finish("bias_add", [product, each.input(2)], {"axis": 1})
+
+
+def conv_transpose(each: NodeImport) -> bool:
+    """A transposed convolution, and a bias if there is one."""
+    weights = each.constant(1)
+    padded = each.attribute("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in each.node.attributes
+    if len(each.shape()) != 4 or weights is None or padded:
+        return False
+    _, outputs, *kernel = weights.shape
+    top, left, bottom, right = each.attribute("pads", (0, 0, 0, 0))
+    groups = int(each.attribute("group", 1))
+    attributes: dict[str, Attribute] = {
+        "strides": _pair(each.attribute("strides", (1, 1))),
+        "padding": (top, left, bottom, right),
+        "output_padding": _pair(each.attribute("output_padding", (0, 0))),
+        "dilation": _pair(each.attribute("dilations", (1, 1))),
+        "groups": groups,
+        "channels": outputs * groups,
+        "kernel_size": _pair(kernel),
+        "data_layout": _NCHW,
+        "kernel_layout": "IOHW",
+    }
+    if not each.has(2):
+        return each.finish("conv2d_transpose", [each.input(0), each.input(1)], attributes)
+    product = each.step("conv2d_transpose", [each.input(0), each.input(1)], attributes)
+    return each.finish("bias_add", [product, each.input(2)], {"axis": 1})
+
+
+def resize(each: NodeImport) -> bool:
+    """Images of which each pixel is there an integer number of times."""
+    shape, sized = each.shape(), each.graph.shape(each.node.outputs[0])
+    if len(shape) != 4 or sized is None or 0 in sized or each.attribute("mode", "nearest") != "nearest":
+        return False
+    if each.graph.opset < _FIRST_WITH_MODES or "axes" in each.node.attributes:
+        return False
+    times = [int(large // small) for large, small in zip(sized, shape, strict=True)]
+    exact = all(large == small * factor for large, small, factor in zip(sized, shape, times, strict=True))
+    modes = each.attribute("coordinate_transformation_mode", "half_pixel"), each.attribute("nearest_mode", "")
+    odd = all(factor % 2 for factor in times)  # the pixel in the middle of each block is its own
+    if not exact or times[:2] != [1, 1] or not (modes in _PLAIN_MODES or (modes[0] == "half_pixel" and odd)):
+        return False
+    attributes: dict[str, Attribute] = {"scale_h": times[2], "scale_w": times[3], "layout": _NCHW}
+    return each.finish("upsampling", [each.input()], attributes)
 
 
 def max_pool(each: NodeImport) -> bool:

@@ -53,7 +53,7 @@ def import_onnx_graph(
         origin = SourceNode(numbers[node.outputs], node.name, node.op_type)
         each = NodeImport(builder, graph, node, origin, names)
         convert = None if node.domain else CONVERTERS.get(node.op_type)
-        others_read = any(uses[name] for name in node.outputs[1:] if name)
+        others_read = node.op_type != _SPLIT and any(uses[name] for name in node.outputs[1:] if name)
         if convert is None or others_read or not each.is_plain() or not convert(each):
             add_host_node(each)
     return builder.build({user: _output(graph, builder, names, name) for user, name in graph.outputs.items()})
@@ -94,6 +94,9 @@ def _output(graph: OnnxGraph, builder: FlowGraphBuilder, names: dict[str, str], 
     return names[name]
 
 
+_SPLIT = "Split"
+"""The only one of which others may read more than the first result."""
+
 CONVERTERS: Mapping[str, Callable[[NodeImport], bool]] = {
     "Add": elementwise.add,
     "AveragePool": images.average_pool,
@@ -101,23 +104,32 @@ CONVERTERS: Mapping[str, Callable[[NodeImport], bool]] = {
     "Clip": elementwise.clip,
     "Concat": movement.concat,
     "Conv": images.conv,
+    "ConvTranspose": images.conv_transpose,
     "Div": elementwise.divide,
     "Dropout": elementwise.dropout,
+    "Erf": elementwise.erf,
     "Flatten": movement.flatten,
+    "Gelu": elementwise.gelu,
     "Gemm": linear.gemm,
     "GlobalAveragePool": images.global_average_pool,
     "GlobalMaxPool": images.global_max_pool,
+    "HardSigmoid": elementwise.hard_sigmoid,
+    "HardSwish": elementwise.hard_swish,
     "Identity": elementwise.identity,
     "LeakyRelu": elementwise.leaky_relu,
     "MatMul": linear.matmul,
     "MaxPool": images.max_pool,
     "Mul": elementwise.multiply,
+    "PRelu": elementwise.prelu,
     "Pad": movement.pad,
     "ReduceMean": movement.reduce_mean,
     "Relu": elementwise.relu,
     "Reshape": movement.reshape,
+    "Resize": images.resize,
     "Sigmoid": elementwise.sigmoid,
+    "Slice": movement.slice_axes,
     "Softmax": elementwise.softmax,
+    _SPLIT: movement.split,
     "Squeeze": movement.squeeze,
     "Sub": elementwise.subtract,
     "Sum": elementwise.total,

@@ -96,6 +96,51 @@ def pad(each: NodeImport) -> bool:
     return each.finish("pad", [each.input()], attributes)
 
 
+def slice_axes(each: NodeImport) -> bool:
+    """Neighbours along axes, with constant bounds."""
+    shape = each.shape()
+    starts, ends, axes, steps = (
+        each.integers(index, name) for index, name in ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps"))
+    )
+    if starts is None or ends is None or axes is None or steps is None or any(step != 1 for step in steps):
+        return False
+    cuts = []
+    for axis, start, end in zip(axes or range(len(starts)), starts, ends, strict=True):
+        axis %= len(shape)
+        kept = range(*slice(start, end).indices(shape[axis]))
+        if not kept:
+            return False
+        if len(kept) < shape[axis]:
+            cuts.append({"axis": axis, "begin": kept.start, "end": kept.stop})
+    value = each.input()
+    if not cuts:
+        return each.finish("copy", [value])
+    for cut in cuts[:-1]:
+        value = each.step("strided_slice", [value], cut)
+    return each.finish("strided_slice", [value], cuts[-1])
+
+
+def split(each: NodeImport) -> bool:
+    """Parts along an axis."""
+    shape, count = each.shape(), len(each.node.outputs)
+    axis = int(each.attribute("axis", 0)) % len(shape)
+    sizes = each.integers(1, "split")
+    if sizes is None:
+        return False
+    if not sizes:
+        size = -(-shape[axis] // count)
+        sizes = (*(size,) * (count - 1), shape[axis] - size * (count - 1))
+    if len(sizes) != count or sum(sizes) != shape[axis] or min(sizes) < 1:
+        return False
+    begin = 0
+    for number, size in enumerate(sizes):
+        if each.node.outputs[number]:
+            cut = {"axis": axis, "begin": begin, "end": begin + size}
+            each.finish("strided_slice", [each.input()], cut, number)
+        begin += size
+    return True
+
+
 def reduce_mean(each: NodeImport) -> bool:
     """The mean along axes; along all unless they are named."""
     axes = each.axes(1)

@@ -95,12 +95,18 @@ class NodeImport:
         name = f"{self.node.outputs[0]}/{operator}"
         return self.builder.add(operator, inputs, attributes, (self.source,), name)
 
-    def finish(self, operator: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] | None = None) -> bool:
-        """Add the operator that computes the node's result; return True.
+    def finish(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        attributes: Mapping[str, Attribute] | None = None,
+        result: int = 0,
+    ) -> bool:
+        """Add the operator that computes a result of the node, the first by default; return True.
 
         Raises FlowError if the result has another shape than ONNX infers.
         """
-        name = self.node.outputs[0]
+        name = self.node.outputs[result]
         self.names[name] = self.builder.add(operator, inputs, attributes, (self.source,), name)
         # Before opset 22, ONNX infers a position more for windows that would begin in the padding with ceil_mode. What
         # computes them leaves those out, in any opset.

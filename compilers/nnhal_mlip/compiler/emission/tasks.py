@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import prod
 
 from nnhal_mlip.compiler.geometry.box_bytes import PlacedBox
 from nnhal_mlip.compiler.geometry.boxes import Extents, TensorBox, dense_strides, position
@@ -11,7 +12,7 @@ from nnhal_mlip.compiler.layers.needs import needed, rows_and_columns
 from nnhal_mlip.compiler.layers.tile_layers import LayerOperand, TileLayer
 from nnhal_mlip.compiler.planning.plans import TilePlan
 from nnhal_mlip.compiler.planning.setting import PlanSetting, constants_layout
-from nnhal_mlip.program.program import OcmView, TaskKind, TaskWindow, TensorType, TileTask
+from nnhal_mlip.program.program import ELEMENT_KINDS, OcmView, TaskKind, TaskWindow, TensorType, TileTask
 
 
 def stage_tasks(plan: TilePlan, stage: int, scales: Mapping[str, float]) -> Iterator[TileTask]:
@@ -34,7 +35,7 @@ def _task(
         root = setting.root(operand.value)
         buffer = buffers.values.get(root) or buffers.staged[stage, root]
         view = _view(setting, operand, needed(layer, box, setting.seen(operand)), plan.placed(buffer, tile))
-        views.append(_repeated(view, box.shape) if layer.task is TaskKind.SUM else view)
+        views.append(_repeated(view, box.shape) if layer.task in ELEMENT_KINDS else view)
     root = setting.root(layer.output.value)
     buffer = buffers.values.get(root) or buffers.written[stage]
     output = _view(setting, layer.output, box, plan.placed(buffer, tile))
@@ -51,7 +52,10 @@ def _task(
     if layer.weights is not None:
         return _with_constants(plan, stage, layer, box, task)
     if setting.type is TensorType.INT8:
-        return replace(task, input_factors=tuple(scales[operand.value] / scale for operand in layer.inputs))
+        factors = [scales[operand.value] for operand in layer.inputs]
+        if layer.task is TaskKind.PRODUCT:
+            return replace(task, input_factors=(prod(factors) / scale, *(1.0 for _ in factors[1:])))
+        return replace(task, input_factors=tuple(factor / scale for factor in factors))
     return task
 
 
@@ -82,7 +86,7 @@ def _with_constants(plan: TilePlan, stage: int, layer: TileLayer, box: TensorBox
 
 
 def _window(setting: PlanSetting, layer: TileLayer, box: TensorBox) -> TaskWindow:
-    if layer.task in (TaskKind.SUM, TaskKind.COPY):
+    if layer.task in ELEMENT_KINDS:
         return layer.window
     rows, columns = rows_and_columns(layer, box, setting.seen(layer.inputs[0]))
     return layer.window._replace(padding=(rows.before, columns.before, rows.after, columns.after))

@@ -50,6 +50,49 @@ def add_convolution(
     )
 
 
+def add_transposed_convolution(
+    draft: NetworkDraft, node: KernelNode, attrs: Conv2DAttributes, operands: list[str], output: str
+) -> None:
+    """Add a transposed convolution whose windows do not overlap to a draft.
+
+    It is a convolution of 1 x 1 with as many times the channels as a window has pixels, of which each row's are brought
+    together then.
+    """
+    place = node.user_name
+    data = _only(operands, place)
+    kernel, scales = real_constant(draft, attrs.kernel_const_name)
+    channels, high, wide, inputs = kernel.shape
+    batch, height, width, given = draft.values[data].extents
+    if attrs.groups != 1 or given != inputs or any(attrs.padding) or attrs.strides != (high, wide):
+        got = f"a window of {[high, wide]} by {list(attrs.strides)}, {attrs.groups} groups, padding {attrs.padding}"
+        raise MlipCompileError(f"{place}: {got}, expected windows as large as their strides, in one group")
+    kernel, biases, scales = _folded(draft, attrs, kernel, scales, place)
+    pixels = high * wide
+    expanded = kernel.transpose(1, 2, 0, 3).reshape(pixels * channels, 1, 1, inputs)
+    biases = None if biases is None else np.tile(biases, pixels)
+    if scales is not None and scales.size > 1:
+        scales = np.tile(scales, pixels)
+    scale = draft.values[output].scale
+    made = draft.inner(f"{output}:windows", (batch, height, width, pixels * channels), scale)
+    extents = draft.values[made].extents
+    weights = LayerWeights(expanded, biases, scales)
+    draft.layers.append(
+        TileLayer(
+            draft.kernel,
+            TaskKind.CONVOLUTION,
+            (LayerOperand(data),),
+            LayerOperand(made),
+            extents,
+            range=activation(node),
+            weights=weights,
+        )
+    )
+    rows = draft.seen_as(made, (batch * height, width, high, wide * channels))
+    turned = draft.inner(f"{output}:rows", (batch * height, high, width, wide * channels), scale)
+    draft.add_copy(rows, turned, (2, 0, 1, 3), (1, 0, 2, 3))  # the rows of the data are what tiles share
+    draft.set_view(output, turned)
+
+
 def add_dense(
     draft: NetworkDraft, node: KernelNode, attrs: FullyConnectedAttributes, operands: list[str], output: str
 ) -> None:

@@ -9,6 +9,8 @@ from nnhal_mlip.compiler.errors import MlipCompileError
 from nnhal_mlip.compiler.geometry.boxes import Extents
 from nnhal_mlip.compiler.layers.tile_layers import (
     KernelNote,
+    LayerOperand,
+    LayerSlice,
     LayerValue,
     TensorJoin,
     TileLayer,
@@ -16,9 +18,12 @@ from nnhal_mlip.compiler.layers.tile_layers import (
 )
 from nnhal_mlip.flow.files.nodes_file import KernelNode
 from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
-from nnhal_mlip.program.program import TaskRange
+from nnhal_mlip.flow.graph.operators import TABLES
+from nnhal_mlip.program.program import UNCLIPPED, TaskKind, TaskRange
+from nnhal_mlip.program.tables import TaskTable
 
 MAX_RANK = 4
+IN_ORDER: Extents = (0, 1, 2, 3)
 _POSITIONS = {0: (), 1: (3,), 2: (1, 3), 3: (0, 1, 3), 4: (0, 1, 2, 3)}
 """Where the axes of a tensor are among its extents, by rank."""
 
@@ -31,6 +36,7 @@ class NetworkDraft:
         self.files = files
         self.values: dict[str, LayerValue] = {}
         self.views: dict[str, str] = {}
+        self.slices: dict[str, LayerSlice] = {}
         self.layers: list[TileLayer] = []
         self.joins: list[TensorJoin] = []
         self.notes: list[KernelNote] = []
@@ -68,7 +74,43 @@ class NetworkDraft:
 
     def set_view(self, view: str, source: str) -> None:
         """Make a value, which no layer writes, the bytes of another."""
+        source = self.whole(source)
         self.views[view] = self.views.get(source, source)
+
+    def whole(self, name: str) -> str:
+        """Return a value that is no part of another one: a copy of one that is."""
+        if name not in self.slices:
+            return name
+        value = self.values[name]
+        copied = self.inner(f"{name}:whole", value.extents, value.scale)
+        self.add_copy(name, copied)
+        return copied
+
+    def add_copy(
+        self,
+        source: str,
+        target: str,
+        axes: Extents = IN_ORDER,
+        target_axes: Extents = IN_ORDER,
+        clip: TaskRange = UNCLIPPED,
+    ) -> None:
+        """Add a layer that copies a value, with its axes in another order; axes of length 1 are repeated.
+
+        ``axes`` and ``target_axes`` are the axes of both that are the layer's batch, height, width and channels.
+        """
+        a, b, c, d = (self.values[target].extents[axis] for axis in target_axes)
+        inputs, output = (LayerOperand(source, axes),), LayerOperand(target, target_axes)
+        self.layers.append(TileLayer(self.kernel, TaskKind.COPY, inputs, output, (a, b, c, d), range=clip))
+
+    def set_slice(self, part: str, source: str, axis: int, begin: int) -> None:
+        """Make a value, which no layer writes, a part of another one, from an element of an axis of its extents on."""
+        if source in self.views:
+            value = self.values[source]
+            copied = self.inner(f"{source}:whole", value.extents, value.scale)
+            self.add_copy(source, copied)
+            source = copied
+        offset = tuple(begin if each == axis else 0 for each in range(4))
+        self.slices[part] = LayerSlice(source, (offset[0], offset[1], offset[2], offset[3]))
 
     def network(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> TileNetwork:
         """Return the network."""
@@ -83,6 +125,7 @@ class NetworkDraft:
             outputs,
             self.views,
             tuple(self.joins),
+            self.slices,
         )
 
 
@@ -115,17 +158,21 @@ def ranked(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 def activation(node: KernelNode) -> TaskRange:
-    """Return the range that the activation of a kernel keeps to."""
-    match node.attrs.activation_type:
+    """Return the activation of a kernel."""
+    kind = node.attrs.activation_type
+    match kind:
         case None | "":
             return TaskRange()
+        case _ if kind in TABLES:
+            alpha, beta = (node.attrs.nnhal and node.attrs.nnhal.table) or (0.0, 0.0)
+            return TaskRange(table=TaskTable(TABLES[kind], alpha, beta))
         case "relu":
             return TaskRange(low=0.0)
         case "clip" if node.attrs.nnhal is not None and node.attrs.nnhal.clip is not None:
             low, high = node.attrs.nnhal.clip
             return TaskRange(float("-inf") if low is None else low, float("inf") if high is None else high)
-    kind = node.attrs.activation_type
-    raise MlipCompileError(f"{node.user_name}: activation_type is {kind!r}, expected relu, or clip with its range")
+    expected = f"relu, clip with its range, or one of {', '.join(sorted(TABLES))}"
+    raise MlipCompileError(f"{node.user_name}: activation_type is {kind!r}, expected {expected}")
 
 
 def real_constant(draft: NetworkDraft, name: str) -> tuple[Array, Array | None]:

@@ -60,8 +60,9 @@ def house(network: TileNetwork, scales: Mapping[str, float]) -> HousedNetwork:
     homes = {name: ValueHome(name) for name in values} | {
         view: ValueHome(source, view=True) for view, source in network.views.items()
     }
+    homes |= {name: ValueHome(part.source, part.offset) for name, part in network.slices.items()}
     fixed = set(network.inputs) | {name for name, value in values.items() if value.constant is not None}
-    fixed |= set(network.views) | set(network.views.values())
+    fixed |= set(network.views) | set(network.views.values()) | set(network.slices)
     for join in network.joins:
         counts = Counter(join.parts)
         for part, offset in zip(join.parts, _offsets(join, values), strict=True):
@@ -76,7 +77,7 @@ def house(network: TileNetwork, scales: Mapping[str, float]) -> HousedNetwork:
     outputs: list[str] = []
     for output in network.outputs:
         root = homes[output].root
-        if root in network.inputs or values[root].constant is not None:
+        if root in network.inputs or values[root].constant is not None or output in network.slices:
             copied, layer = _copy(len(network.kernels) - 1, output, f"{output}@output{len(outputs)}", values)
             layers.append(layer)
             known[copied] = scales[output]

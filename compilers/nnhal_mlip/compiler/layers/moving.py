@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nnhal_mlip.compiler.errors import MlipCompileError
-from nnhal_mlip.compiler.geometry.boxes import Extents
 from nnhal_mlip.compiler.layers.draft import (
     NetworkDraft,
     activation,
@@ -14,13 +13,19 @@ from nnhal_mlip.compiler.layers.draft import (
     real_constant,
 )
 from nnhal_mlip.compiler.layers.tile_layers import LayerOperand, LayerValue, TensorJoin, TileLayer
-from nnhal_mlip.flow.files.layers import ConcatAttributes, SumAttributes
+from nnhal_mlip.flow.files.layers import (
+    PRODUCT,
+    ConcatAttributes,
+    SliceAttributes,
+    SumAttributes,
+    UpsamplingAttributes,
+)
 from nnhal_mlip.flow.files.nodes_file import KernelNode
 from nnhal_mlip.program.program import TaskKind
 
 
 def add_sum(draft: NetworkDraft, node: KernelNode, attrs: SumAttributes, operands: list[str], output: str) -> None:
-    """Add a sum of two values, or of a value and a constant, to a draft."""
+    """Add a sum or product of two values, or of a value and a constant, to a draft."""
     place, rank = node.user_name, len(draft.values[output].shape)
     seen = []
     for name in operands:
@@ -29,12 +34,11 @@ def add_sum(draft: NetworkDraft, node: KernelNode, attrs: SumAttributes, operand
     if attrs.input_const_name is not None:
         seen.append(_constant(draft, attrs.input_const_name, rank, place))
     if len(seen) != 2:
-        raise MlipCompileError(f"{place}: a sum of {len(seen)}, expected two operands")
+        raise MlipCompileError(f"{place}: {attrs.layer_name} of {len(seen)}, expected two operands")
     extents = draft.values[output].extents
     inputs = tuple(LayerOperand(name) for name in seen)
-    draft.layers.append(
-        TileLayer(draft.kernel, TaskKind.SUM, inputs, LayerOperand(output), extents, range=activation(node))
-    )
+    task = TaskKind.PRODUCT if attrs.layer_name == PRODUCT else TaskKind.SUM
+    draft.layers.append(TileLayer(draft.kernel, task, inputs, LayerOperand(output), extents, range=activation(node)))
 
 
 def add_join(draft: NetworkDraft, node: KernelNode, attrs: ConcatAttributes, operands: list[str], output: str) -> None:
@@ -49,7 +53,40 @@ def add_join(draft: NetworkDraft, node: KernelNode, attrs: ConcatAttributes, ope
 
 def add_activation(draft: NetworkDraft, node: KernelNode, data: str, output: str) -> None:
     """Add an activation alone to a draft."""
-    _copy(draft, data, (0, 1, 2, 3), output, node)
+    draft.add_copy(data, output, clip=activation(node))
+
+
+def add_slice(draft: NetworkDraft, attrs: SliceAttributes, data: str, output: str) -> None:
+    """Make the output a part of the data; a copy of that if its scale is another."""
+    given, made = draft.values[data], draft.values[output]
+    axis = position_of(attrs.axis, len(given.shape))
+    part = output
+    if made.scale is not None and made.scale != given.scale:
+        part = draft.inner(f"{output}:part", made.extents, given.scale)
+        draft.add_copy(part, output)
+    draft.set_slice(part, data, axis, attrs.begin)
+
+
+def add_upsampling(draft: NetworkDraft, attrs: UpsamplingAttributes, data: str, output: str) -> None:
+    """Add layers that repeat the rows, and then the columns, of images.
+
+    Each is a copy of what is seen with an axis of length 1 behind the one that is repeated, or before the channels.
+    """
+    value = draft.values[data]
+    batch, height, width, channels = value.extents
+    if attrs.layout == "NHWC":
+        steps = [((1, batch * height, 1, width * channels), attrs.scale_h)]
+        steps.append(((1, batch * height * attrs.scale_h * width, 1, channels), attrs.scale_w))
+    else:
+        batch, channels, height, width = value.extents
+        steps = [((1, batch * channels * height, 1, width), attrs.scale_h)]
+        steps.append(((1, batch * channels * height * attrs.scale_h * width, 1, 1), attrs.scale_w))
+    for (one, rows, _, rest), times in steps:
+        if times > 1:
+            seen = draft.seen_as(data, (one, rows, 1, rest))
+            data = draft.inner(f"{output}:repeated", (one, rows, times, rest), value.scale)
+            draft.add_copy(seen, data)
+    draft.set_view(output, data)
 
 
 def add_view(draft: NetworkDraft, node: KernelNode, data: str, output: str) -> None:
@@ -74,7 +111,7 @@ def add_transpose(draft: NetworkDraft, node: KernelNode, axes: tuple[int, ...], 
     if moving == sorted(moving):
         draft.set_view(output, data)
     else:
-        _copy(draft, data, (order[0], order[1], order[2], order[3]), output, node)
+        draft.add_copy(data, output, (order[0], order[1], order[2], order[3]), clip=activation(node))
 
 
 def transposition(source: str, target: str, place: str) -> tuple[int, ...]:
@@ -82,14 +119,6 @@ def transposition(source: str, target: str, place: str) -> tuple[int, ...]:
     if sorted(source) != sorted(target) or len(set(source)) != len(source):
         raise MlipCompileError(f"{place}: from layout {source} to {target}, expected the same axes in both")
     return tuple(source.index(letter) for letter in target)
-
-
-def _copy(draft: NetworkDraft, data: str, axes: Extents, output: str, node: KernelNode) -> None:
-    extents = draft.values[output].extents
-    operand = LayerOperand(data, axes)
-    draft.layers.append(
-        TileLayer(draft.kernel, TaskKind.COPY, (operand,), LayerOperand(output), extents, range=activation(node))
-    )
 
 
 def _constant(draft: NetworkDraft, name: str, rank: int, place: str) -> str:

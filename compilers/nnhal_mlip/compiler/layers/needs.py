@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from nnhal_mlip.compiler.geometry.boxes import Extents, TensorBox
 from nnhal_mlip.compiler.layers.tile_layers import TileLayer
-from nnhal_mlip.program.program import TaskKind
+from nnhal_mlip.program.program import ELEMENT_KINDS, TaskKind
 
 
 class WindowSpan(NamedTuple):
@@ -56,7 +56,7 @@ def rows_and_columns(layer: TileLayer, box: TensorBox, extents: Extents) -> tupl
 
 def needed(layer: TileLayer, box: TensorBox, extents: Extents) -> TensorBox:
     """Return which part of an input a layer reads for a part of its output; all in the layer's order of axes."""
-    if layer.task in (TaskKind.SUM, TaskKind.COPY):
+    if layer.task in ELEMENT_KINDS:
         starts = [0 if extent == 1 else start for start, extent in zip(box.starts, extents, strict=True)]
         stops = [1 if extent == 1 else stop for stop, extent in zip(box.stops, extents, strict=True)]
         return TensorBox((starts[0], starts[1], starts[2], starts[3]), (stops[0], stops[1], stops[2], stops[3]))

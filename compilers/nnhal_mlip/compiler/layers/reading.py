@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from nnhal_mlip.compiler.errors import MlipCompileError
-from nnhal_mlip.compiler.layers.convolutions import add_convolution, add_dense
+from nnhal_mlip.compiler.layers.convolutions import add_convolution, add_dense, add_transposed_convolution
 from nnhal_mlip.compiler.layers.draft import NetworkDraft, extents_of
 from nnhal_mlip.compiler.layers.moving import (
     add_activation,
     add_join,
+    add_slice,
     add_sum,
     add_transpose,
+    add_upsampling,
     add_view,
     transposition,
 )
@@ -18,6 +20,7 @@ from nnhal_mlip.compiler.layers.pools import add_global_pool, add_mean, add_pool
 from nnhal_mlip.compiler.layers.tile_layers import KernelNote, LayerValue, TileNetwork
 from nnhal_mlip.flow.files.layers import (
     ACTIVATION,
+    CONV2D_TRANSPOSE,
     ConcatAttributes,
     Conv2DAttributes,
     FullyConnectedAttributes,
@@ -26,8 +29,10 @@ from nnhal_mlip.flow.files.layers import (
     MeanAttributes,
     PadAttributes,
     PoolAttributes,
+    SliceAttributes,
     SumAttributes,
     TransposeAttributes,
+    UpsamplingAttributes,
 )
 from nnhal_mlip.flow.files.nodes_file import InputNode, KernelNode
 from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
@@ -69,6 +74,8 @@ def _add(draft: NetworkDraft, node: KernelNode, operands: list[str], output: str
     if isinstance(attrs, ConcatAttributes):
         return add_join(draft, node, attrs, operands, output)
     if isinstance(attrs, Conv2DAttributes):
+        if attrs.layer_name == CONV2D_TRANSPOSE:
+            return add_transposed_convolution(draft, node, attrs, operands, output)
         return add_convolution(draft, node, attrs, operands, output)
     if isinstance(attrs, FullyConnectedAttributes):
         return add_dense(draft, node, attrs, operands, output)
@@ -87,6 +94,10 @@ def _add(draft: NetworkDraft, node: KernelNode, operands: list[str], output: str
         case LayoutTransformAttributes():
             axes = transposition(attrs.src_layout, attrs.dst_layout, node.user_name)
             add_transpose(draft, node, axes, data, output)
+        case SliceAttributes():
+            add_slice(draft, attrs, data, output)
+        case UpsamplingAttributes():
+            add_upsampling(draft, attrs, data, output)
         case TransposeAttributes():
             add_transpose(draft, node, attrs.axes, data, output)
         case _ if attrs.layer_name == ACTIVATION:

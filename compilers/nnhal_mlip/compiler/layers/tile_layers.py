@@ -86,6 +86,14 @@ class TileLayer:
         return 0 if self.weights is None or self.is_pad else prod(self.extents) * self.reduction
 
 
+class LayerSlice(NamedTuple):
+    """A value that is a part of another one, which is no view."""
+
+    source: str
+    offset: Extents
+    """Of its first element in the source."""
+
+
 class TensorJoin(NamedTuple):
     """A concatenation."""
 
@@ -123,3 +131,5 @@ class TileNetwork:
     views: Mapping[str, str] = field(default_factory=dict)
     """Values that are the bytes of another value with other extents, by name, and that value, which is no view."""
     joins: tuple[TensorJoin, ...] = ()
+    slices: Mapping[str, LayerSlice] = field(default_factory=dict)
+    """By the names of the parts."""

@@ -9,6 +9,7 @@ import numpy as np
 from nnhal_mlip.compiler.errors import MlipCompileError
 from nnhal_mlip.compiler.layers.tile_layers import LayerValue, TileLayer, TileNetwork
 from nnhal_mlip.program.program import TaskKind
+from nnhal_mlip.program.tables import NO_TABLE
 
 LARGEST = 127
 """The int8 that the largest real value becomes."""
@@ -61,6 +62,16 @@ def int8_scales(network: TileNetwork, ranges: Ranges) -> dict[str, float]:
         layer = writers.get(name)
         if layer is not None and _moves(layer):
             return scale(layer.inputs[0].value)
+        for reader in network.layers:
+            # What only a further layer of the same kernel moves has the range of that kernel's result.
+            read = reader.inputs[0].value
+            if (
+                layer is not None
+                and reader.kernel == layer.kernel
+                and _moves(reader)
+                and network.views.get(read, read) == name
+            ):
+                return scale(reader.output.value)
         place = network.kernels[layer.kernel].place if layer is not None else name
         raise MlipCompileError(f"{place}: its result {name} has no range, expected one from a calibration")
 
@@ -108,4 +119,5 @@ def _is_last(network: TileNetwork, layer: TileLayer) -> bool:
 
 def _moves(layer: TileLayer) -> bool:
     """Return whether a layer's results are some of its input's values."""
-    return layer.task in (TaskKind.COPY, TaskKind.MAX_POOL) or layer.is_pad
+    moved = layer.task in (TaskKind.COPY, TaskKind.MAX_POOL) and layer.range.table == NO_TABLE
+    return moved or layer.is_pad

@@ -82,6 +82,8 @@ class KernelExtension(ScaledPart):
     """What of it the public flow would refuse."""
     clip: tuple[float | None, float | None] | None = None
     """The ends of the range that ``activation_type`` clip keeps to, as real numbers; None for no end."""
+    table: tuple[float, float] | None = None
+    """The parameters alpha and beta of ``activation_type`` hard_sigmoid and leaky_relu."""
     zero_padding: tuple[int, int, int, int] | None = None
     """Of a pool: how much of ``padding`` (top, left, bottom, right) is data of value 0, which counts as such."""
     constant_fields: dict[int, str] | None = None

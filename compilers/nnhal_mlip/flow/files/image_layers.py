@@ -8,14 +8,17 @@ from nnhal_mlip.flow.files.kernel_draft import KernelDraft, LayerDraft
 from nnhal_mlip.flow.files.layers import (
     AVERAGE_POOL,
     CONV2D,
+    CONV2D_TRANSPOSE,
     GLOBAL_AVERAGE_POOL,
     GLOBAL_MAX_POOL,
     MAX_POOL,
     PAD,
+    UPSAMPLING,
     Conv2DAttributes,
     GlobalPoolAttributes,
     PadAttributes,
     PoolAttributes,
+    UpsamplingAttributes,
 )
 from nnhal_mlip.flow.graph.flow_graph import FlowNode
 from nnhal_mlip.flow.graph.operators import Operator, image_axes
@@ -25,7 +28,7 @@ _STATISTICS = ("gamma", "beta", "mean", "var")
 
 
 def convolution(draft: KernelDraft) -> LayerDraft:
-    """Describe a convolution with a pad before it, and behind it a bias and a batch normalisation."""
+    """Describe a convolution, transposed or not, with a pad before it, and behind it a bias and a normalisation."""
     node = draft.main
     layouts = node.text("data_layout"), node.text("kernel_layout")
     if layouts != ("NHWC", "OHWI"):
@@ -57,7 +60,8 @@ def convolution(draft: KernelDraft) -> LayerDraft:
             bias = draft.constant(draft.bias(each), (1, 1, 1, weights[0]), 1)
             own |= {"bias_const_name": bias.name, "bias_layout": "---O", "bias_const": bias}
             count += 1
-    return LayerDraft(CONV2D, Conv2DAttributes, own, (draft.data,), count, "NHWC", "NHWC")
+    layer = CONV2D_TRANSPOSE if node.operator == Operator.CONV2D_TRANSPOSE else CONV2D
+    return LayerDraft(layer, Conv2DAttributes, own, (draft.data,), count, "NHWC", "NHWC")
 
 
 def _batch_norm(draft: KernelDraft, node: FlowNode, first: int, channels: int) -> dict[str, Any]:
@@ -115,6 +119,15 @@ def global_pool(draft: KernelDraft) -> LayerDraft:
     own = {"layout": layout, "kernel_layout": "HW", "kernel_layout_shape": [shape[axis] for axis in image_axes(layout)]}
     layer = GLOBAL_AVERAGE_POOL if node.operator == Operator.GLOBAL_AVG_POOL2D else GLOBAL_MAX_POOL
     return LayerDraft(layer, GlobalPoolAttributes, own, (draft.data,), 0, layout, layout)
+
+
+def upsampling(draft: KernelDraft) -> LayerDraft:
+    """Describe images of which each pixel is there several times."""
+    node = draft.main
+    draft.only((*draft.before, *draft.after))
+    layout = node.text("layout")
+    own = {"scale_h": node.integer("scale_h"), "scale_w": node.integer("scale_w"), "layout": layout}
+    return LayerDraft(UPSAMPLING, UpsamplingAttributes, own, (draft.data,), 0, layout, layout)
 
 
 def pad(draft: KernelDraft) -> LayerDraft:

@@ -76,7 +76,7 @@ class KernelAttributes(StrictPart):
     from_tuple_idx: Integers
     """For each input its place in the tuple that it comes from; -1 if it comes from none, as always here."""
     activation_type: Word | None = None
-    """``relu``, or ``clip`` with the range in the extension."""
+    """``relu``, ``clip`` with the range in the extension, or the name of a table's function: ``silu``."""
     shape: tuple[Extents, ...]
     """One for each result."""
     dtype: Words

@@ -7,7 +7,7 @@ from math import inf, isinf
 from typing import Any
 
 from nnhal_mlip.flow.files.extension import KernelExtension, scales_of
-from nnhal_mlip.flow.files.image_layers import convolution, global_pool, pad, pool
+from nnhal_mlip.flow.files.image_layers import convolution, global_pool, pad, pool, upsampling
 from nnhal_mlip.flow.files.kernel_draft import KernelDraft, LayerDraft
 from nnhal_mlip.flow.files.nodes_file import KernelNode, NodeEdge
 from nnhal_mlip.flow.files.plain_layers import (
@@ -16,11 +16,13 @@ from nnhal_mlip.flow.files.plain_layers import (
     layout_transform,
     mean,
     padded,
+    part,
     total,
     transposition,
     without_attributes,
 )
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.flow_graph import table_of
+from nnhal_mlip.flow.graph.operators import TABLES, Operator
 
 _RULES: Mapping[str, Callable[[KernelDraft], LayerDraft]] = {
     Operator.ADD: total,
@@ -29,17 +31,22 @@ _RULES: Mapping[str, Callable[[KernelDraft], LayerDraft]] = {
     Operator.CLIP: without_attributes,
     Operator.CONCATENATE: concatenation,
     Operator.CONV2D: convolution,
+    Operator.CONV2D_TRANSPOSE: convolution,
     Operator.DENSE: fully_connected,
     Operator.GLOBAL_AVG_POOL2D: global_pool,
     Operator.GLOBAL_MAX_POOL2D: global_pool,
     Operator.LAYOUT_TRANSFORM: layout_transform,
     Operator.MAX_POOL2D: pool,
     Operator.MEAN: mean,
+    Operator.MULTIPLY: total,
     Operator.PAD: pad,
     Operator.RELU: without_attributes,
     Operator.RESHAPE: without_attributes,
     Operator.SQUEEZE: without_attributes,
+    Operator.STRIDED_SLICE: part,
     Operator.TRANSPOSE: transposition,
+    Operator.UPSAMPLING: upsampling,
+    **dict.fromkeys(TABLES, without_attributes),
 }
 
 
@@ -68,6 +75,8 @@ def _attributes(draft: KernelDraft, layer: LayerDraft, number: int, symbol: str)
     layouts = [layout for layout in dict.fromkeys((layer.data_layout, layer.out_layout)) if layout]
     suffix = f"_{'2'.join(layouts)}" if layouts and layer.named_layouts else ""
     activation, clip = _activation(*draft.range)
+    if draft.table:
+        activation = draft.table.operator
     shapes = _written([draft.shape(name) for name in layer.data], layer.padded_rank)
     return {
         "layer_name": layer.layer,
@@ -94,6 +103,7 @@ def _attributes(draft: KernelDraft, layer: LayerDraft, number: int, symbol: str)
             kinds=_kinds(draft),
             beyond_public=draft.kernel.beyond_public,
             clip=clip,
+            table=table_of(draft.table)[1:] if draft.table and draft.table.attributes else None,
             **scales_of(draft.place, value),
             **layer.extension,
         ),

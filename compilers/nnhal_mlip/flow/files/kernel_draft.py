@@ -14,9 +14,9 @@ from nnhal_mlip.flow.files.kernel_attributes import ConstantObject
 from nnhal_mlip.flow.files.layers import LayerAttributes
 from nnhal_mlip.flow.flow_partition import FlowKernel
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import TABLES, Operator
 
-_ACTIVATIONS = (Operator.RELU, Operator.CLIP)
+_ACTIVATIONS = (Operator.RELU, Operator.CLIP, *TABLES)
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,19 @@ class KernelDraft:
         """The range that the activations clip to."""
         low, high = -inf, inf
         for node in self.activations:
+            if node.operator in TABLES:
+                continue
             least, most = (0.0, inf) if node.operator == Operator.RELU else (node.real("a_min"), node.real("a_max"))
             low, high = min(max(low, least), most), min(max(high, least), most)
         return low, high
+
+    @cached_property
+    def table(self) -> FlowNode | None:
+        """The activation that a table computes; it is alone."""
+        found = next((node for node in self.activations if node.operator in TABLES), None)
+        if found and len(self.activations) > 1:
+            self.refuse(f"'{found.name}' ({found.operator}) with other activations", "one activation")
+        return found
 
     def shape(self, value: str) -> tuple[int, ...]:
         """Return the shape of a value whose extents are all known."""

@@ -26,18 +26,24 @@ SQUEEZE = "squeeze"
 LAYOUT_TRANSFORM = "layout_transform"
 TRANSPOSE = "transpose"
 ACTIVATION = "Activation"
-"""relu or clip alone."""
+"""relu, clip or a function of a table alone."""
 PAD = "Pad"
 """A pad alone."""
 MEAN = "Mean2D"
 """A mean over height and width."""
-EXTENDED_LAYERS = (ACTIVATION, PAD, MEAN)
+PRODUCT = "Product2D"
+"""A product of two operands, with the attributes of a sum."""
+CONV2D_TRANSPOSE = "Conv2DTranspose"
+"""With the attributes of a convolution; its windows do not overlap."""
+SLICE = "strided_slice"
+UPSAMPLING = "Upsampling2D"
+EXTENDED_LAYERS = (ACTIVATION, PAD, MEAN, PRODUCT, CONV2D_TRANSPOSE, SLICE, UPSAMPLING)
 
 
 class Conv2DAttributes(KernelAttributes):
     """A convolution with its bias or batch normalisation; depthwise if ``groups`` are the input's channels."""
 
-    layer_name: Annotated[Word, schema_of_words(CONV2D)]
+    layer_name: Annotated[Word, schema_of_words(CONV2D, CONV2D_TRANSPOSE)]
     strides: Integers
     padding: Integers
     """Top, left, bottom, right. Pads before the convolution are included."""
@@ -110,9 +116,9 @@ class GlobalPoolAttributes(KernelAttributes):
 
 
 class SumAttributes(KernelAttributes):
-    """A sum of two operands. One of them may be a constant."""
+    """A sum or product of two operands. One of them may be a constant."""
 
-    layer_name: Annotated[Word, schema_of_words(SUM)]
+    layer_name: Annotated[Word, schema_of_words(SUM, PRODUCT)]
     input_const_name: Word | None = None
     input_const_shape: Integers | None = None
     """The constant's shape with ones in front up to the operands' rank, then with ones behind up to 4."""
@@ -164,6 +170,25 @@ class MeanAttributes(KernelAttributes):
     keepdims: Flag
 
 
+class SliceAttributes(KernelAttributes):
+    """Some elements along an axis."""
+
+    layer_name: Annotated[Word, schema_of_words(SLICE)]
+    axis: Integer
+    begin: Integer
+    end: Integer
+    """Behind the last."""
+
+
+class UpsamplingAttributes(KernelAttributes):
+    """Each pixel several times."""
+
+    layer_name: Annotated[Word, schema_of_words(UPSAMPLING)]
+    scale_h: Integer
+    scale_w: Integer
+    layout: Word
+
+
 _KINDS: dict[str, type[KernelAttributes]] = {
     CONV2D: Conv2DAttributes,
     FULLY_CONNECTED: FullyConnectedAttributes,
@@ -181,6 +206,10 @@ _KINDS: dict[str, type[KernelAttributes]] = {
     TRANSPOSE: TransposeAttributes,
     PAD: PadAttributes,
     MEAN: MeanAttributes,
+    PRODUCT: SumAttributes,
+    CONV2D_TRANSPOSE: Conv2DAttributes,
+    SLICE: SliceAttributes,
+    UPSAMPLING: UpsamplingAttributes,
 }
 LAYER_NAMES = tuple(_KINDS)
 
@@ -205,7 +234,9 @@ LayerAttributes: TypeAlias = Annotated[
     | Annotated[LayoutTransformAttributes, Tag("LayoutTransformAttributes")]
     | Annotated[TransposeAttributes, Tag("TransposeAttributes")]
     | Annotated[PadAttributes, Tag("PadAttributes")]
-    | Annotated[MeanAttributes, Tag("MeanAttributes")],
+    | Annotated[MeanAttributes, Tag("MeanAttributes")]
+    | Annotated[SliceAttributes, Tag("SliceAttributes")]
+    | Annotated[UpsamplingAttributes, Tag("UpsamplingAttributes")],
     Discriminator(_kind),
 ]
 """The attributes of a kernel, by its ``layer_name``."""

@@ -8,8 +8,9 @@ from nnhal_mlip.flow.errors import FlowFilesError
 from nnhal_mlip.flow.files.extension import check_scales
 from nnhal_mlip.flow.files.layers import EXTENDED_LAYERS, FullyConnectedAttributes, SumAttributes
 from nnhal_mlip.flow.files.nodes_file import InputNode, KernelNode, NodesFile, batch_of
+from nnhal_mlip.flow.graph.operators import TABLES
 
-_ACTIVATIONS = (None, "", "relu", "clip")
+_ACTIVATIONS = (None, "", "relu", "clip", *TABLES)
 
 
 def check_nodes(file: NodesFile) -> None:
@@ -84,7 +85,7 @@ def _check_kernel(file: NodesFile, node: KernelNode, number: int) -> None:
     count = len(node.inputs) + sum(each is not None for each in constants) + len(fields)
     _equal(where, "num_inputs", attrs.num_inputs, count)
     if attrs.activation_type not in _ACTIVATIONS:
-        _refuse(where, f"activation_type {attrs.activation_type}", "relu or clip")
+        _refuse(where, f"activation_type {attrs.activation_type}", f"relu, clip or one of {', '.join(sorted(TABLES))}")
     clip = attrs.nnhal.clip if attrs.nnhal else None
     if (attrs.activation_type == "clip") != (clip is not None):
         _refuse(
@@ -96,6 +97,8 @@ def _check_kernel(file: NodesFile, node: KernelNode, number: int) -> None:
         low, high = clip
         if low is not None and high is not None and not low <= high:
             _refuse(where, f"nnhal.clip {list(clip)}", "a low end, then a high one")
+    if attrs.activation_type in TABLES and not file.nnhal:
+        _refuse(where, f"activation_type {attrs.activation_type}", "an extension nnhal at the top of the file")
     if isinstance(attrs, FullyConnectedAttributes) and attrs.weights_need_transform not in (None, "", "yes"):
         _refuse(where, f"weights_need_transform {attrs.weights_need_transform}", "yes, or no such attribute")
 

@@ -70,6 +70,13 @@ def parse_options(mattr: str = "", mcpu: str = "cn10ka", num_tiles: int | None =
     )
 
 
+def check_target(target: str) -> None:
+    """Raise ValueError for a target that is not ``mrvl, llvm``: the accelerator, and what compiles the rest."""
+    words = [word.strip() for word in target.split(",")]
+    if words not in (["mrvl", "llvm"], ["mrvl"]):
+        raise ValueError(f"option target: got {target!r}, expected 'mrvl, llvm', or 'mrvl' alone")
+
+
 def parse_target_words(words: Sequence[str]) -> MlipTargetOptions:
     """Return what words of a command line say: ``--target-mrvl-mattr=…``, ``--target-mrvl-mcpu=…`` and
     ``--target-mrvl-num_tiles=…``, or each with its value as the next word.

@@ -13,7 +13,9 @@ from nnhal_mlip.flow.files.layers import (
     FULLY_CONNECTED,
     LAYOUT_TRANSFORM,
     MEAN,
+    PRODUCT,
     RESHAPE,
+    SLICE,
     SQUEEZE,
     SUM,
     TRANSPOSE,
@@ -22,19 +24,21 @@ from nnhal_mlip.flow.files.layers import (
     FullyConnectedAttributes,
     LayoutTransformAttributes,
     MeanAttributes,
+    SliceAttributes,
     SumAttributes,
     TransposeAttributes,
 )
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import TABLES, Operator
 
 _RANK = 4
 """The rank of the shapes of a sum."""
-_WITHOUT_ATTRIBUTES = {
+_WITHOUT_ATTRIBUTES: dict[str, str] = {
     Operator.BATCH_FLATTEN: BATCH_FLATTEN,
     Operator.CLIP: ACTIVATION,
     Operator.RELU: ACTIVATION,
     Operator.RESHAPE: RESHAPE,
     Operator.SQUEEZE: SQUEEZE,
+    **dict.fromkeys(TABLES, ACTIVATION),
 }
 
 
@@ -86,7 +90,7 @@ def _check_flatten(draft: KernelDraft) -> None:
 
 
 def total(draft: KernelDraft) -> LayerDraft:
-    """Describe a sum. One of its operands may be a constant."""
+    """Describe a sum or a product. One of its operands may be a constant."""
     node = draft.main
     draft.only((*draft.before, *draft.after))
     shapes = [draft.shape(value) for value in node.inputs]
@@ -107,7 +111,8 @@ def total(draft: KernelDraft) -> LayerDraft:
             }
     layouts = (draft.layouts[draft.kernel.output],) * 2
     count = len(node.inputs) - len(data)
-    return LayerDraft(SUM, SumAttributes, own, data, count, *layouts, padded_rank=rank, named_layouts=False)
+    layer = PRODUCT if node.operator == Operator.MULTIPLY else SUM
+    return LayerDraft(layer, SumAttributes, own, data, count, *layouts, padded_rank=rank, named_layouts=False)
 
 
 def padded(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
@@ -140,8 +145,18 @@ def without_attributes(draft: KernelDraft) -> LayerDraft:
     """Describe a reshape, a flatten, a squeeze, or an activation that is a layer of its own."""
     draft.only((*draft.before, *draft.after))
     layouts = draft.layouts[draft.data], draft.layouts[draft.kernel.output]
-    layer = _WITHOUT_ATTRIBUTES[Operator(draft.main.operator)]
+    layer = _WITHOUT_ATTRIBUTES[draft.main.operator]
     return LayerDraft(layer, CommonAttributes, {}, (draft.data,), 0, *layouts)
+
+
+def part(draft: KernelDraft) -> LayerDraft:
+    """Describe a slice."""
+    node = draft.main
+    draft.only((*draft.before, *draft.after))
+    axis = node.integer("axis") % len(draft.shape(draft.data))
+    own = {"axis": axis, "begin": node.integer("begin"), "end": node.integer("end")}
+    layouts = draft.layouts[draft.data], draft.layouts[draft.kernel.output]
+    return LayerDraft(SLICE, SliceAttributes, own, (draft.data,), 0, *layouts)
 
 
 def layout_transform(draft: KernelDraft) -> LayerDraft:

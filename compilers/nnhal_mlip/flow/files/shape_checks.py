@@ -13,6 +13,7 @@ from nnhal_mlip.flow.files.constants_file import ConstantsFile
 from nnhal_mlip.flow.files.kernel_attributes import KernelAttributes
 from nnhal_mlip.flow.files.layers import (
     BATCH_FLATTEN,
+    CONV2D_TRANSPOSE,
     GLOBAL_AVERAGE_POOL,
     MAX_POOL,
     RESHAPE,
@@ -25,13 +26,15 @@ from nnhal_mlip.flow.files.layers import (
     MeanAttributes,
     PadAttributes,
     PoolAttributes,
+    SliceAttributes,
     SumAttributes,
     TransposeAttributes,
+    UpsamplingAttributes,
 )
 from nnhal_mlip.flow.files.node_checks import place
 from nnhal_mlip.flow.files.nodes_file import KernelNode, NodesFile
 from nnhal_mlip.flow.graph.flow_graph import Attribute, FlowValue
-from nnhal_mlip.flow.graph.operators import Operator, image_axes
+from nnhal_mlip.flow.graph.operators import TABLES, Operator, image_axes
 from nnhal_mlip.flow.graph.shapes import infer
 
 _Shape = tuple[int, ...]
@@ -101,6 +104,12 @@ def _result(node: KernelNode, data: Sequence[_Shape], constants: ConstantsFile) 
         case PadAttributes():
             width: dict[str, Attribute] = {"pad_width": attrs.pad_width, "pad_value": attrs.pad_value}
             return _infer(node, Operator.PAD, data, {**width, "pad_mode": "constant"})
+        case SliceAttributes():
+            ends: dict[str, Attribute] = {"axis": attrs.axis, "begin": attrs.begin, "end": attrs.end}
+            return _infer(node, Operator.STRIDED_SLICE, data, ends)
+        case UpsamplingAttributes():
+            times: dict[str, Attribute] = {"scale_h": attrs.scale_h, "scale_w": attrs.scale_w, "layout": attrs.layout}
+            return _infer(node, Operator.UPSAMPLING, data, times)
         case MeanAttributes():
             return _infer(node, Operator.MEAN, data, {"axis": attrs.axis, "keepdims": attrs.keepdims})
     return _without_attributes(node, attrs, data)
@@ -117,8 +126,8 @@ def _without_attributes(node: KernelNode, attrs: KernelAttributes, data: Sequenc
             if _core(result) != _core(data[0]) or len(result) >= len(data[0]):
                 _refuse(node, f"shape {list(result)} of {list(data[0])}", "the same without axes of length 1")
             return result
-    if attrs.activation_type not in ("relu", "clip"):
-        _refuse(node, f"activation_type {attrs.activation_type!r}", "relu or clip")
+    if attrs.activation_type not in ("relu", "clip", *TABLES):
+        _refuse(node, f"activation_type {attrs.activation_type!r}", f"relu, clip, {', '.join(sorted(TABLES))}")
     return data[0]
 
 
@@ -145,6 +154,9 @@ def _convolution(node: KernelNode, attrs: Conv2DAttributes, data: _Shape) -> _Sh
         "data_layout": attrs.data_layout,
         "kernel_layout": attrs.kernel_layout,
     }
+    if attrs.layer_name == CONV2D_TRANSPOSE:
+        attributes["output_padding"] = (0, 0)
+        return _infer(node, Operator.CONV2D_TRANSPOSE, [data, attrs.kernel_const.shape], attributes)
     return _infer(node, Operator.CONV2D, [data, attrs.kernel_const.shape], attributes)
 
 

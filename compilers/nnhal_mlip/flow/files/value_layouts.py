@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import TABLES, Operator
 
 _LIKE_INPUT = frozenset(
     {
@@ -17,15 +17,15 @@ _LIKE_INPUT = frozenset(
         Operator.COPY,
         Operator.DIVIDE,
         Operator.DROPOUT,
-        Operator.LEAKY_RELU,
         Operator.MEAN,
         Operator.MULTIPLY,
         Operator.PAD,
+        Operator.PRELU,
         Operator.RELU,
-        Operator.SIGMOID,
         Operator.SOFTMAX,
+        Operator.STRIDED_SLICE,
         Operator.SUBTRACT,
-        Operator.TANH,
+        *TABLES,
     }
 )
 _SOURCE, _OTHER = "NCHW", "NHWC"
@@ -59,11 +59,17 @@ def value_layouts(graph: FlowGraph) -> dict[str, str]:
 def _said(node: FlowNode) -> Iterator[tuple[str, str]]:
     """Yield values with the layouts that a node says they have."""
     match node.operator:
-        case Operator.CONV2D:
+        case Operator.CONV2D | Operator.CONV2D_TRANSPOSE:
             layout = node.text("data_layout")
             yield node.inputs[0], layout
             yield node.output, layout
-        case Operator.AVG_POOL2D | Operator.MAX_POOL2D | Operator.GLOBAL_AVG_POOL2D | Operator.GLOBAL_MAX_POOL2D:
+        case (
+            Operator.AVG_POOL2D
+            | Operator.MAX_POOL2D
+            | Operator.GLOBAL_AVG_POOL2D
+            | Operator.GLOBAL_MAX_POOL2D
+            | Operator.UPSAMPLING
+        ):
             yield node.inputs[0], node.text("layout")
             yield node.output, node.text("layout")
         case Operator.LAYOUT_TRANSFORM:

@@ -10,6 +10,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal_mlip.flow.graph.operators import TABLES
+from nnhal_mlip.program.tables import TaskTable
 
 Attribute: TypeAlias = bool | int | float | str | tuple[int, ...]
 Evaluate: TypeAlias = Callable[[Sequence[Array]], Sequence[Array]]
@@ -93,6 +95,12 @@ class FlowNode:
         if not isinstance(value, str):
             raise TypeError(f"{self.name}: attribute {name} is {value!r}, expected a word")
         return value
+
+
+def table_of(node: FlowNode) -> TaskTable:
+    """Return the function of a node that a table computes."""
+    alpha, beta = (node.real(name) if name in node.attributes else 0.0 for name in ("alpha", "beta"))
+    return TaskTable(TABLES[node.operator], alpha, beta)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,10 @@ height, width.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+
+from nnhal_mlip.program.tables import TableKind
 
 
 class Operator(StrEnum):
@@ -31,6 +34,9 @@ class Operator(StrEnum):
     """any number of tensors; axis"""
     CONV2D = "conv2d"
     """data, weight; strides, padding, dilation, groups, channels, kernel_size, data_layout, kernel_layout"""
+    CONV2D_TRANSPOSE = "conv2d_transpose"
+    """data, weight; strides, padding, output_padding, dilation, groups, channels, kernel_size, data_layout,
+    kernel_layout"""
     COPY = "copy"
     """data"""
     DENSE = "dense"
@@ -39,10 +45,20 @@ class Operator(StrEnum):
     """left, right"""
     DROPOUT = "dropout"
     """data"""
+    ERF = "erf"
+    """data"""
+    GELU = "gelu"
+    """data"""
+    GELU_TANH = "gelu_tanh"
+    """data"""
     GLOBAL_AVG_POOL2D = "global_avg_pool2d"
     """data; layout"""
     GLOBAL_MAX_POOL2D = "global_max_pool2d"
     """data; layout"""
+    HARD_SIGMOID = "hard_sigmoid"
+    """data; alpha, beta"""
+    HARD_SWISH = "hard_swish"
+    """data"""
     LAYOUT_TRANSFORM = "layout_transform"
     """data; src_layout, dst_layout"""
     LEAKY_RELU = "leaky_relu"
@@ -55,22 +71,44 @@ class Operator(StrEnum):
     """left, right"""
     PAD = "pad"
     """data; pad_width (before and after each axis, flat), pad_value, pad_mode (constant, edge, reflect)"""
+    PRELU = "prelu"
+    """data, alpha, which broadcasts to the data as numpy's do"""
     RELU = "relu"
     """data"""
     RESHAPE = "reshape"
     """data; newshape, without -1 and 0"""
     SIGMOID = "sigmoid"
     """data"""
+    SILU = "silu"
+    """data"""
     SOFTMAX = "softmax"
     """data; axis"""
     SQUEEZE = "squeeze"
     """data; axis (not empty)"""
+    STRIDED_SLICE = "strided_slice"
+    """data; axis, begin, end"""
     SUBTRACT = "subtract"
     """left, right"""
     TANH = "tanh"
     """data"""
     TRANSPOSE = "transpose"
     """data; axes"""
+    UPSAMPLING = "upsampling"
+    """data; scale_h, scale_w, layout. The nearest pixel, an integer number of times."""
+
+
+TABLES: Mapping[str, TableKind] = {
+    Operator.ERF: TableKind.ERF,
+    Operator.GELU: TableKind.GELU,
+    Operator.GELU_TANH: TableKind.GELU_TANH,
+    Operator.HARD_SIGMOID: TableKind.HARD_SIGMOID,
+    Operator.HARD_SWISH: TableKind.HARD_SWISH,
+    Operator.LEAKY_RELU: TableKind.LEAKY_RELU,
+    Operator.SIGMOID: TableKind.SIGMOID,
+    Operator.SILU: TableKind.SILU,
+    Operator.TANH: TableKind.TANH,
+}
+"""The operators that a table of a tile computes."""
 
 
 def permutation(source: str, target: str) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from nnhal.types.layout import describe
 from nnhal_mlip.flow.graph.flow_graph import Attribute, FlowValue
 from nnhal_mlip.flow.graph.inference import Inference
 from nnhal_mlip.flow.graph.operators import Operator, permutation
-from nnhal_mlip.flow.graph.windows import conv2d, global_pool2d, pool2d
+from nnhal_mlip.flow.graph.windows import conv2d, conv2d_transpose, global_pool2d, pool2d, upsampling
 
 _PAD_MODES = ("constant", "edge", "reflect")
 
@@ -46,6 +46,19 @@ def _clip(asked: Inference) -> tuple[int, ...]:
 def _leaky_relu(asked: Inference) -> tuple[int, ...]:
     asked.real("alpha")
     return asked.inputs[0].shape
+
+
+def _hard_sigmoid(asked: Inference) -> tuple[int, ...]:
+    asked.real("alpha")
+    asked.real("beta")
+    return asked.inputs[0].shape
+
+
+def _prelu(asked: Inference) -> tuple[int, ...]:
+    result = _broadcast(asked)
+    if result != asked.inputs[0].shape:
+        asked.refuse(f"alpha of shape {describe(asked.inputs[1].shape)}", "one that broadcasts to the data")
+    return result
 
 
 def _softmax(asked: Inference) -> tuple[int, ...]:
@@ -119,6 +132,14 @@ def _reshape(asked: Inference) -> tuple[int, ...]:
 def _batch_flatten(asked: Inference) -> tuple[int, ...]:
     batch, *rest = asked.require_ranks(0, *range(1, 9))
     return (batch, prod(rest))
+
+
+def _strided_slice(asked: Inference) -> tuple[int, ...]:
+    shape = asked.inputs[0].shape
+    axis, begin, end = asked.axis("axis", len(shape)), asked.integer("begin"), asked.integer("end")
+    if not 0 <= begin < end or (shape[axis] and end > shape[axis]):
+        asked.refuse(f"elements {begin} to {end} of axis {axis} of shape {describe(shape)}", "some that it has")
+    return (*shape[:axis], end - begin, *shape[axis + 1 :])
 
 
 def _squeeze(asked: Inference) -> tuple[int, ...]:
@@ -204,7 +225,9 @@ _KEEP_VALUES = frozenset(
         Operator.RELU,
         Operator.RESHAPE,
         Operator.SQUEEZE,
+        Operator.STRIDED_SLICE,
         Operator.TRANSPOSE,
+        Operator.UPSAMPLING,
     }
 )
 """Operators whose results consist of values of the data, or of a few others."""
@@ -218,25 +241,35 @@ _RULES: dict[str, tuple[Callable[[Inference], tuple[int, ...]], int]] = {
     Operator.CLIP: (_clip, 1),
     Operator.CONCATENATE: (_concatenate, 0),
     Operator.CONV2D: (conv2d, 2),
+    Operator.CONV2D_TRANSPOSE: (conv2d_transpose, 2),
     Operator.COPY: (_like_data, 1),
     Operator.DENSE: (_dense, 2),
     Operator.DIVIDE: (_broadcast, 2),
     Operator.DROPOUT: (_like_data, 1),
+    Operator.ERF: (_like_data, 1),
+    Operator.GELU: (_like_data, 1),
+    Operator.GELU_TANH: (_like_data, 1),
     Operator.GLOBAL_AVG_POOL2D: (global_pool2d, 1),
     Operator.GLOBAL_MAX_POOL2D: (global_pool2d, 1),
+    Operator.HARD_SIGMOID: (_hard_sigmoid, 1),
+    Operator.HARD_SWISH: (_like_data, 1),
     Operator.LAYOUT_TRANSFORM: (_layout_transform, 1),
     Operator.LEAKY_RELU: (_leaky_relu, 1),
     Operator.MAX_POOL2D: (pool2d, 1),
     Operator.MEAN: (_mean, 1),
     Operator.MULTIPLY: (_broadcast, 2),
     Operator.PAD: (_pad, 1),
+    Operator.PRELU: (_prelu, 2),
     Operator.RELU: (_like_data, 1),
     Operator.RESHAPE: (_reshape, 1),
     Operator.SIGMOID: (_like_data, 1),
+    Operator.SILU: (_like_data, 1),
     Operator.SOFTMAX: (_softmax, 1),
     Operator.SQUEEZE: (_squeeze, 1),
+    Operator.STRIDED_SLICE: (_strided_slice, 1),
     Operator.SUBTRACT: (_broadcast, 2),
     Operator.TANH: (_like_data, 1),
     Operator.TRANSPOSE: (_transpose, 1),
+    Operator.UPSAMPLING: (upsampling, 1),
 }
 """The rule for each operator, and how many inputs it has; 0 for any number from one."""

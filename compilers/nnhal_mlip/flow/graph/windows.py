@@ -53,6 +53,38 @@ def conv2d(asked: Inference) -> tuple[int, ...]:
     return tuple(result)
 
 
+def conv2d_transpose(asked: Inference) -> tuple[int, ...]:
+    """Return the shape of a transposed convolution, in the data's layout."""
+    data, weight = asked.require_ranks(0, 4), asked.require_ranks(1, 4)
+    layout, kernel_layout = asked.word("data_layout", letters="NCHW"), asked.word("kernel_layout", letters="IOHW")
+    inputs, outputs, *kernel = (weight[axis] for axis in permutation(kernel_layout, "IOHW"))
+    groups, channels = asked.integer("groups"), data[layout.index("C")]
+    if groups < 1 or inputs % groups or (channels and inputs != channels):
+        asked.refuse(f"{channels} input channels, weights of shape {describe(weight)}", "as many input channels")
+    strides, dilation = asked.integers("strides", 2, least=1), asked.integers("dilation", 2, least=1)
+    padding, more = asked.integers("padding", 4, least=0), asked.integers("output_padding", 2, least=0)
+    result = list(data)
+    for index, axis in enumerate(image_axes(layout)):
+        if data[axis]:
+            around = padding[index] + padding[index + 2]
+            whole = (data[axis] - 1) * strides[index] + (kernel[index] - 1) * dilation[index] + 1
+            result[axis] = whole - around + more[index]
+            if result[axis] < 1:
+                asked.refuse(f"padding {padding}", "less, so that something is left")
+    result[layout.index("C")] = outputs * groups
+    return tuple(result)
+
+
+def upsampling(asked: Inference) -> tuple[int, ...]:
+    """Return the shape of images of which each pixel is there several times."""
+    data, layout = asked.require_ranks(0, 4), asked.word("layout", letters="NCHW")
+    height, width = image_axes(layout)
+    times = {height: asked.integer("scale_h"), width: asked.integer("scale_w")}
+    if min(times.values()) < 1:
+        asked.refuse(f"scales {tuple(times.values())}", "at least 1")
+    return tuple(length * times.get(axis, 1) for axis, length in enumerate(data))
+
+
 def pool2d(asked: Inference) -> tuple[int, ...]:
     """Return the shape of a pool of the maximum or the average."""
     data, layout = asked.require_ranks(0, 4), asked.word("layout", letters="NCHW")

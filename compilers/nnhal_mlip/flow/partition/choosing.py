@@ -30,28 +30,19 @@ def sent_to_host(graph: FlowGraph, names: Sequence[str]) -> dict[str, Objection]
 def first_layers(graph: FlowGraph, kernels: Sequence[FlowKernel], count: int) -> list[FlowKernel]:
     """Return the first layers whose operands are the graph's inputs, constants or results of such layers.
 
-    Layers that no node of the user's model stands for, which only move data, are not counted. They go with what they
-    feed, or with what feeds them.
+    Layers that a pass has added are counted too, as in the proposal for TVM: there, the layout transform of the input
+    is the first of four that are kept.
     """
     if count < 0:
         raise FlowError(f"keep: got {count} layers, expected 0 or more")
     fed = set(graph.inputs) | set(graph.constants)
-    moved: set[str] = set()
-    """Results of layers that move the graph's inputs."""
     kept: list[FlowKernel] = []
     for kernel in kernels:
         made = {name for node in kernel.nodes for name in node.outputs}
         read = {name for node in kernel.nodes for name in node.inputs} - made
-        if not read <= fed | moved:
-            continue
-        if kernel.user_names:
-            if count:
-                count -= 1
-                kept.append(kernel)
-                fed |= made
-        else:
+        if len(kept) < count and read <= fed:
             kept.append(kernel)
-            moved |= made
+            fed |= made
     return _without_idle(kept)
 
 

@@ -17,6 +17,7 @@ from nnhal_mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_mlip.flow.partition.choosing import check_names, first_layers, sent_to_host
 from nnhal_mlip.flow.partition.cutting import Group, cut_out, merge_regions, within
 from nnhal_mlip.flow.partition.reverting import Worth, idle_reason, public_reason, too_many_ports
+from nnhal_mlip.flow.passes.functions import in_own_operators
 from nnhal_mlip.flow.passes.layouts import convert_layouts, restore_layouts
 from nnhal_mlip.flow.passes.simplify import simplify
 from nnhal_mlip.flow.patterns.matching import match_composites
@@ -32,7 +33,10 @@ def partition(graph: FlowGraph, options: FlowOptions | None = None, worth: Worth
     """
     options = options or FlowOptions()
     check_names(graph, options.to_host)
-    converted = simplify(convert_layouts(simplify(graph), options.beyond_public))
+    simple = simplify(graph)
+    if options.beyond_public:
+        simple = simplify(in_own_operators(simple))
+    converted = simplify(convert_layouts(simple, options.beyond_public))
     found = match_composites(converted, options.beyond_public, sent_to_host(converted, options.to_host))
     objections = dict(found.objections)
     if options.keep is None:

@@ -20,10 +20,12 @@ SOURCE_KERNEL_LAYOUT = "source_kernel_layout"
 _LAYOUT_ATTRIBUTES = {
     Operator.AVG_POOL2D: "layout",
     Operator.CONV2D: "data_layout",
+    Operator.CONV2D_TRANSPOSE: "data_layout",
     Operator.GLOBAL_AVG_POOL2D: "layout",
     Operator.GLOBAL_MAX_POOL2D: "layout",
     Operator.MAX_POOL2D: "layout",
 }
+_CONVOLUTIONS = (Operator.CONV2D, Operator.CONV2D_TRANSPOSE)
 MAX_BATCH = 8
 """The public compile step refuses more, whatever the operator."""
 
@@ -54,19 +56,19 @@ def converting_back(node: FlowNode) -> NodeBehaviour | None:
 
 def kernel_layouts(graph: FlowGraph) -> Mapping[str, str]:
     """Return the layout of each value that convolutions read as weights."""
-    return {node.inputs[1]: node.text("kernel_layout") for node in graph.nodes if node.operator == Operator.CONV2D}
+    return {node.inputs[1]: node.text("kernel_layout") for node in graph.nodes if node.operator in _CONVOLUTIONS}
 
 
 def _layouts(node: FlowNode) -> tuple[str, ...]:
     """The layouts of the inputs."""
     data = node.text(_LAYOUT_ATTRIBUTES[Operator(node.operator)])
-    return (data, node.text("kernel_layout")) if node.operator == Operator.CONV2D else (data,)
+    return (data, node.text("kernel_layout")) if node.operator in _CONVOLUTIONS else (data,)
 
 
 def _may_convert(operator: str, batch: int, beyond_public: bool) -> bool:
     if operator in (Operator.CONV2D, Operator.MAX_POOL2D):
         return 1 <= batch <= MAX_BATCH
-    if operator == Operator.GLOBAL_MAX_POOL2D:
+    if operator in (Operator.CONV2D_TRANSPOSE, Operator.GLOBAL_MAX_POOL2D):
         return beyond_public and 1 <= batch <= MAX_BATCH
     return batch <= (MAX_BATCH if beyond_public else 1)
 

@@ -24,14 +24,18 @@ def convert_layouts(graph: FlowGraph, beyond_public: bool = False) -> FlowGraph:
     Convolutions and max pools convert up to a batch of 8, average pools with a batch of 1 or an unknown one. With
     ``beyond_public`` average pools do so up to a batch of 8, and global max pools too. Element-wise operators,
     concatenations, paddings and those that name axes follow the layout that arrives: that of the first input with a
-    known one. Layout transforms stand in front of all others and of the graph's outputs, one for each value and layout;
-    constants are transposed at once. A ``bias_add`` becomes an ``add``, with a constant of (1, 1, 1, C) after a
-    convolution in NHWC and of rank 1 after a dense layer.
+    known one, but publicly of two operands with equally many axes that of the left one, known or not. Layout
+    transforms stand in front of all others and of the graph's outputs, one for each value and layout; constants are
+    transposed at once. A ``bias_add`` becomes an ``add``, with a constant of (1, 1, 1, C) after a convolution in NHWC
+    and of rank 1 after a dense layer.
 
     Operators that convert keep the layouts that they had as attributes, for ``restore_layouts``.
     """
     added = biases_added(graph)
-    behaviours = [converting(added, node, beyond_public) or following(added, node) for node in added.nodes]
+    behaviours = [
+        converting(added, node, beyond_public) or following(added, node, leftmost=not beyond_public)
+        for node in added.nodes
+    ]
     return relayout(added, behaviours)
 
 

@@ -6,12 +6,16 @@ wrong without a word, or fail in a later step: such operators stay on the host.
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnhal_mlip.flow.flow_partition import Objection
 from nnhal_mlip.flow.graph.operators import Operator, image_axes
 from nnhal_mlip.flow.graph.windows import all_touch, reach
 from nnhal_mlip.flow.passes.layout_conversion import MAX_BATCH, SOURCE_LAYOUT
 from nnhal_mlip.flow.patterns.question import CheckQuestion
 from nnhal_mlip.flow.patterns.rules import MAX_RANK
+
+_LARGEST_HALF = float(np.finfo(np.float16).max)
 
 
 def check_conv2d(question: CheckQuestion) -> Objection | None:
@@ -26,6 +30,44 @@ def check_conv2d(question: CheckQuestion) -> Objection | None:
         or question.layout("data_layout", ("NHWC",))
         or question.layout("kernel_layout", ("OHWI",))
     )
+
+
+def check_conv2d_transpose(question: CheckQuestion) -> Objection | None:
+    """Windows that touch each other without overlap, of one group and without padding."""
+    node = question.node
+    strides, kernel = node.integers("strides"), node.integers("kernel_size")
+    found = (
+        question.compiles()
+        or question.rank(question.data, (4,))
+        or question.element_type(question.data)
+        or _weights(question, 4)
+        or question.layout("data_layout", ("NHWC",))
+        or question.layout("kernel_layout", ("OHWI",))
+    )
+    more = (*node.integers("padding"), *node.integers("output_padding"))
+    if found or (strides == kernel and node.integer("groups") == 1 and not any(more)):
+        return found
+    got = f"a window of {list(kernel)} by {list(strides)}, {node.integer('groups')} groups, padding {list(more)}"
+    return question.object_to("window", "KERNEL", got, "windows as large as their strides, one group, no padding")
+
+
+def check_multiply(question: CheckQuestion) -> Objection | None:
+    """Tensors of any ranks to 4, one of which may be constant."""
+    graph = question.graph
+    operands = question.computed_operands()
+    found = question.compiles() or question.rank(question.result, range(1, MAX_RANK + 1), "a result")
+    for value in operands:
+        found = found or question.element_type(value)
+    constants = [graph.constants[name] for name in question.node.inputs if name in graph.constants]
+    largest = max((float(np.abs(each).max(initial=0)) for each in constants if each.dtype.kind == "f"), default=0.0)
+    if found or (operands and largest <= _LARGEST_HALF):
+        return found
+    return question.object_to("constant", "CONSTANT", f"a constant {largest:g}", f"at most {_LARGEST_HALF:g}")
+
+
+def check_upsampling(question: CheckQuestion) -> Objection | None:
+    """Images of rank 4 in any layout."""
+    return check_elementwise(question) or question.rank(question.data, (4,))
 
 
 def check_dense(question: CheckQuestion) -> Objection | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nnhal_mlip.flow.flow_partition import FlowKernel, Objection
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import TABLES, Operator
 from nnhal_mlip.flow.patterns.parts import PartQuestion, PatternPart
 from nnhal_mlip.flow.patterns.question import WEIGHTED, CheckQuestion
 from nnhal_mlip.flow.patterns.rules import BEYOND, PUBLIC
@@ -146,17 +146,17 @@ class _Matching:
         return replace(objection, hint=_BEYOND_HINT)
 
 
-_CLIPPING = (Operator.CLIP, Operator.LEAKY_RELU, Operator.SIGMOID, Operator.TANH)
+_ACTIVATIONS = (Operator.CLIP, *TABLES)
 
 
 def refuse_alone(node: FlowNode, beyond: bool) -> Objection:
     """Return why the accelerator does not take an operator alone."""
     if beyond or not any(node.operator in part.operators for row in PATTERNS for part in (*row.before, *row.after)):
-        if node.operator in _CLIPPING:
+        if node.operator in _ACTIVATIONS:
             return Objection("ACTIVATION", node.operator, _activations(beyond), check="activation")
         asked = sorted({row.asked.value for row in PATTERNS if beyond or row.public})
         return Objection("OP", node.operator, ", ".join(asked), check="operator")
-    if node.operator == Operator.CLIP:
+    if node.operator in _ACTIVATIONS:
         return Objection("ACTIVATION", node.operator, _activations(beyond), check="activation")
     before = [row.asked.value for row in PATTERNS if any(node.operator in part.operators for part in row.before)]
     after = [row.asked.value for row in PATTERNS if any(node.operator in part.operators for part in row.after)]
@@ -171,4 +171,4 @@ def refuse_shared(node: FlowNode, value: str, composite: str) -> Objection:
 
 
 def _activations(beyond: bool) -> str:
-    return "relu or clip" if beyond else "relu"
+    return "relu, clip or a function that a table has" if beyond else "relu"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nnhal_mlip.flow.flow_partition import Objection
 from nnhal_mlip.flow.graph.flow_graph import FlowNode
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import TABLES, Operator
 from nnhal_mlip.flow.patterns.checks import zeros
 from nnhal_mlip.flow.patterns.question import CheckQuestion
 
@@ -30,7 +30,7 @@ FitCheck = Callable[[PartQuestion], Objection | None]
 class PatternPart(NamedTuple):
     """An operator that a composite may have beside the one that it is about."""
 
-    operators: tuple[Operator, ...]
+    operators: tuple[str, ...]
     fits: FitCheck
 
 
@@ -118,6 +118,6 @@ def _fits_transform(part: PartQuestion) -> Objection | None:
 PAD = PatternPart((Operator.PAD,), _fits_pad)
 BIAS = PatternPart((Operator.BIAS_ADD, Operator.ADD), _fits_bias)
 BATCH_NORM = PatternPart((Operator.BATCH_NORM,), _fits_batch_norm)
-ACTIVATION = PatternPart((Operator.RELU, Operator.CLIP), _fits_activation)
+ACTIVATION = PatternPart((Operator.RELU, Operator.CLIP, *TABLES), _fits_activation)
 FLATTEN = PatternPart((Operator.RESHAPE, Operator.BATCH_FLATTEN), _fits_flatten)
 TO_CHANNELS_FIRST = PatternPart((Operator.LAYOUT_TRANSFORM,), _fits_transform)

@@ -11,7 +11,7 @@ from nnhal_mlip.flow.graph.operators import Operator
 from nnhal_mlip.flow.passes.layout_conversion import MAX_BATCH
 from nnhal_mlip.flow.patterns.rules import MAX_RANK, FlowRules
 
-WEIGHTED = (Operator.CONV2D, Operator.DENSE)
+WEIGHTED = (Operator.CONV2D, Operator.CONV2D_TRANSPOSE, Operator.DENSE)
 """Their second operand holds weights."""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import TABLES, Operator
 from nnhal_mlip.flow.passes.layout_conversion import MAX_BATCH
 
 MAX_RANK = 4
@@ -72,6 +72,6 @@ BEYOND = FlowRules(
     concat_axes=(-4, -3, -2, -1, 0, 1, 2, 3),
     reshape_ranks=(1, 2, 3, 4),
     transforms=(("NCHW", "NHWC"), ("NHWC", "NCHW")),
-    activations=(Operator.RELU, Operator.CLIP),
+    activations=(Operator.RELU, Operator.CLIP, *(Operator(each) for each in TABLES)),
     left_bias=True,
 )

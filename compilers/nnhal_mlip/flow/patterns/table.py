@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from nnhal_mlip.flow.flow_partition import Objection
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import TABLES, Operator
 from nnhal_mlip.flow.patterns import checks
 from nnhal_mlip.flow.patterns.parts import (
     ACTIVATION,
@@ -48,6 +48,9 @@ _SUM = (ACTIVATION,)
 
 PATTERNS = (
     LayerPattern("mrvl.conv2d_nhwc2nhwc", (PAD,), Operator.CONV2D, _CONV, checks.check_conv2d),
+    LayerPattern(
+        "nnhal.conv2d_transpose", (), Operator.CONV2D_TRANSPOSE, _CONV, checks.check_conv2d_transpose, public=False
+    ),
     LayerPattern("mrvl.fc_ni2no", _FLATTENED, Operator.DENSE, _DENSE, checks.check_dense),
     LayerPattern("mrvl.maxpool2d_nhwc2nhwc", (PAD,), Operator.MAX_POOL2D, (), checks.check_max_pool2d),
     LayerPattern("mrvl.avgpool2d_nhwc2nhwc", (PAD,), Operator.AVG_POOL2D, (), checks.check_average_pool2d),
@@ -59,9 +62,16 @@ PATTERNS = (
     LayerPattern("mrvl.batch_flatten", (), Operator.BATCH_FLATTEN, (), checks.check_batch_flatten),
     LayerPattern("mrvl.squeeze", (), Operator.SQUEEZE, (), checks.check_squeeze),
     LayerPattern("", (), Operator.LAYOUT_TRANSFORM, (), checks.check_layout_transform),
+    LayerPattern("nnhal.product", (), Operator.MULTIPLY, _SUM, checks.check_multiply, public=False),
     LayerPattern("", (), Operator.TRANSPOSE, (), checks.check_elementwise, public=False),
     LayerPattern("", (), Operator.PAD, (), checks.check_pad, public=False),
     LayerPattern("", (), Operator.MEAN, (), checks.check_mean, public=False),
     LayerPattern("", (), Operator.RELU, (), checks.check_elementwise, public=False),
     LayerPattern("", (), Operator.CLIP, (), checks.check_elementwise, public=False),
+    LayerPattern("", (), Operator.STRIDED_SLICE, (), checks.check_elementwise, public=False),
+    LayerPattern("", (), Operator.UPSAMPLING, (), checks.check_upsampling, public=False),
+    *(
+        LayerPattern("", (), Operator(operator), (), checks.check_elementwise, public=False)
+        for operator in sorted(TABLES)
+    ),
 )

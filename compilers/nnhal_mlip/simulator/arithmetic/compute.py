@@ -7,6 +7,7 @@ sums of 1,024 products of int8, and such sums are added in float64: so a sum tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 from types import MappingProxyType
 
 import numpy as np
@@ -77,6 +78,12 @@ def total(task: TileTask, operands: TaskOperands) -> Array:
     return result
 
 
+def product(task: TileTask, operands: TaskOperands) -> Array:
+    """Return the product of the inputs, each by its factor."""
+    factors = task.input_factors or (1.0,) * len(operands.inputs)
+    return reduce(np.multiply, (_by(values, factor) for values, factor in zip(operands.inputs, factors, strict=True)))
+
+
 def _by(values: Array, factor: float) -> Array:
     wide: Array = values.astype(np.float64 if values.dtype.kind in "iu" else np.float32)
     return wide if factor == 1.0 else wide * factor
@@ -102,6 +109,7 @@ _KINDS: Mapping[TaskKind, Callable[[TileTask, TaskOperands], Array]] = MappingPr
         TaskKind.AVERAGE_POOL: average_pool,
         TaskKind.SUM: total,
         TaskKind.COPY: total,
+        TaskKind.PRODUCT: product,
     }
 )
 

@@ -1,4 +1,4 @@
-"""From sums to the values of the output type: the range of the activation, and one rounding."""
+"""From sums to the values of the output type: the table and range of the activation, and one rounding."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal_mlip.program.program import UNCLIPPED, TaskRange
+from nnhal_mlip.program.tables import NO_TABLE, looked_up
 
 
 def half_away(values: Array) -> Array:
@@ -25,8 +26,14 @@ def rounded(values: Array, dtype: np.dtype[np.generic]) -> Array:
 
 
 def finished(values: Array, dtype: np.dtype[np.generic], range_: TaskRange = UNCLIPPED, scale: float = 1.0) -> Array:
-    """Clip values to a range of real numbers and round them. ``scale`` is the real value of 1 of an integer type."""
-    if range_ != UNCLIPPED:
-        low, high = (end if dtype.kind == "f" else end / scale for end in range_)
+    """Take values through a table, clip them to a range of real numbers and round them.
+
+    ``scale`` is the real value of 1 of an integer type.
+    """
+    if range_.table != NO_TABLE:
+        real = values if dtype.kind == "f" else values * scale
+        values = looked_up(range_.table, real) if dtype.kind == "f" else looked_up(range_.table, real) / scale
+    if range_[:2] != UNCLIPPED[:2]:
+        low, high = (end if dtype.kind == "f" else end / scale for end in range_[:2])
         values = np.clip(values, low, high)
     return rounded(values, dtype)

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-from markupsafe import Markup
 
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.history import HistorySample
 from nnhal_dashboard.monitoring.open_sessions import sessions_of
 from nnhal_dashboard.monitoring.snapshot import ObservedProcess
-from nnhal_dashboard.monitoring.standing import standing_of, state_of
+from nnhal_dashboard.monitoring.standing import hang_words, standing_of, state_of
 from nnhal_dashboard.pages.devices.commands import commands_for, supervision_of
 from nnhal_dashboard.pages.devices.performance import performance_rows
-from nnhal_pages.charts.lines import line_chart
-from nnhal_pages.charts.measures import BYTES_PER_SECOND, COUNT, PER_SECOND, SHARE, Measure
-from nnhal_pages.charts.series import ChartSeries, TimeWindow
-
-_MINUTES = 15
-_REDRAWN_SECONDS = 5
-"""Charts move in steps of so much, so that they are not sent anew each second."""
-_Series = Callable[[HistorySample], Mapping[str, float] | Mapping[str, int]]
-_CHARTS: tuple[tuple[str, _Series, Measure, float], ...] = (
-    ("Busy", lambda sample: sample.busy, SHARE, 1.0),
-    ("Executions", lambda sample: sample.executions, PER_SECOND, 0.0),
-    ("Waiting", lambda sample: sample.waiting, COUNT, 1.0),
-    ("Staged", lambda sample: sample.staged_bytes, BYTES_PER_SECOND, 0.0),
-)
-"""Titles, values by device, their units, and how high the axis is at least."""
+from nnhal_dashboard.pages.metrics.charts import OF_DEVICE, chart
 
 
 def known(moment: Moment) -> ObservedProcess:
@@ -48,6 +32,7 @@ def _head(moment: Moment) -> Mapping[str, Any]:
         "standing": standing_of(moment.snapshot, process.name),
         "commands": commands_for(process, moment.snapshot),
         "supervision": supervision_of(process),
+        "hangs": hang_words(process.name, moment.snapshot) if process.kind == "device" else (),
     }
 
 
@@ -59,16 +44,8 @@ def _figures(moment: Moment) -> Mapping[str, Any]:
 
 
 def _charts(moment: Moment) -> Mapping[str, Any]:
-    process = known(moment)
-    samples = moment.collector.history.samples(60 * _MINUTES)
-    end = samples[-1].at if samples else 0.0
-    window = TimeWindow(end // _REDRAWN_SECONDS * _REDRAWN_SECONDS, 60.0 * _MINUTES)
-    pictures = []
-    for title, values, measure, least in _CHARTS:
-        points = [(sample.at, values(sample).get(process.name)) for sample in samples]
-        drawing = line_chart(title, [ChartSeries(title, points)], measure, window, 420, 150, least)
-        pictures.append((title, Markup(drawing.embedded())))
-    return {"pictures": pictures}
+    name = known(moment).name
+    return {"charts": [chart(kind, moment, name, 420, 160) for kind in OF_DEVICE]}
 
 
 def _queue(moment: Moment) -> Mapping[str, Any]:

@@ -16,10 +16,9 @@ from nnhal_dashboard.monitoring.snapshot import ObservedProcess
 from nnhal_dashboard.monitoring.standing import state_of
 from nnhal_dashboard.pages.devices import actions, details
 from nnhal_dashboard.pages.page import Page
+from nnhal_dashboard.web.ranges import range_of
 from nnhal_dashboard.web.request_state import collector_of, show_page
-from nnhal_pages.charts.lines import sparkline
-from nnhal_pages.charts.measures import SHARE
-from nnhal_pages.charts.series import ChartSeries, TimeWindow
+from nnhal_dashboard.web.sparklines import spark
 
 _SECONDS = 300
 """The time that a small picture shows."""
@@ -42,7 +41,7 @@ class DeviceRow:
 
 
 def _devices(moment: Moment) -> Mapping[str, Any]:
-    samples = moment.collector.history.samples(_SECONDS)
+    samples = moment.collector.history.samples(1)
     return {
         "rows": [_row(device, samples, moment) for device in moment.snapshot.devices],
         "has_temperature": any(
@@ -54,16 +53,13 @@ def _devices(moment: Moment) -> Mapping[str, Any]:
 
 def _row(device: ObservedProcess, samples: Sequence[HistorySample], moment: Moment) -> DeviceRow:
     last = samples[-1] if samples and device.answers else HistorySample(0.0)
-    points = [(sample.at, sample.busy.get(device.name)) for sample in samples]
-    window = TimeWindow(samples[-1].at if samples else 0.0, _SECONDS)
-    drawing = sparkline(f"busy in the last {_SECONDS // 60} minutes", ChartSeries("", points), SHARE, window)
     return DeviceRow(
         device,
         state_of(device, moment.snapshot),
         last.executions.get(device.name),
         last.busy.get(device.name),
         last.staged_bytes.get(device.name),
-        Markup(drawing.embedded()),
+        spark(moment.collector.history, "device.busy", device.name, _SECONDS),
     )
 
 
@@ -87,14 +83,18 @@ def devices(request: Request) -> Response:
 def device(request: Request, name: str) -> Response:
     """Show a device."""
     found = _known(request, name)
-    return _shown(request, found, "devices/device.html") if found.kind == "device" else _elsewhere(found)
+    if found.kind != "device":
+        return _elsewhere(found)
+    return show_page(request, "devices/device.html", {"process": found, "range": range_of(request)}, found.name)
 
 
 @router.get("/processes/{name}")
 def process(request: Request, name: str) -> Response:
     """Show the framework, the dashboard, or another process that is no device."""
     found = _known(request, name)
-    return _shown(request, found, "devices/process.html") if found.kind != "device" else _elsewhere(found)
+    if found.kind == "device":
+        return _elsewhere(found)
+    return show_page(request, "devices/process.html", {"process": found}, found.name)
 
 
 def _known(request: Request, name: str) -> ObservedProcess:
@@ -106,10 +106,6 @@ def _known(request: Request, name: str) -> ObservedProcess:
 
 def _elsewhere(process: ObservedProcess) -> Response:
     return RedirectResponse(process.page, 303)
-
-
-def _shown(request: Request, process: ObservedProcess, template: str) -> Response:
-    return show_page(request, template, {"process": process}, process.name)
 
 
 FRAGMENTS = (

@@ -1,22 +1,34 @@
-"""The charts of the last minutes, each with its numbers for those who do not see it."""
+"""The charts of a range, each with its numbers for those who do not see it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, floor
+from typing import NamedTuple
+from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
+import numpy as np
 from markupsafe import Markup
 
 from nnhal.admin import DURATION_BOUNDS_NS
 from nnhal.quantiles import quantile, summed
-from nnhal_dashboard.monitoring.history import HistorySample
+from nnhal.v1 import supervisor_pb2
+from nnhal_dashboard.live.fragments import Moment
+from nnhal_dashboard.monitoring.events import mark_of, moment_page
+from nnhal_dashboard.monitoring.history import History
+from nnhal_dashboard.monitoring.ring import Stretches
+from nnhal_dashboard.web.formats import clock
+from nnhal_dashboard.web.ranges import RANGES, TimeRange, range_named
 from nnhal_pages.charts.heat_map import heat_map
 from nnhal_pages.charts.lines import line_chart
+from nnhal_pages.charts.marks import ChartMark
 from nnhal_pages.charts.measures import (
     BYTES,
     BYTES_PER_SECOND,
     COUNT,
-    NANOSECONDS,
+    MILLISECONDS,
     PER_SECOND,
     SHARE,
     Measure,
@@ -24,9 +36,30 @@ from nnhal_pages.charts.measures import (
 from nnhal_pages.charts.series import ChartSeries, TimeWindow
 
 _QUANTILE_SECONDS = 10
-"""Quantiles are of the requests of so many seconds: those of one second would be of few."""
+"""Quantiles are of the requests of at least so many seconds: those of one second would be of few."""
 _MOST_SERIES = 6
 """Lines of one chart; of more, those with the highest values are drawn."""
+_REDRAWN_SECONDS = 10
+"""A chart is drawn anew at least so often; one of a short range at each of its steps."""
+_MOST_DRAWN = 1000
+_drawn: WeakKeyDictionary[History, dict[tuple[str, str | None, str], tuple[tuple[float, int], ShownChart]]] = (
+    WeakKeyDictionary()
+)
+"""The charts of each history as they were drawn last, by names, lines and ranges, with what they were drawn of."""
+_NOT_YET = "The dashboard has just begun to collect: the first values are shown after two seconds."
+_NO_FRAMEWORK = "The framework did not answer in this time."
+_NO_DEVICE = "No device answered in this time."
+
+
+class ChartRow(NamedTuple):
+    """A line of a chart, in words."""
+
+    name: str
+    page: str
+    """The page of what it is about; empty if there is none."""
+    last: str
+    mean: str
+    highest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,121 +68,223 @@ class ShownChart:
 
     title: str
     svg: Markup
-    rows: Sequence[tuple[str, str, str, str]]
-    """For each line: its name, its last value, its mean and its highest value, in words."""
+    rows: Sequence[ChartRow] = ()
     note: str = ""
+    nothing: str = ""
+    """Why there is no picture; empty if there is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChartKind:
-    """What a chart shows of the samples."""
+class Extent(NamedTuple):
+    """What a chart is drawn for."""
+
+    history: History
+    range: TimeRange
+    window: TimeWindow
+    marks: Sequence[ChartMark]
+    width: int
+    height: int
+
+
+class ChartKind(NamedTuple):
+    """What a chart shows of the history."""
 
     title: str
     measure: Measure
-    lines: Callable[[Sequence[HistorySample]], Mapping[str, Sequence[float | None]]]
-    """Values of each line, one for each sample; None if it is not known."""
+    series: str
+    """The kind of its series."""
+    unknown: str
+    """Why there are no values."""
+    zero: str = ""
+    """What it means if all values are 0; empty if that is to be drawn."""
+    room: str = ""
+    """The address below which each line's subject has its page."""
     note: str = ""
     least: float = 0.0
     """The axis reaches at least this."""
 
-    def draw(self, samples: Sequence[HistorySample], window: TimeWindow) -> ShownChart:
-        """Draw it."""
-        lines = _most_important(self.lines(samples))
-        instants = [sample.at for sample in samples]
-        series = [ChartSeries(name, list(zip(instants, values, strict=True))) for name, values in lines.items()]
-        drawing = line_chart(self.title, series, self.measure, window, least=self.least)
-        rows = [row for name, values in lines.items() if (row := self._row(name, values)) is not None]
-        return ShownChart(self.title, Markup(drawing.embedded()), rows, self.note)
+    def draw(self, extent: Extent, only: str | None) -> ShownChart:
+        """Draw it; ``only`` one line if it is named."""
+        names = [only] if only is not None else extent.history.names(self.series)
+        tracks = {name: self._track(extent, name, extent.range) for name in names}
+        return _draw_tracks(self, _most_important(tracks), extent, self._reach(extent, [*tracks]))
 
-    def _row(self, name: str, values: Sequence[float | None]) -> tuple[str, str, str, str] | None:
-        known = [value for value in values if value is not None]
-        if not known:
-            return None
-        told = self.measure.words
-        return name, told(known[-1]), told(sum(known) / len(known)), told(max(known))
+    def _track(self, extent: Extent, name: str, shown: TimeRange) -> Stretches:
+        return extent.history.track(self.series, name, extent.window.end, shown.seconds, shown.step)
+
+    def _reach(self, extent: Extent, names: Sequence[str]) -> float:
+        """The highest value of the longest range, which has a say in the unit: so that it stays in shorter ones."""
+        if len(self.measure.units) == 1:
+            return 0.0
+        longest = RANGES["24h"]
+        return max((_highest(self._track(extent, name, longest)) for name in names), default=0.0)
 
 
-def durations_chart(samples: Sequence[HistorySample], window: TimeWindow) -> ShownChart:
-    """Draw how long requests took, as a heat map."""
-    counted = [(sample.at, sample.durations) for sample in samples if sample.durations]
-    drawing = heat_map("How long requests took", counted, DURATION_BOUNDS_NS, window)
-    total = summed(counts for _, counts in counted)
-    known = {f"{share:.0%}": quantile(total, share) for share in (0.5, 0.9, 0.99)}
-    rows = [(name, NANOSECONDS.words(value), "", "") for name, value in known.items() if value is not None]
-    return ShownChart(
-        "How long requests took",
-        Markup(drawing.embedded()),
-        rows,
-        "The stronger a cell's colour, the more requests took so long then.",
+def _draw_tracks(kind: ChartKind, tracks: Mapping[str, Stretches], extent: Extent, reach: float = 0.0) -> ShownChart:
+    """Draw lines by name, or say why there are none."""
+    known = {name: track for name, track in tracks.items() if not np.isnan(track.mean).all()}
+    if not known or (kind.zero and not any(_highest(track) > 0 for track in known.values())):
+        nothing = kind.zero if known else kind.unknown
+        return ShownChart(kind.title, Markup(), nothing=nothing if extent.history.end else _NOT_YET)
+    series = [_series(name or "all models", track) for name, track in known.items()]
+    drawing = line_chart(
+        kind.title, series, kind.measure, extent.window, extent.width, extent.height, kind.least, reach, extent.marks
     )
+    rows = [_row(kind, name, track) for name, track in known.items()]
+    return ShownChart(kind.title, Markup(drawing.embedded()), rows, kind.note)
 
 
-def _of_framework(value: Callable[[HistorySample], float]) -> Callable[[Sequence[HistorySample]], list[float | None]]:
-    return lambda samples: [value(sample) if sample.is_known else None for sample in samples]
+def _quantiles(extent: Extent, _: str | None) -> ShownChart:
+    """Draw the median and the 99th percentile of latencies."""
+    step = max(extent.range.step, _QUANTILE_SECONDS)
+    window = extent.window
+    ends, counts = extent.history.durations(window.end, window.seconds, step)
+    lines = {}
+    for name, share in (("median", 0.5), ("99 %", 0.99)):
+        found = [quantile(each, share) for each in counts.tolist()]
+        values = np.array([np.nan if value is None else value for value in found])
+        lines[name] = Stretches(ends, np.full(len(ends), float(step)), values, values, values)
+    kind = QUANTILES._replace(note=f"Of the requests of {step} seconds at a time.")
+    return _draw_tracks(kind, lines, extent)
 
 
-def _single(
-    name: str, value: Callable[[HistorySample], float]
-) -> Callable[[Sequence[HistorySample]], Mapping[str, Sequence[float | None]]]:
-    line = _of_framework(value)
-    return lambda samples: {name: line(samples)}
+def _durations(extent: Extent, _: str | None) -> ShownChart:
+    """Draw how long requests took, as a heat map."""
+    title, window = "How long requests took", extent.window
+    step = extent.range.step
+    ends, counts = extent.history.durations(window.end, window.seconds, step)
+    samples = [(float(end) - step, row) for end, row in zip(ends, counts.tolist(), strict=True) if any(row)]
+    if not samples:
+        nothing = "No request ended in this time." if extent.history.end else _NOT_YET
+        return ShownChart(title, Markup(), nothing=nothing)
+    drawing = heat_map(title, samples, DURATION_BOUNDS_NS, window, marks=extent.marks)
+    total = summed(row for _, row in samples)
+    known = {f"{share:.0%}": quantile(total, share) for share in (0.5, 0.9, 0.99)}
+    rows = [ChartRow(name, "", MILLISECONDS.words(value), "", "") for name, value in known.items() if value is not None]
+    note = "The stronger a cell's colour, the more requests took so long then."
+    return ShownChart(title, Markup(drawing.embedded()), rows, note)
 
 
-def _by_name(
-    values: Callable[[HistorySample], Mapping[str, float]],
-) -> Callable[[Sequence[HistorySample]], Mapping[str, Sequence[float | None]]]:
-    def lines(samples: Sequence[HistorySample]) -> dict[str, list[float | None]]:
-        names = dict.fromkeys(name for sample in samples for name in values(sample))
-        return {name: [values(sample).get(name) for sample in samples] for name in names}
+def chart(name: str, moment: Moment, only: str | None = None, width: int = 560, height: int = 220) -> ShownChart:
+    """Return a chart of the range that a part of a page has; ``only`` one line if it is named.
 
-    return lines
+    It is drawn anew some seconds later, or when something has happened. Raises ValueError if there is no such range.
+    """
+    history, shown, events = moment.collector.history, range_named(moment.parameters), moment.snapshot.events
+    redraw = min(shown.step, _REDRAWN_SECONDS)
+    end = floor(history.end / redraw) * redraw
+    state = end, events[-1].at_ns if events else 0
+    drawn = _drawn.setdefault(history, {})
+    known = drawn.get((name, only, shown.name))
+    if known is None or known[0] != state:
+        window = TimeWindow(ceil(end / shown.step) * shown.step, shown.seconds)
+        marks = [_mark(event) for event in events if event.at_ns >= window.begin * 1e9]
+        extent = Extent(history, shown, window, marks, width, height)
+        if len(drawn) >= _MOST_DRAWN:
+            drawn.clear()
+        known = drawn[name, only, shown.name] = state, DRAWINGS[name](extent, only)
+    return known[1]
 
 
-def _quantiles(samples: Sequence[HistorySample]) -> dict[str, list[float | None]]:
-    found: dict[str, list[float | None]] = {"median": [], "99 %": []}
-    counts = [sample.durations for sample in samples]
-    for end in range(1, len(samples) + 1):
-        recent = summed(counts[max(0, end - _QUANTILE_SECONDS) : end])
-        found["median"].append(quantile(recent, 0.5))
-        found["99 %"].append(quantile(recent, 0.99))
-    return found
+def _mark(event: supervisor_pb2.ProcessEvent) -> ChartMark:
+    text = f"{clock(event.at_ns)} UTC {event.subject}: {event.text}"
+    return ChartMark(event.at_ns / 1e9, mark_of(event), text, moment_page(event.at_ns / 1e9))
 
 
-def _most_important(lines: Mapping[str, Sequence[float | None]]) -> dict[str, Sequence[float | None]]:
+def _series(name: str, track: Stretches) -> ChartSeries:
+    middles = (track.end - track.seconds / 2).tolist()
+    means = [None if value != value else value for value in track.mean.tolist()]
+    spread = list(zip(middles, track.low.tolist(), track.high.tolist(), strict=True))
+    return ChartSeries(name, list(zip(middles, means, strict=True)), spread)
+
+
+def _row(kind: ChartKind, name: str, track: Stretches) -> ChartRow:
+    means = track.mean[~np.isnan(track.mean)]
+    told = kind.measure.words
+    page = f"{kind.room}/{quote(name, safe='')}" if kind.room and name else ""
+    return ChartRow(name or "all models", page, told(means[-1]), told(means.mean()), told(_highest(track)))
+
+
+def _highest(track: Stretches) -> float:
+    return float(np.fmax.reduce(track.high, initial=0.0))
+
+
+def _most_important(tracks: Mapping[str, Stretches]) -> dict[str, Stretches]:
     """Keep the lines with the highest values, in the order given."""
-
-    def highest(name: str) -> float:
-        return max((value for value in lines[name] if value is not None), default=-1.0)
-
-    kept: Iterable[str] = sorted(lines, key=highest, reverse=True)[:_MOST_SERIES]
-    chosen = set(kept)
-    return {name: values for name, values in lines.items() if name in chosen}
+    chosen = set(sorted(tracks, key=lambda name: _highest(tracks[name]), reverse=True)[:_MOST_SERIES])
+    return {name: track for name, track in tracks.items() if name in chosen}
 
 
+QUANTILES = ChartKind("Latency", MILLISECONDS, "", "No request ended in this time.")
 CHARTS: Mapping[str, ChartKind] = {
-    "requests": ChartKind("Requests", PER_SECOND, _single("all models", lambda sample: sample.requests)),
-    "models": ChartKind("Requests by model", PER_SECOND, _by_name(lambda sample: sample.models)),
-    "quantiles": ChartKind(
-        "Latency", NANOSECONDS, _quantiles, f"Of the requests of the {_QUANTILE_SECONDS} seconds before each instant."
+    "requests": ChartKind("Requests", PER_SECOND, "requests", _NO_FRAMEWORK, "No request came in this time."),
+    "models": ChartKind(
+        "Requests by model",
+        PER_SECOND,
+        "model.requests",
+        "No model was served in this time.",
+        "No model had a request in this time.",
+        "/models",
     ),
-    "failures": ChartKind("Failures", PER_SECOND, _single("all models", lambda sample: sample.failures), least=1.0),
-    "copied": ChartKind("Copied bytes", BYTES_PER_SECOND, _single("all models", lambda sample: sample.copied_bytes)),
-    "executions": ChartKind("Executions by device", PER_SECOND, _by_name(lambda sample: sample.executions)),
-    "busy": ChartKind("Busy workers", SHARE, _by_name(lambda sample: sample.busy), "Of the time of all workers.", 1.0),
+    "latency": ChartKind(
+        "Latency by model",
+        MILLISECONDS,
+        "model.latency",
+        "No request ended in this time.",
+        room="/models",
+        note="The mean of the requests that ended at a time.",
+    ),
+    "failures": ChartKind("Failures", PER_SECOND, "failures", _NO_FRAMEWORK, "No request failed in this time."),
+    "copied": ChartKind("Copied bytes", BYTES_PER_SECOND, "copied", _NO_FRAMEWORK, "Nothing was copied in this time."),
+    "executions": ChartKind(
+        "Executions by device",
+        PER_SECOND,
+        "device.executions",
+        _NO_DEVICE,
+        "Nothing was executed in this time.",
+        "/devices",
+    ),
+    "busy": ChartKind(
+        "Busy workers",
+        SHARE,
+        "device.busy",
+        _NO_DEVICE,
+        "No worker computed in this time.",
+        "/devices",
+        "Of the time of all workers.",
+        1.0,
+    ),
     "waiting": ChartKind(
-        "Executions that wait for a worker", COUNT, _by_name(lambda sample: dict(sample.waiting)), least=1.0
+        "Executions that wait for a worker",
+        COUNT,
+        "device.waiting",
+        _NO_DEVICE,
+        "No execution waited for a worker in this time.",
+        "/devices",
+        least=1.0,
     ),
     "staged": ChartKind(
         "Staged bytes by device",
         BYTES_PER_SECOND,
-        _by_name(lambda sample: sample.staged_bytes),
+        "device.staged",
+        _NO_DEVICE,
+        "Nothing was staged in this time: all devices used the memory in place.",
+        "/devices",
         "Copied into and out of a device since it cannot use the memory in place.",
     ),
     "memory": ChartKind(
         "Memory by process",
         BYTES,
-        _by_name(lambda sample: dict(sample.memory_bytes)),
-        "Resident, shared memory included. Known only for times at which somebody looked.",
+        "process.memory",
+        "Nobody looked in this time: processes are asked for their memory only while a page is open.",
+        note="Resident, shared memory included. Known only for times at which somebody looked.",
     ),
 }
 """The line charts, by the names of their parts of the page."""
+DRAWINGS: Mapping[str, Callable[[Extent, str | None], ShownChart]] = {
+    "requests": CHARTS["requests"].draw,
+    "quantiles": _quantiles,
+    "durations": _durations,
+} | {name: kind.draw for name, kind in CHARTS.items() if name != "requests"}
+"""What draws each chart, in the order of the page of metrics."""
+OF_DEVICE = ("busy", "executions", "waiting", "staged")
+"""Those of one device."""

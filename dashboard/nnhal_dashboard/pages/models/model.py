@@ -14,7 +14,7 @@ from nnhal.quantiles import quantile
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.snapshot import Snapshot
-from nnhal_dashboard.monitoring.standing import wait_words
+from nnhal_dashboard.monitoring.standing import hang_words, wait_words
 from nnhal_dashboard.web.request_state import collector_of, show_page
 
 router = APIRouter()
@@ -77,16 +77,25 @@ def _state(moment: Moment) -> Mapping[str, Any]:
                 state,
                 quantile(state.counts.durations, 0.5),
                 quantile(state.counts.durations, 0.99),
-                wait_words(state, moment.snapshot),
+                _wait_words(state, moment.snapshot),
+                state.modelled_ns or moment.collector.plans.modelled_ns(state),
             )
             for state in states
         ]
     }
 
 
+def _wait_words(state: wire.ServedModelState, snapshot: Snapshot) -> list[str]:
+    """Say what its requests wait for, and what became of the devices that it hung on."""
+    hangs = [words for device in state.devices for words in hang_words(device, snapshot)]
+    waits = wait_words(state, snapshot)
+    return [f"the {waits}", *hangs] if waits else hangs
+
+
 def _standing(moment: Moment) -> Mapping[str, Any]:
     states = versions_of(moment.snapshot, moment.parameters["model"], moment.parameters.get("version", ""))
-    return {"model": max(states, key=lambda each: (each.state == "READY", len(each.version), each.version))}
+    model = max(states, key=lambda each: (each.state == "READY", len(each.version), each.version))
+    return {"model": model, "modelled_ns": model.modelled_ns or moment.collector.plans.modelled_ns(model)}
 
 
 FRAGMENTS = (

@@ -9,19 +9,30 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from nnhal.quantiles import quantile, summed
+from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
+from nnhal_dashboard.monitoring.events import moment_page
+from nnhal_dashboard.monitoring.traffic import SECONDS, ModelTraffic
+from nnhal_dashboard.pages.overview.picture import PACES, draw, model_page, refused
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
+from nnhal_dashboard.web.sparklines import spark
 
 _RECENT_SECONDS = 60
 _EVENTS = 12
+_FIRST_SECONDS = 0.5
+"""How long the page itself waits for plans that nobody has asked for yet."""
+_MOST_MODELS = 12
+"""Models in the table; idle ones beyond them are counted."""
+_SPARK_SECONDS = 300
 router = APIRouter()
 
 
 @router.get("/")
 def overview(request: Request) -> Response:
     """Show the overview."""
-    collector_of(request).look()
+    collector = collector_of(request)
+    collector.traffic.learn(collector.look(), _FIRST_SECONDS)
     return show_page(request, "overview/overview.html", {}, "Overview")
 
 
@@ -45,18 +56,45 @@ def _figures(moment: Moment) -> Mapping[str, Any]:
     }
 
 
-def _devices(moment: Moment) -> Mapping[str, Any]:
-    last = moment.collector.history.samples(3)
-    return {"devices": moment.snapshot.devices, "sample": last[-1] if last else None}
+def _picture(moment: Moment) -> Mapping[str, Any]:
+    snapshot = moment.snapshot
+    moment.collector.traffic.learn(snapshot)
+    traffic = moment.collector.traffic.at(snapshot)
+    slowest = traffic.slowest()
+    return {
+        "picture": draw(snapshot, traffic) if snapshot.devices or traffic.models else None,
+        "slowest": slowest,
+        "slowest_page": model_page(slowest.key) if slowest is not None else "",
+        "copied": sum(traffic.copied.values()),
+        "most_copied": max(traffic.copied, key=lambda end: traffic.copied[end], default=None),
+        "refused": refused(traffic),
+        "paces": PACES,
+        "seconds": SECONDS,
+    }
 
 
 def _models(moment: Moment) -> Mapping[str, Any]:
-    framework = moment.snapshot.framework
-    return {"models": framework.models if framework is not None else [], "framework": framework}
+    framework, traffic = moment.snapshot.framework, moment.collector.traffic.at(moment.snapshot)
+    does = {(model.key.name, model.key.version): model for model in traffic.models if not model.key.session}
+    served = framework.models if framework is not None else []
+    rows = [(model, does.get((model.name, model.version))) for model in served]
+    rows.sort(key=_importance)
+    return {
+        "rows": rows[:_MOST_MODELS],
+        "others": len(rows[_MOST_MODELS:]),
+        "framework": framework,
+        "line": lambda kind, name: spark(moment.collector.history, kind, name, _SPARK_SECONDS),
+    }
+
+
+def _importance(row: tuple[framework_admin_pb2.ServedModelState, ModelTraffic | None]) -> tuple[bool, float]:
+    """What does not serve comes first, then the busiest."""
+    served, does = row
+    return served.state == "READY", 0.0 if does is None else -does.requests
 
 
 def _events(moment: Moment) -> Mapping[str, Any]:
-    return {"events": moment.snapshot.events[: -_EVENTS - 1 : -1]}
+    return {"events": moment.snapshot.events[: -_EVENTS - 1 : -1], "moment_page": moment_page}
 
 
 PAGE = Page(
@@ -64,7 +102,7 @@ PAGE = Page(
     (
         Fragment("overview.problems", "overview/problems.html", _problems),
         Fragment("overview.figures", "overview/figures.html", _figures),
-        Fragment("overview.devices", "overview/devices.html", _devices),
+        Fragment("overview.picture", "overview/picture.html", _picture),
         Fragment("overview.models", "overview/models.html", _models),
         Fragment("overview.events", "overview/events.html", _events),
     ),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, HTTPException, Request
 from starlette.responses import Response
 
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.snapshot import Snapshot
-from nnhal_dashboard.pages.runs.shown import shown_runs
+from nnhal_dashboard.pages.events.page import EventSelection, shown_events
+from nnhal_dashboard.pages.runs.shown import epoch_ns, shown_runs
+from nnhal_dashboard.web.ranges import OwnTime
 from nnhal_dashboard.web.request_state import collector_of, show_page
 
 SHOWN = 100
@@ -31,15 +33,18 @@ class RunSelection:
     """Only those that failed or fell back."""
     everything: bool = False
     """Whether more than the newest are shown."""
+    time: OwnTime | None = None
+    """It ran in this time."""
 
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> RunSelection:
-        """Return the selection of a query."""
+        """Return the selection of a query. Raises ValueError if an instant cannot be read."""
         return cls(
             parameters.get("model", ""),
             parameters.get("client", ""),
             parameters.get("errors", "") == "yes",
             parameters.get("all", "") == "yes",
+            OwnTime.of(parameters),
         )
 
     @property
@@ -51,23 +56,28 @@ class RunSelection:
             "errors": "yes" if self.errors else "",
             "all": "yes" if self.everything else "",
         }
+        given |= self.time.parameters if self.time is not None else {}
         return {name: value for name, value in given.items() if value}
 
     @property
     def is_narrow(self) -> bool:
         """Whether some runs are left out on purpose."""
-        return bool(self.model or self.client or self.errors)
+        return bool(self.model or self.client or self.errors or self.time)
 
     @property
     def whole(self) -> str:
         """The address of the same runs, all of them."""
         return f"/runs?{urlencode(self.parameters | {'all': 'yes'})}"
 
-    def of_runs(self, runs: Sequence[wire.FinishedRun]) -> list[wire.FinishedRun]:
-        """Return the runs that are as asked, the newest first. ``runs`` have the newest last."""
-        return [run for run in reversed(runs) if self._takes(run)]
+    def of_runs(self, snapshot: Snapshot) -> list[wire.FinishedRun]:
+        """Return the runs that have ended and are as asked, the newest first."""
+        return [run for run in reversed(snapshot.finished) if self._takes(run, snapshot)]
 
-    def _takes(self, run: wire.FinishedRun) -> bool:
+    def _takes(self, run: wire.FinishedRun, snapshot: Snapshot) -> bool:
+        if self.time is not None:
+            arrived, ended = epoch_ns(run.arrived_ns, snapshot), epoch_ns(run.ended_ns, snapshot)
+            if not self.time.has(arrived / 1e9, ended / 1e9):
+                return False
         if self.model and run.model != self.model:
             return False
         if self.errors and not (run.error or run.fell_back):
@@ -82,7 +92,10 @@ router = APIRouter()
 @router.get("/runs")
 def runs(request: Request) -> Response:
     """Show what runs and waits, and the runs that have ended and that the query selects."""
-    selection = RunSelection.of(request.query_params)
+    try:
+        selection = RunSelection.of(request.query_params)
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from error
     snapshot = collector_of(request).look()
     values = {"selection": selection, "models": model_names(snapshot)}
     return show_page(request, "runs/runs.html", values, "Runs")
@@ -118,18 +131,26 @@ def _on_devices(moment: Moment) -> Mapping[str, Any]:
 def _finished(moment: Moment) -> Mapping[str, Any]:
     selection = RunSelection.of(moment.parameters)
     snapshot = moment.snapshot
-    chosen = selection.of_runs(snapshot.finished)
+    chosen = selection.of_runs(snapshot)
     most = len(chosen) if selection.everything else SHOWN
     return {
         "runs": shown_runs(chosen[:most], snapshot),
         "left_out": len(chosen) - most,
         "count": len(snapshot.finished),
         "selection": selection,
+        "earliest": epoch_ns(snapshot.finished[0].ended_ns, snapshot) if snapshot.finished else 0,
     }
+
+
+def _moment(moment: Moment) -> Mapping[str, Any]:
+    snapshot = moment.snapshot
+    selection = EventSelection(time=OwnTime.of(moment.parameters))
+    return {"events": shown_events(selection.of_events(snapshot)[:SHOWN], snapshot)}
 
 
 FRAGMENTS = (
     Fragment("runs.live", "runs/live.html", _live),
     Fragment("runs.devices", "runs/on_devices.html", _on_devices),
     Fragment("runs.finished", "runs/finished.html", _finished),
+    Fragment("runs.moment", "runs/moment.html", _moment),
 )

@@ -14,7 +14,7 @@ from nnhal.types.layout import Dimensions
 from nnhal_dashboard.pages.trying.elements import SCALINGS, elements_of, exact_elements, integer_range, scaled
 from nnhal_dashboard.pages.trying.fields import ChosenFile, InputFields
 from nnhal_dashboard.pages.trying.pictures import PixelFrame, as_data_url, pixels_of_drawing, pixels_of_file, placed
-from nnhal_dashboard.web.formats import size
+from nnhal_pages.units import size
 
 MOST_BYTES = 256 << 20
 """The most bytes of one input."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from nnhal.codec.reports import ledger_entry_to_wire, step_report_to_wire
-from nnhal.reports import LedgerEntry, StepReport
+from nnhal.reports import CopiedBytes, LedgerEntry, StepReport, copied_by
 from nnhal.v1 import framework_admin_pb2, framework_pb2
 from nnhal_client import RunReport
 from nnhal_dashboard.pages.trying.results import ShownOutput, shown_output
@@ -30,7 +30,7 @@ class ShownTrial:
     """The framework's time of the run that took the median time."""
     devices: Sequence[str]
     """Those that ran steps, in the order of their first step."""
-    copied_bytes: int
+    copied: CopiedBytes
     fell_back: bool
     split: Markup
     timeline: Markup
@@ -50,7 +50,7 @@ def shown_run(run: TrialRun, model: str, labels: Mapping[str, Sequence[str]], na
         run.durations_ns,
         report.duration_ns,
         list(dict.fromkeys(step.device for step in report.steps)),
-        sum(step.copied_bytes for step in report.steps),
+        copied_by(report.ledger),
         report.fell_back,
         Markup(split.embedded()),
         Markup(timeline.embedded()),

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import NamedTuple
 
 from nnhal.admin import EXIT_STATUS
 from nnhal_devices.host.memory.memory_watch import MemoryWatch
@@ -40,6 +41,16 @@ def end_process() -> None:
     """End this process as a device that has died."""
     sys.stderr.flush()
     os._exit(EXIT_STATUS)
+
+
+class Hung(NamedTuple):
+    """The executions that were cancelled since they hung."""
+
+    number: int = 0
+    last: str = ""
+    """The last of them, and why."""
+    last_ns: int = 0
+    """When, in nanoseconds since the epoch."""
 
 
 class Watchdog:
@@ -72,6 +83,7 @@ class Watchdog:
         self._hang = hang
         self._ran: dict[int, float] = {}
         """For how many seconds executions have run alone, or would have if they had not shared the processors."""
+        self.hung = Hung()
         self._over = False
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
@@ -147,7 +159,9 @@ class Watchdog:
             if is_traced(os.getpid()):
                 return
             reason = f"it hangs: it has run for {ran:.3g} s, and its slowest run took {slowest:.3g} s"
-            _log.error("an execution hangs", execution=self._describe(execution), reason=reason)
+            name = self._describe(execution)
+            _log.error("an execution hangs", execution=name, reason=reason)
+            self.hung = Hung(self.hung.number + 1, f"{name} was cancelled: {reason}", time.time_ns())
             self._scheduler.cancel(number, reason)
 
     def _look_at_memory(self) -> None:

@@ -19,6 +19,7 @@ from nnhal_devices.host.operating.shown_figures import (
     temperature_of,
 )
 from nnhal_devices.host.runs.prepared_model import PreparedModel
+from nnhal_devices.host.runs.watchdog import Watchdog
 from nnhal_devices.host.sessions.client_session import ClientSessions
 from nnhal_devices.host.sessions.hosted_device import HostedDevice
 from nnhal_hosting.admin.guard import OperatorGuard
@@ -32,8 +33,14 @@ class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
     """DeviceAdminService over gRPC."""
 
     def __init__(
-        self, device: HostedDevice, clients: ClientSessions, guard: OperatorGuard, memory: MemoryWatch
+        self,
+        device: HostedDevice,
+        clients: ClientSessions,
+        guard: OperatorGuard,
+        memory: MemoryWatch,
+        watchdog: Watchdog,
     ) -> None:
+        self._watchdog = watchdog
         self._device = device
         self._memory = memory
         self._clients = clients
@@ -45,6 +52,7 @@ class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
         device = self._device
         backend, scheduler = device.driver.backend, device.scheduler
         running, queued = scheduler.admissions()
+        hung = self._watchdog.hung
         return wire.GetDeviceResponse(
             workers=scheduler.workers,
             running=len(running),
@@ -65,6 +73,9 @@ class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
             wire_up_bytes=device.counters.wire_up_bytes,
             wire_down_bytes=device.counters.wire_down_bytes,
             injected_faults=device.counters.injected_faults(),
+            hung_executions=hung.number,
+            last_hung=hung.last,
+            last_hung_ns=hung.last_ns,
         )
 
     @answers

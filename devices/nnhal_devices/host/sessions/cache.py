@@ -54,7 +54,7 @@ _ALWAYS_KEPT_BYTES = 1 << 20
 """Entries up to this size are kept in any case: they are written in 2 ms."""
 _NS_PER_BYTE = 1.0
 """What writing an entry takes of processor time, or reading one: the digest and a copy."""
-_WRITING_SHARE, _READING_SHARE = 0.25, 0.02
+_WRITING_SHARE, _READING_SHARE = 0.4, 0.02
 """The most that an entry may take of the time of the compilation: to write it with an artifact, to read it without."""
 
 

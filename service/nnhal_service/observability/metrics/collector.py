@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +52,8 @@ _IDLE = (3, 4)
 _COUNTED = 8
 """Columns that are added up; the later ones are included in these."""
 _TEXT = "of models that native clients have loaded"
+LatestEvents = Callable[[], Mapping[tuple[str, str], float]]
+"""Says when each kind of event last happened to each device or model, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +136,16 @@ class Metrics(Collector):
         options: MetricsOptions = _DEFAULTS,
         clients: NativeClients = NO_NATIVE_CLIENTS,
         collect: Callable[[], None] = lambda: None,
+        events: LatestEvents = dict,
     ) -> None:
         """``models`` yields those that are served; it is called twice at each scrape. ``collect`` is called before,
-        to have other processes add what they have counted.
+        to have other processes add what they have counted. ``events`` tells what has last happened when.
         """
         self._models = models
         self._options = options
         self._clients = clients
         self._collect = collect
+        self._events = events
         self.requests = RequestMetrics(options)
         """The observer of the models."""
         self._devices = DeviceQuestions(fleet)
@@ -179,6 +183,10 @@ class Metrics(Collector):
             "How long the oldest request has waited or run until now; 0 without one",
             labels=LABELS,
         )
+        text = "Bytes that were copied: between devices, or to and from clients"
+        copied = CounterMetricFamily("nnhal_copied_bytes", text, labels=[*LABELS, "where"])
+        text = "Those of the copied bytes that hosts of devices copied"
+        staged = CounterMetricFamily("nnhal_staged_bytes", text, labels=LABELS)
         sequences = GaugeMetricFamily("nnhal_sequences", "Sequences of requests that have not ended", labels=LABELS)
         for model in self._models():
             key = (model.name, model.version)
@@ -186,6 +194,10 @@ class Metrics(Collector):
             pools.add_metric((*key, "arena"), model.arena_bytes)
             substitutes.add_metric(key, model.substitute_bytes)
             oldest.add_metric(key, model.oldest_request_ns / 1e9)
+            bytes_copied = statistics[key].copied
+            copied.add_metric((*key, "between_devices"), bytes_copied.between)
+            copied.add_metric((*key, "clients"), bytes_copied.clients)
+            staged.add_metric(key, bytes_copied.staged)
             if model.config.sequences is not None:
                 sequences.add_metric(key, model.sequences)
         yield from self._inference(statistics)
@@ -195,7 +207,17 @@ class Metrics(Collector):
         yield pools
         yield substitutes
         yield oldest
+        yield copied
+        yield staged
         yield sequences
+        latest = GaugeMetricFamily(
+            "nnhal_last_event_seconds",
+            "When it last happened to a device or a model, in seconds since the epoch",
+            labels=["kind", "subject"],
+        )
+        for labels, seconds in self._events().items():
+            latest.add_metric(labels, seconds)
+        yield latest
         yield from self._clients.families()
         yield from device_families(answers)
 

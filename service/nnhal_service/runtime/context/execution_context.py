@@ -87,7 +87,8 @@ class ExecutionContext:
             overdue_seconds = self._overdue_seconds()
             for member in prepared.parts.members:
                 overdue = overdue_seconds if member.name in working else 0.0
-                yield AwaitedDevice(member.name, member.remote, may_be_busy, overdue)
+                waited = waited_ns / 1e9 if self._occupancy.is_taken and member.name in working else 0.0
+                yield AwaitedDevice(member.name, member.remote, may_be_busy, overdue, waited)
 
     def _overdue_seconds(self) -> float:
         """For how long the run in flight should have ended. Since when it is cancelled is noted at the first look."""

@@ -13,7 +13,7 @@ from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.types import ErrorStatus
 from nnhal_hosting.logs import get_logger
-from nnhal_service.runtime.devices.hangs import HANG_SECONDS, HangWatch
+from nnhal_service.runtime.devices.hangs import HANG_SECONDS, DeviceWait, HangWatch
 from nnhal_service.runtime.devices.notes import Note, no_note
 from nnhal_service.runtime.devices.registration import RETURN_SECONDS, FleetMember, Registration
 
@@ -37,6 +37,8 @@ class DeviceState(NamedTuple):
     """Whether models are planned without it."""
     is_added: bool
     """Whether it was added after the start."""
+    wait: DeviceWait = DeviceWait()
+    """How long runs wait for it."""
 
 
 class Fleet:
@@ -118,8 +120,9 @@ class Fleet:
         entry = self._entries.get(name)
         return entry is not None and entry.is_there() and name not in self._withdrawn
 
-    def available(self, names: Sequence[str] = ()) -> list[FleetMember]:
-        """The named devices, or all if none are named, that answer at this moment, in the order given.
+    def available(self, names: Sequence[str] = (), answering: bool = True) -> list[FleetMember]:
+        """The named devices, or all if none are named, in the order given: those that answer at this moment, or all
+        that are connected.
 
         Devices that are withdrawn are left out.
         """
@@ -129,7 +132,7 @@ class Fleet:
                 continue
             with suppress(NnhalError):
                 member = self.get(name)
-                if member.remote.responds:
+                if not answering or member.remote.responds:
                     members.append(member)
                 elif not member.remote.gone:
                     _log.warning("a device does not answer; it is left out", device=name)
@@ -141,7 +144,7 @@ class Fleet:
         Waits only for those that were silent when last asked, and only for a moment.
         """
         return [
-            DeviceState(name, entry.endpoint, entry.trouble, name in self._withdrawn, name in self._added)
+            DeviceState(name, entry.endpoint, entry.trouble, name in self._withdrawn, name in self._added, entry.wait)
             for name, entry in self._entries.items()
         ]
 

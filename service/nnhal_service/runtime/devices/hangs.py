@@ -56,6 +56,17 @@ class AwaitedDevice(NamedTuple):
     """Whether the run may keep the whole process busy for long, since it is the first."""
     overdue_seconds: float = 0.0
     """For how long the run on it should have ended, since its deadline has passed or it was cancelled."""
+    waited_seconds: float = 0.0
+    """For how long a run has waited for it, or for another device of its plan; 0 if a client may run on it directly."""
+
+
+class DeviceWait(NamedTuple):
+    """How long a device is waited for at this moment, in seconds; 0 if it is not."""
+
+    waited: float = 0.0
+    """By the run that has waited longest."""
+    silent: float = 0.0
+    """For an answer to whether its process is there at all, which such a device is asked."""
 
 
 class Waiting(Protocol):
@@ -73,7 +84,8 @@ class WaitingBind:
 
     def awaited(self) -> Iterable[AwaitedDevice]:
         """All devices, once it takes long: which of them it waits for is not known."""
-        return self._devices if time.monotonic() - self._since > WAITED_SECONDS else ()
+        waited = time.monotonic() - self._since
+        return [each._replace(waited_seconds=waited) for each in self._devices] if waited > WAITED_SECONDS else ()
 
 
 class HangWatch:
@@ -85,7 +97,10 @@ class HangWatch:
         self._note = note
         self._lock = threading.Lock()
         self._all: weakref.WeakSet[Waiting] = weakref.WeakSet()
-        self._asked: set[RemoteDevice] = set()
+        self._asked: dict[RemoteDevice, float] = {}
+        """Those that are being asked, and since when."""
+        self._waited: dict[str, float] = {}
+        """How long runs had waited for devices at the last look."""
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
 
@@ -97,6 +112,12 @@ class HangWatch:
                 self._thread = threading.Thread(target=self._watch, name="hang-watch", daemon=True)
                 self._thread.start()
 
+    def wait_of(self, name: str, remote: RemoteDevice | None) -> DeviceWait:
+        """Return how long a device is waited for, by the last look."""
+        asked = self._asked.get(remote, 0.0) if remote is not None else 0.0
+        silent = time.monotonic() - asked if asked else 0.0
+        return DeviceWait(self._waited.get(name, 0.0), silent if silent > WAITED_SECONDS else 0.0)
+
     def close(self) -> None:
         """Look no more."""
         self._over.set()
@@ -105,7 +126,7 @@ class HangWatch:
         while not self._over.wait(_LOOK_SECONDS):
             with self._lock:
                 if not self._all:
-                    self._thread = None
+                    self._thread, self._waited = None, {}
                     return
                 everything = list(self._all)
             try:
@@ -116,8 +137,12 @@ class HangWatch:
 
     def _look(self, devices: list[AwaitedDevice]) -> None:
         busy: dict[RemoteDevice, bool] = {}
+        waited: dict[str, float] = {}
         for device in devices:
+            if device.waited_seconds:
+                waited[device.name] = max(waited.get(device.name, 0.0), device.waited_seconds)
             busy[device.remote] = busy.get(device.remote, True) and device.may_be_busy
+        self._waited = waited
         for device in devices:
             remote = device.remote
             if device.overdue_seconds > _OVERDUE_LIMITS * self._seconds and not (remote.gone or is_traced(remote.pid)):
@@ -126,7 +151,7 @@ class HangWatch:
                 threading.Thread(target=ending, name=f"end-{device.name}", daemon=True).start()
             if remote in self._asked or remote.gone:
                 continue
-            self._asked.add(remote)
+            self._asked[remote] = time.monotonic()
             asking = threading.Thread(
                 target=self._ask, args=(device.name, remote, busy[remote]), name=f"ask-{device.name}", daemon=True
             )
@@ -136,18 +161,19 @@ class HangWatch:
         """Kill a device that was given up, unless it ends what it was at work on, and with it the session."""
         what = f"device {name} may not have ended a run {overdue_seconds:.1f} s after it should have: it was given up"
         _log.warning("a device ignores that a run is over", device=name, what=what)
-        self._note("failed", name, what)
+        self._note("hung", name, what)
         ends = time.monotonic() + self._seconds
         while remote.is_asleep and time.monotonic() < ends:
             self._over.wait(_TICK_SECONDS)
         if remote.is_asleep and killed(remote):
             what = f"device {name} has not ended its runs when it was given up: it hangs and was killed"
             _log.warning("a device hangs", device=name, what=what)
-            self._note("failed", name, what)
+            self._note("hung", name, what)
 
     def _ask(self, name: str, remote: RemoteDevice, may_be_busy: bool) -> None:
         try:
             if answers(remote, self._seconds) or remote.gone:
+                self._asked[remote] = 0.0
                 self._over.wait(self._seconds / 2)  # before it is asked again
             else:
                 has_stopped = is_stopped(remote.pid)
@@ -159,7 +185,7 @@ class HangWatch:
         except OSError:
             return  # its link is closed
         finally:
-            self._asked.discard(remote)
+            del self._asked[remote]
 
     def _end(self, name: str, remote: RemoteDevice, has_stopped: bool) -> None:
         said = f"device {name} has not answered for {self._seconds:g} s"
@@ -170,7 +196,7 @@ class HangWatch:
             reason = "it was stopped" if has_stopped else "it hangs, and cannot be killed from here"
             what = f"{said}: {reason}; models do without it until it answers"
         _log.warning("a device hangs", device=name, what=what)
-        self._note("failed", name, what)
+        self._note("hung", name, what)
 
 
 def answers(remote: RemoteDevice, seconds: float) -> bool:

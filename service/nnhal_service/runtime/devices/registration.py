@@ -12,7 +12,7 @@ from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalErr
 from nnhal.remote import DeviceIdentity, RemoteDevice
 from nnhal.types import Capabilities, DeviceType, ErrorStatus, Extension
 from nnhal_hosting.logs import get_logger
-from nnhal_service.runtime.devices.hangs import HangWatch
+from nnhal_service.runtime.devices.hangs import DeviceWait, HangWatch
 from nnhal_service.runtime.devices.notes import Note, no_note
 
 RETURN_SECONDS = 10.0
@@ -135,6 +135,11 @@ class Registration:
         with self._lock:
             return f"it is refused: {self._refusal}" if self._remote is not None else self._trouble
 
+    @property
+    def wait(self) -> DeviceWait:
+        """How long runs wait for it at this moment."""
+        return self._hangs.wait_of(self._name, self._remote)
+
     def take_over(self, earlier: Registration) -> None:
         """Keep to the identity that was registered under the same name before."""
         self._identity = earlier._identity
@@ -192,7 +197,7 @@ class Registration:
                 self._kept_waiting = time.monotonic() - attempt.started > self._patience
                 if not self._is_asleep:
                     is_dead = isinstance(error, DeadObjectError)
-                    self._trouble = "no process serves at its directory" if is_dead else str(error)
+                    self._trouble = self._nobody_serves() if is_dead else str(error)
             attempt.outcome.set_exception(error)
             del attempt  # as in _await
             return
@@ -204,6 +209,10 @@ class Registration:
                 self._remote, self._refusal = remote, refusal
                 self._note_connected()
         attempt.outcome.set_result((remote, refusal))
+
+    def _nobody_serves(self) -> str:
+        trouble = self._endpoint.trouble
+        return f"no process serves at its directory{': ' if trouble else ''}{trouble}"
 
     def _note_connected(self) -> None:
         """Note that the process answers; the lock is held."""

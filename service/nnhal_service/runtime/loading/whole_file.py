@@ -1,8 +1,9 @@
-"""A file that one device is given as it is: as one operation, which no device was asked about.
+"""A file that one device is given as a whole, which no device was asked about.
 
 If a device takes files and all others are references, no answer of theirs could make another plan: see ``takes_files``
-and ``is_reference`` of Describe. What the file is in operations of the HAL is found out when somebody looks, or when
-the plan has to be another one.
+and ``is_reference`` of Describe. A file in ONNX is one operation; what it is in operations of the HAL is found out when
+somebody looks, or when the plan has to be another one. A file in TFLite is imported, since the device has no other
+words for it. Neither is read if the device has kept its compilation, and the framework its outline.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TypeVar
 from nnhal.errors import NnhalError, general_failure
 from nnhal.extensions import onnx
 from nnhal.remote import DeviceDescription
-from nnhal.types import NO_DEADLINE
+from nnhal.types import NO_DEADLINE, Model
 from nnhal.types.layout import Dimensions
 from nnhal_frontends import ImportLimits, import_whole_file
 from nnhal_frontends.content import ModelContent
@@ -24,6 +25,7 @@ from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Pin, PlacementError, Step, Strategy, whole
 from nnhal_service.runtime.context.loaded_model import LoadedModel
+from nnhal_service.runtime.loading.outlines import keep_outline, kept_outline
 from nnhal_service.runtime.loading.planned_model import LoadTarget, PlannedModel, ReadModel, warn_of
 from nnhal_service.runtime.plan.layout_choice import LayoutSurveys
 from nnhal_service.runtime.plan.planning import ModelPlanner, PreparationError
@@ -47,11 +49,16 @@ class WholeFilePlanner(ModelPlanner):
         survey: LayoutSurveys,
         device: str,
         in_operations: Callable[[], ModelPlanner],
+        complete: Callable[[], Model] | None = None,
+        keep: Callable[[], None] = lambda: None,
     ) -> None:
-        """``in_operations`` imports the file for the planner of its operations, and is called once at most."""
-        cache = target.cache and target.cache.of_variant(_VARIANT)
-        super().__init__(imported, target.fleet, target.devices, target.options, cache, survey)
-        self._device, self._import = device, in_operations
+        """``in_operations`` imports the file for the planner of its operations, and is called once at most.
+
+        ``complete`` makes the model for the device, if ``imported`` is its outline only. ``keep`` is called when the
+        device has prepared the file.
+        """
+        super().__init__(imported, target.fleet, target.devices, target.options, target.cache, survey)
+        self._device, self._import, self._complete, self._keep = device, in_operations, complete, keep
         self._lock = threading.Lock()
         self._others: ModelPlanner | None = None
         self._is_outdated = False
@@ -60,9 +67,11 @@ class WholeFilePlanner(ModelPlanner):
         if without or self._is_outdated:
             return self._operations().prepare(without)
         try:
-            return self._attempt(self._options, {}, awaits=True)
+            plan = self._attempt(self._options, {}, awaits=True)
         except PreparationError as error:
             raise error.reason from error
+        self._keep()
+        return plan
 
     def again(self, deadline_ns: int) -> WholeFilePlanner:
         return self
@@ -104,13 +113,16 @@ class WholeFilePlanner(ModelPlanner):
             return super()._step(sketch, device, number)
         return whole(self._operations().surveys.declared.imported.model, device)
 
+    def _prepared(self, sketch: SketchedPlan, step: Step) -> Step:
+        return super()._prepared(sketch, step) if self._complete is None else replace(step, model=self._complete())
+
     def _is_unasked(self, device: str) -> bool:
         return device == self._device
 
 
 @dataclass(frozen=True, slots=True)
 class WholeFile:
-    """A file in ONNX that is to be given to a device as it is."""
+    """A file that is to be given to a device as a whole."""
 
     content: ModelContent
     read: ReadModel
@@ -119,11 +131,13 @@ class WholeFile:
     limits: ImportLimits
     accepts: Callable[[ImportedModel], bool] = lambda _: True
     """Whether the user may be given it so."""
+    is_onnx: bool = True
+    """Whether it is ONNX, else TFLite."""
 
     def load(self, shapes: Mapping[str, Dimensions]) -> LoadedModel | None:
         """Load it with dimensions of inputs that it leaves open.
 
-        None if it is to be imported in operations: one device must be the obvious one, and take the file.
+        None if devices are to be asked about its operations: one device must be the obvious one, and take the file.
         """
         return self._if_taken(lambda: self._loaded(shapes))
 
@@ -147,17 +161,48 @@ class WholeFile:
         options = target.options
         if options.strategy != Strategy.LEAST_TIME or options.pins or options.relaxed:
             return None
-        members, descriptions = described(target.fleet, target.devices)
+        # None is asked whether it answers: of the others nothing is wanted, and the device is told of the file at once.
+        members, descriptions = described(target.fleet, target.devices, answering=False)
         device = _taker(descriptions)
-        imported = None if device is None else import_whole_file(self.content, shapes, self.limits)
-        if device is None or imported is None or not self.accepts(imported):
+        if device is None:
             return None
         later = replace(target, options=replace(options, deadline_ns=NO_DEADLINE))  # a deadline was for loading
-        survey = LayoutSurveys(survey_unasked(imported, members, descriptions, device), None)
-        return WholeFilePlanner(imported, target, survey, device, lambda: later.planner(self.read(shapes=shapes)))
+        own = replace(target, cache=target.cache and target.cache.of_variant(_VARIANT))
+        outline = own.cache and kept_outline(own.cache, self.limits)
+        imported = outline or self._imported(shapes)
+        if imported is None or not self.accepts(imported):
+            return None
+        planner = WholeFilePlanner(
+            imported,
+            own,
+            LayoutSurveys(survey_unasked(imported, members, descriptions, device), None),
+            device,
+            lambda: later.planner(self.read(shapes=shapes)),
+            None if outline is None else lambda: self._complete(shapes),
+            lambda: None if own.cache is None or outline else keep_outline(own.cache, imported, self.limits),
+        )
+        return planner if [step.device for step in planner.sketch().plan.steps] == [device] else None
+
+    def _imported(self, shapes: Mapping[str, Dimensions]) -> ImportedModel | None:
+        """The file as the device gets it; None if it is not that simple. Raises FrontendError."""
+        if self.is_onnx:
+            return import_whole_file(self.content, shapes, self.limits)
+        imported = self.read(shapes=shapes)
+        model = imported.model
+        return None if imported.states or model.referenced or model.extension_name_to_prefix else imported
+
+    def _complete(self, shapes: Mapping[str, Dimensions]) -> Model:
+        """The model of a file of which there is an outline. Raises GENERAL_FAILURE if there is none by now."""
+        try:
+            imported = self._imported(shapes)
+        except FrontendError as error:
+            general_failure(f"the file cannot be imported, which could be before: {error}")
+        if imported is None:
+            general_failure("the file cannot be given to a device as it is, which could be before")
+        return imported.model
 
     def _if_taken(self, make: Callable[[], T | None]) -> T | None:
-        """What is made; None if the file is refused: importing it in operations says why, or finds another way."""
+        """What is made; None if the file is refused: asking about its operations says why, or finds another way."""
         try:
             return make()
         except (FrontendError, NnhalError, PlacementError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 from nnhal.errors import DeadObjectError, NnhalError, without_frames
@@ -246,7 +247,7 @@ class ModelPlanner:
             with announcements.loading([member]):
                 of_several = number is not None and len(plan.steps) > 1
                 is_own = number is not None and step.device == member.name
-                optimised = sketch.survey.optimisations.prepared if is_own else _as_it_is
+                optimised = partial(self._prepared, sketch) if is_own else _as_it_is
                 return Part(member, prepare_part(member, step, cache, of_several, given, optimised))
 
         def prepare_step(device: str, number: int | None) -> Part:
@@ -267,6 +268,10 @@ class ModelPlanner:
     def _step(self, sketch: SketchedPlan, device: str, number: int | None) -> Step:
         """What a device is to prepare: the model, or a step by its number."""
         return whole(sketch.imported.model, device) if number is None else sketch.plan.steps[number]
+
+    def _prepared(self, sketch: SketchedPlan, step: Step) -> Step:
+        """A step of a plan as its own device prepares it, unless it has kept that in the cache."""
+        return sketch.survey.optimisations.prepared(step)
 
     def _is_unasked(self, device: str) -> bool:
         """Whether a device was not asked about what it is to prepare."""

@@ -106,15 +106,16 @@ def survey_unasked(
 
 
 def described(
-    fleet: Fleet, devices: Sequence[str]
+    fleet: Fleet, devices: Sequence[str], answering: bool = True
 ) -> tuple[dict[str, FleetMember], dict[str, DeviceDescription | None]]:
-    """The named devices, or all if none are named, and what they say of themselves. A dead one is left out.
+    """The named devices, or all if none are named, and what they say of themselves. A dead one is left out, and, if
+    they must be ``answering`` now, one that does not.
 
     Raises LookupError for a device that the fleet does not know.
     """
     members: dict[str, FleetMember] = {}
     descriptions: dict[str, DeviceDescription | None] = {}
-    for member in fleet.available(devices):
+    for member in fleet.available(devices, answering):
         try:
             descriptions[member.name] = _describe(member)
         except DeadObjectError:

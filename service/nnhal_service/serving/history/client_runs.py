@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from nnhal.reports import NOTHING_COPIED, CopiedBytes, copied_by
 from nnhal.types import RunUsage
 from nnhal_service.runtime import PreparedPlan, RunReport
 from nnhal_service.runtime.run.reports import Context, RunWatcher
@@ -23,20 +24,32 @@ from nnhal_service.serving.requests.request import RequestTiming
 
 
 class _Planned(NamedTuple):
-    """What a run of a context does by its plan."""
+    """What a run of a context does by its plan. A client's memory is taken to be ashmem, which all clients use."""
 
     prepared: PreparedPlan
     steps: tuple[str, ...]
     edges: tuple[PlannedEdge, ...]
     devices: str
-    copied_bytes: int
+    copied: CopiedBytes
+
+
+class _Plans:
+    """What contexts do by their plans, the last plan of each."""
+
+    def __init__(self) -> None:
+        self._planned: WeakKeyDictionary[Context, _Planned] = WeakKeyDictionary()
+
+    def of(self, context: Context, prepared: PreparedPlan) -> _Planned:
+        planned = self._planned.get(context)
+        if planned is None or planned.prepared is not prepared:
+            edges, steps = planned_edges(prepared, {}, context.lengths), planned_steps(prepared)
+            planned = _Planned(prepared, steps, edges, ",".join(dict.fromkeys(steps)), copied_by(edges))
+            self._planned[context] = planned
+        return planned
 
 
 class ClientRuns:
-    """The runs of a served model that native clients have bound: each counts as a request, and as a batch of its own.
-
-    A client's memory is taken to be ashmem, which all clients use.
-    """
+    """The runs of a served model that native clients have bound: each is a request, and a batch of its own."""
 
     def __init__(
         self,
@@ -54,7 +67,7 @@ class ClientRuns:
         self._recorder = recorder
         self._observers = observers
         self._run_log = run_log
-        self._planned: WeakKeyDictionary[Context, _Planned] = WeakKeyDictionary()
+        self._plans = _Plans()
 
     def of(self, client: str) -> RunWatcher:
         """The watcher of the runs of one client, who is called ``client``."""
@@ -62,8 +75,8 @@ class ClientRuns:
 
     def ran(self, client: str, context: Context, report: RunReport) -> None:
         """A run of a client has succeeded."""
-        size, planned = self._size(context), self._plan_of(context, context.prepared)
-        copied, ended = _copied_by(report, planned.copied_bytes), time.monotonic_ns()
+        size, planned = self._size(context), self._plans.of(context, context.prepared)
+        copied, ended = _copied_in(report, planned), time.monotonic_ns()
         began = ended - report.duration_ns
         self._recorder.ran(report.duration_ns, size, copied, report.fell_back)
         self._notify(planned, size, report, 1, RequestTiming(began, began, began, began, ended, ended))
@@ -78,8 +91,8 @@ class ClientRuns:
 
     def ran_directly(self, context: Context, usage: RunUsage) -> None:
         """A client has run so much over a run channel."""
-        size, planned = self._size(context), self._plan_of(context, context.direct_plan)
-        self._recorder.counted(usage, size, usage.runs * planned.copied_bytes)
+        size, planned = self._size(context), self._plans.of(context, context.direct_plan)
+        self._recorder.counted(usage, size, planned.copied.times(usage.runs))
         if usage.runs:
             self._notify(planned, size, RunReport(usage.duration_ns, 0), usage.runs)
 
@@ -89,15 +102,6 @@ class ClientRuns:
         executed = Executed(self._name, self._version, size, report, planned.steps, planned.edges, runs, timing)
         for observer in self._observers:
             observer.executed(executed)
-
-    def _plan_of(self, context: Context, prepared: PreparedPlan) -> _Planned:
-        planned = self._planned.get(context)
-        if planned is None or planned.prepared is not prepared:
-            edges = planned_edges(prepared, {}, context.lengths)
-            devices, copied = ",".join(dict.fromkeys(planned_steps(prepared))), sum(e.copied_bytes for e in edges)
-            planned = _Planned(prepared, planned_steps(prepared), edges, devices, copied)
-            self._planned[context] = planned
-        return planned
 
     def _size(self, context: Context) -> int:
         return context.items if self._has_batches else 1
@@ -138,6 +142,7 @@ class ClientModelRuns:
     def __init__(self, run_log: RunLog | None = None) -> None:
         """``run_log`` is told of each run that is not direct."""
         self._run_log = run_log
+        self._plans = _Plans()
         self._recorder = StatisticsRecorder()
         self._lock = threading.Lock()
         self._steps: Counter[tuple[str, ...]] = Counter()
@@ -146,9 +151,15 @@ class ClientModelRuns:
         """The watcher of a model that a client has loaded under a name; the client is called ``client``."""
         return _RunsOfClientModel(self, model, client)
 
-    def ran(self, model: str, client: str, steps: tuple[str, ...], devices: str, report: RunReport) -> None:
-        """A run has succeeded, with ``steps`` on devices, which are ``devices`` without repetition."""
-        copied = _copied_by(report, 0)
+    def ran(self, model: str, client: str, context: Context, report: RunReport) -> None:
+        """A run has succeeded."""
+        planned = self._plans.of(context, context.prepared)
+        steps, devices, copied = planned.steps, planned.devices, _copied_in(report, planned)
+        if report.steps:
+            steps = tuple([step.device for step in report.steps])
+            devices = ",".join(dict.fromkeys(steps))
+        elif report.fell_back:
+            steps, devices = (), ""
         self._recorder.ran(report.duration_ns, 1, copied, report.fell_back)
         self._count(steps, 1)
         if self._run_log is not None:
@@ -162,12 +173,13 @@ class ClientModelRuns:
 
     def ran_directly(self, context: Context, usage: RunUsage) -> None:
         """A client has run so much over a run channel."""
-        self._recorder.counted(usage, 1)
-        self._count(planned_steps(context.direct_plan), usage.runs)
+        planned = self._plans.of(context, context.direct_plan)
+        self._recorder.counted(usage, 1, planned.copied.times(usage.runs))
+        self._count(planned.steps, usage.runs)
 
     @property
     def counts(self) -> RequestCounts:
-        """All runs so far. Bytes count only if the run was measured."""
+        """All runs so far."""
         return self._recorder.counts
 
     def usage(self) -> ClientModelUsage:
@@ -192,21 +204,9 @@ class _RunsOfClientModel:
         self._runs = runs
         self._model = model
         self._client = client
-        self._planned: tuple[int, tuple[str, ...], str] = (0, (), "")
-        """The number of a plan's network, with the devices of its steps, and these without repetition."""
 
     def ran(self, context: Context, report: RunReport) -> None:
-        network, steps, devices = self._planned
-        if context.prepared.network != network:
-            steps = planned_steps(context.prepared)
-            devices = ",".join(dict.fromkeys(steps))
-            self._planned = context.prepared.network, steps, devices
-        if report.steps:
-            steps = tuple([step.device for step in report.steps])
-            devices = ",".join(dict.fromkeys(steps))
-        elif report.fell_back:
-            steps, devices = (), ""
-        self._runs.ran(self._model, self._client, steps, devices, report)
+        self._runs.ran(self._model, self._client, context, report)
 
     def failed(self, context: Context, duration_ns: int, error: BaseException) -> None:
         self._runs.failed(self._model, self._client, duration_ns, error)
@@ -215,9 +215,9 @@ class _RunsOfClientModel:
         self._runs.ran_directly(context, usage)
 
 
-def _copied_by(report: RunReport, planned: int) -> int:
-    """The bytes that devices copied in a run: those that were measured, else those of its plan."""
-    return sum([step.copied_bytes for step in report.steps]) if report.steps else planned
+def _copied_in(report: RunReport, planned: _Planned) -> CopiedBytes:
+    """What devices copied in a run: as it was measured, else by its plan."""
+    return copied_by(report.ledger) if report.steps else planned.copied
 
 
 def _ended(
@@ -227,18 +227,16 @@ def _ended(
     ended_ns: int,
     size: int,
     devices: str,
-    copied_bytes: int,
+    copied: CopiedBytes,
     report: RunReport,
 ) -> EndedRun:
     began, fell_back = ended_ns - report.duration_ns, report.fell_back
     kept = None
     if report.steps or fell_back:
         kept, devices = report, devices if report.steps else ""
-    return EndedRun(
-        model, version, client, "", began, ended_ns, None, size, devices, copied_bytes, fell_back, "", 0, kept
-    )
+    return EndedRun(model, version, client, "", began, ended_ns, None, size, devices, copied, fell_back, "", 0, kept)
 
 
 def _failed(model: str, version: str, client: str, duration_ns: int, error: BaseException) -> EndedRun:
     ended, reason = time.monotonic_ns(), str(error) or type(error).__name__
-    return EndedRun(model, version, client, "", ended - duration_ns, ended, None, 1, "", 0, False, reason)
+    return EndedRun(model, version, client, "", ended - duration_ns, ended, None, 1, "", NOTHING_COPIED, False, reason)

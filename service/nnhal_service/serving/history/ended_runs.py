@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
+from nnhal.reports import CopiedBytes
 from nnhal_service.runtime import RunReport
 from nnhal_service.serving.history.live_requests import LiveRequest
 from nnhal_service.serving.history.observer import Executed, Finished
@@ -38,7 +39,7 @@ class EndedRun(NamedTuple):
     batch_size: int
     devices: str
     """Operations by device, such as ``cpu_acc:3,cpu_ref:1``, or devices alone; empty if unknown."""
-    copied_bytes: int
+    copied: CopiedBytes
     """What was copied in its run: for a request that of its whole batch."""
     fell_back: bool
     error: str
@@ -108,7 +109,7 @@ class EndedRuns:
             finished.timing,
             finished.batch_size,
             finished.devices,
-            finished.copied_bytes,
+            finished.copied,
             report is not None and report.fell_back,
             "" if error is None else error.message,
         )

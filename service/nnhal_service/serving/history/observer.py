@@ -7,6 +7,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from nnhal.reports import NOTHING_COPIED, CopiedBytes
 from nnhal_service.runtime import RunReport
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.serving.requests.client_memory import TensorData
@@ -52,8 +53,8 @@ class Finished(NamedTuple):
     """Who asked for it: the address of a connection; empty if that is unknown."""
     devices: str = ""
     """Operations by device, such as ``cpu_acc:3,cpu_ref:1``; empty if it failed, or if that is unknown."""
-    copied_bytes: int = 0
-    """The bytes that were copied in its run; 0 if it failed, or if that is unknown."""
+    copied: CopiedBytes = NOTHING_COPIED
+    """What was copied in its run; nothing if it failed, or if that is unknown."""
 
 
 class Executed(NamedTuple):

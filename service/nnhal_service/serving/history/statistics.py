@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from nnhal.admin import DURATION_BOUNDS_NS
+from nnhal.reports import NOTHING_COPIED, CopiedBytes
 from nnhal.types import RunUsage
 from nnhal_service.serving.history.observer import Executed, FailureReason, Observer, OfRequests
 from nnhal_service.serving.queue.batch import BatchRun
@@ -55,6 +56,7 @@ class ModelStatistics:
     failures: Mapping[FailureReason, int]
     pending: int
     """The requests that wait in the queue."""
+    copied: CopiedBytes = NOTHING_COPIED
 
 
 @dataclass(slots=True)
@@ -75,8 +77,10 @@ class RequestCounts:
     failures: dict[FailureReason, int] = field(default_factory=lambda: dict.fromkeys(FailureReason, 0))
     batches: dict[int, list[int]] = field(default_factory=dict)
     """By batch size: the runs, and the nanoseconds of their inputs, their inference and their outputs."""
-    copied_bytes: int = 0
-    """Bytes that were copied in all runs: into the instances' memory, and by devices."""
+    between_bytes: int = 0
+    """Bytes that were copied in all runs, as the next two: see CopiedBytes."""
+    client_bytes: int = 0
+    staged_bytes: int = 0
     fell_back: int = 0
     """Requests whose run fell back."""
     durations: list[int] = field(default_factory=lambda: [0] * (len(DURATION_BOUNDS_NS) + 1))
@@ -106,6 +110,22 @@ class RequestCounts:
         batches = {size: list(row) for size, row in self.batches.items()}
         return replace(self, failures=dict(self.failures), batches=batches, durations=list(self.durations))
 
+    def copy_more(self, copied: CopiedBytes) -> None:
+        """Count what was copied."""
+        self.between_bytes += copied.between
+        self.client_bytes += copied.clients
+        self.staged_bytes += copied.staged
+
+    @property
+    def copied(self) -> CopiedBytes:
+        """What was copied in all runs: into the instances' memory, and by devices."""
+        return CopiedBytes(self.between_bytes, self.client_bytes, self.staged_bytes)
+
+    @property
+    def run_ns(self) -> int:
+        """The time of all runs on devices, in nanoseconds; ``executions`` is their number."""
+        return sum(row[2] for row in self.batches.values())
+
     @property
     def failed(self) -> int:
         """Requests that failed."""
@@ -122,7 +142,9 @@ _SUMS = (
     "infer_ns",
     "output_ns",
     "fail_ns",
-    "copied_bytes",
+    "between_bytes",
+    "client_bytes",
+    "staged_bytes",
     "fell_back",
 )
 
@@ -134,12 +156,14 @@ class StatisticsRecorder:
         self._lock = threading.Lock()
         self._counts = RequestCounts()
 
-    def executed(self, batch_size: int, input_ns: int, infer_ns: int, output_ns: int, copied_bytes: int = 0) -> None:
+    def executed(
+        self, batch_size: int, input_ns: int, infer_ns: int, output_ns: int, copied: CopiedBytes = NOTHING_COPIED
+    ) -> None:
         """Count a run that has succeeded."""
         with self._lock:
             counts = self._counts
             counts.executions += 1
-            counts.copied_bytes += copied_bytes
+            counts.copy_more(copied)
             batch = counts.batch(batch_size)
             batch[0] += 1
             batch[1] += input_ns
@@ -163,7 +187,7 @@ class StatisticsRecorder:
             counts.infer_ns += timing.run_ended_ns - timing.run_started_ns
             counts.output_ns += timing.output_ended_ns - timing.run_ended_ns
 
-    def ran(self, duration_ns: int, size: int, copied_bytes: int, fell_back: bool) -> None:
+    def ran(self, duration_ns: int, size: int, copied: CopiedBytes, fell_back: bool) -> None:
         """Count a run of ``size`` items that is a request as a whole: it has waited for nothing, and succeeded."""
         now = time.time_ns()
         with self._lock:
@@ -174,14 +198,14 @@ class StatisticsRecorder:
             counts.successes += 1
             counts.success_ns += duration_ns
             counts.infer_ns += duration_ns
-            counts.copied_bytes += copied_bytes
+            counts.copy_more(copied)
             counts.fell_back += fell_back
             counts.durations[bisect_right(DURATION_BOUNDS_NS, duration_ns)] += 1
             batch = counts.batch(size)
             batch[0] += 1
             batch[2] += duration_ns
 
-    def counted(self, usage: RunUsage, size: int, copied_bytes: int = 0) -> None:
+    def counted(self, usage: RunUsage, size: int, copied: CopiedBytes = NOTHING_COPIED) -> None:
         """Count direct runs of ``size`` items each, each of them a run and a request, that have copied so much.
 
         Of their durations only the sum is known: each counts with the mean.
@@ -198,7 +222,7 @@ class StatisticsRecorder:
             counts.successes += usage.runs
             counts.success_ns += usage.duration_ns
             counts.durations[bisect_right(DURATION_BOUNDS_NS, usage.duration_ns // usage.runs)] += usage.runs
-            counts.copied_bytes += copied_bytes
+            counts.copy_more(copied)
             counts.infer_ns += usage.duration_ns
             batch = counts.batch(size)
             batch[0] += usage.runs
@@ -251,6 +275,7 @@ class StatisticsRecorder:
                 {size: _batch(*numbers) for size, numbers in sorted(counts.batches.items())},
                 dict(counts.failures),
                 pending,
+                counts.copied,
             )
 
 
@@ -286,7 +311,7 @@ class Executions:
             run.run_started_ns - run.input_started_ns,
             run.run_ended_ns - run.run_started_ns,
             output_ns,
-            run.copied_bytes,
+            run.copied,
         )
         if self._observers:
             planned = run.planned

@@ -24,7 +24,7 @@ from nnhal_service.serving.instances.bindable_model import InstanceRun
 from nnhal_service.serving.instances.in_place import NO_PLACES, InPlaceUse, Places
 from nnhal_service.serving.instances.instance import Instance
 from nnhal_service.serving.instances.instance_pool import InstancePool
-from nnhal_service.serving.queue.batch import Batch, BatchRelease, BatchRun, QueuedRequest, Release, copied_bytes_of
+from nnhal_service.serving.queue.batch import Batch, BatchRelease, BatchRun, QueuedRequest, Release
 from nnhal_service.serving.requests.client_memory import PlacedTensor, TensorData, to_array
 from nnhal_service.serving.requests.signature import ModelSignature, ServedTensor
 
@@ -173,7 +173,7 @@ class BatchRunner:
             planned,
             report,
             batch.size,
-            instance.filled_bytes + copied_bytes_of(planned, report),
+            planned.copied_in(report, instance.filled_bytes),
             batch.started_ns,
             filled.filled_ns,
             ended_ns,

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 
+from nnhal.reports import NOTHING_COPIED
 from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS
 from nnhal_service.serving.config import Priorities, ServingConfig
@@ -267,12 +268,12 @@ class RequestServer:
             run.run_ended_ns,
             time.monotonic_ns(),
         )
-        report, parameters, devices, copied_bytes = run.report, dict[str, Parameter](), "", 0
+        report, parameters, devices, copied = run.report, dict[str, Parameter](), "", NOTHING_COPIED
         # Both are unknown if the run fell back without being measured.
         if report.steps or not report.fell_back:
             devices = run.planned.devices_of(report) if report.steps else run.planned.devices
-            copied_bytes = run.copied_bytes
-            parameters = {"nnhal_devices": devices, "nnhal_bytes_copied": copied_bytes}
+            copied = run.copied
+            parameters = {"nnhal_devices": devices, "nnhal_bytes_copied": copied.total}
             if run.planned.wire_bytes:
                 parameters["nnhal_bytes_on_wire"] = wire_bytes_of(run)
         parameters["nnhal_fell_back"] = report.fell_back
@@ -293,7 +294,7 @@ class RequestServer:
                     queued.outputs,
                     queued.client,
                     devices,
-                    copied_bytes,
+                    copied,
                 )
             )
         return InferenceResponse(self.name, self.version, queued.outputs, parameters, timing, release)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextvars import copy_context
 from typing import NamedTuple
 
+from nnhal.reports import CopiedBytes
 from nnhal.types import NO_DEADLINE, Priority
 from nnhal_service.runtime import RunReport
 from nnhal_service.runtime.run.cancellation import Cancellation
@@ -26,16 +27,11 @@ class BatchRun(NamedTuple):
     """What it did by its plan."""
     report: RunReport
     batch_size: int
-    copied_bytes: int
-    """The bytes that were copied into the instance's memory, and by devices."""
+    copied: CopiedBytes
+    """What was copied into the instance's memory, and by devices."""
     input_started_ns: int
     run_started_ns: int
     run_ended_ns: int
-
-
-def copied_bytes_of(planned: PlannedRun, report: RunReport) -> int:
-    """The bytes that devices have copied in a run: those by plan, unless it measured."""
-    return sum(step.copied_bytes for step in report.steps) if report.steps else planned.copied_bytes
 
 
 def wire_bytes_of(run: BatchRun) -> int:

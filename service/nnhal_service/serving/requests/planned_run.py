@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from nnhal.reports import CopiedBytes, copied_by
 from nnhal_service.fallback import CLIENT, Edge, PassedValue, Side, connect
 from nnhal_service.fallback.edges import ASHMEM
 from nnhal_service.runtime import PreparedPlan, RunReport
@@ -22,6 +23,11 @@ class PlannedEdge(NamedTuple):
     bytes: int
     copied_bytes: int
 
+    @property
+    def is_between(self) -> bool:
+        """Whether it is from device to device."""
+        return bool(self.source and self.destination)
+
 
 class PlannedRun(NamedTuple):
     """What a run does by its plan."""
@@ -34,20 +40,27 @@ class PlannedRun(NamedTuple):
     """The device of each step; empty if control flow decides which steps run."""
     edges: tuple[PlannedEdge, ...]
     """The edges of a run."""
-    copied_bytes: int
-    """The bytes that devices copy in a run."""
+    copied: CopiedBytes
+    """What devices copy in a run."""
     wire_bytes: int = 0
-    """Those of them that go over networks, to devices on other hosts and from them."""
+    """Those of these bytes that go over networks, to devices on other hosts and from them."""
 
     @classmethod
     def of(cls, prepared: PreparedPlan, kinds: Mapping[int, str], sizes: Mapping[int, int]) -> PlannedRun:
         """What a run does by a plan, in memory as ``planned_edges`` has it."""
         operations = [(step.device, len(step.operations)) for step in prepared.plan.steps]
         uses = list(_uses(prepared, kinds, sizes))
-        copied = sum(edge.copied_bytes for _, edge in uses)
         sent = sum(edge.wire_up_bytes + edge.wire_down_bytes for _, edge in uses)
         edges = tuple(planned for planned, _ in uses)
-        return cls(operations, _counted(operations), planned_steps(prepared), edges, copied, sent)
+        return cls(operations, _counted(operations), planned_steps(prepared), edges, copied_by(edges), sent)
+
+    def copied_in(self, report: RunReport, filled_bytes: int = 0) -> CopiedBytes:
+        """What was copied in a run: by its ledger, or by plan unless it measured.
+
+        ``filled_bytes`` of a request were copied into the run's memory.
+        """
+        copied = copied_by(report.ledger) if report.steps else self.copied
+        return copied._replace(clients=copied.clients + filled_bytes) if filled_bytes else copied
 
     def devices_of(self, report: RunReport) -> str:
         """All operations by the devices that ran them in a run that was measured."""

@@ -80,4 +80,8 @@ def test_the_tables_say_what_binds_and_what_is_least(compiled_digits: CompiledFo
     text = printed(lambda console: show_perf(perf, console))
     assert "conv2 + relu2" in text and "bound by" in text
     assert f"no schedule takes less than {perf.least:,} cycles" in text
-    assert "the host computes scores, in times that are not modelled" in text
+    assert perf.host_ns > 0
+    assert perf.whole_ns == perf.hardware_ns + perf.firmware_ns + perf.host_ns
+    words = " ".join(text.split())
+    assert f"the host computes scores, modelled {perf.host_ns / 1000:,.1f} µs" in words
+    assert f"to its outputs a run takes {perf.whole_ns / 1000:,.1f} µs" in words

@@ -31,7 +31,7 @@ def test_small_layers_go_back_if_every_subgraph_is_weighed(digits: Path) -> None
 
 
 def test_the_first_layers_are_kept(digits: Path) -> None:
-    found = shared(read_flow_model(digits), SharingChoices(keep=2))
+    found = shared(read_flow_model(digits), SharingChoices(keep=3))
     assert [kernel.user_names for kernel in found.subgraphs[0].kernels if kernel.user_names] == [
         ("conv1", "relu1"),
         ("pool1",),

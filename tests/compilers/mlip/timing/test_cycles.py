@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nnhal_mlip.program.program import (
+    ELEMENT_KINDS,
     DdrRange,
     DdrTransfer,
     LayerSplit,
@@ -91,9 +92,9 @@ def test_only_convolutions_have_products() -> None:
 @pytest.mark.parametrize("kind", TaskKind)
 @pytest.mark.parametrize("tiles", [1, 3])
 def test_a_task_costs_what_the_share_of_its_layer_does(element_type: TensorType, kind: TaskKind, tiles: int) -> None:
-    windowed = kind not in (TaskKind.SUM, TaskKind.COPY)
+    windowed = kind not in ELEMENT_KINDS
     inputs = 3 if kind is TaskKind.SUM else 1
-    reduction = {TaskKind.CONVOLUTION: 9 * 24, TaskKind.SUM: 1, TaskKind.COPY: 1}.get(kind, 9)
+    reduction = 9 * 24 if kind is TaskKind.CONVOLUTION else 9 if windowed else 1
     shape = LayerShape(kind, element_type, 2, 13, 7, 40, reduction, inputs)
     rows = -(-13 // tiles)
     task = TileTask(

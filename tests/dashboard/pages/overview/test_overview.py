@@ -22,7 +22,7 @@ def test_an_empty_testbed_says_what_to_do() -> None:
 def test_what_is_wrong_comes_before_all_else() -> None:
     silent = device_process(silence="it has not answered for 9 s")
     page = PageBrowser(ScriptedCollector(silent, framework_process(), framework=framework_state())).page("/")
-    assert 0 < page.index("it has not answered for 9 s") < page.index("<h2>Devices</h2>")
+    assert 0 < page.index("it has not answered for 9 s") < page.index("<h2>What runs where</h2>")
     assert "Nothing is wrong." not in page
 
 

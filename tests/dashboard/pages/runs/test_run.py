@@ -34,9 +34,24 @@ def plan(**fields: Any) -> framework_admin_pb2.ExplainTargetResponse:
     return framework_admin_pb2.ExplainTargetResponse(explanation=framework_pb2.ModelExplanation(edges=[edge]))
 
 
+COPIED = framework_admin_pb2.CopiedBytes(clients=512, staged=96)
+
+
 def test_a_run_shows_how_its_time_was_spent() -> None:
-    text = browser(ended_run(4, request_id="q4", copied_bytes=512)).page("/runs/4")
-    for expected in ("120 µs", "40 µs", "1.5 ms", "90 µs", "1.9 ms", "512 B", "request", "q4", "/devices/npu"):
+    text = browser(ended_run(4, request_id="q4", copied=COPIED)).page("/runs/4")
+    for expected in (
+        "120 µs",
+        "40 µs",
+        "1.5 ms",
+        "90 µs",
+        "1.9 ms",
+        "512 B",
+        "Copied staged",
+        "96 B",
+        "request",
+        "q4",
+        "/devices/npu",
+    ):
         assert expected in text
 
 

@@ -139,6 +139,7 @@ def test_work_that_takes_far_longer_than_it_ever_has_is_cancelled() -> None:
         assert hanging.stopped.wait(SECONDS)
         assert "its slowest run took 0.001 s" in hanging.control.reason
         assert not first.control.cancelled and not long.control.cancelled
+    assert bench.watchdog.hung.number == 1 and hanging.control.reason in bench.watchdog.hung.last
 
 
 def test_work_that_was_always_brief_may_take_some_time() -> None:

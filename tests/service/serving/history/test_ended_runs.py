@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from nnhal.reports import StepReport
+from nnhal.reports import NOTHING_COPIED, CopiedBytes, StepReport
 from nnhal_service.runtime import RunReport
 from nnhal_service.serving import ErrorKind, FailureReason, Finished, InferenceRequest, RequestTiming, ServingError
 from nnhal_service.serving.history.ended_runs import ALL_MODELS, RUNS_KEPT, EndedRun
@@ -23,12 +23,14 @@ def finished(model: str, report: RunReport | None = None, error: ServingError | 
     now = time.monotonic_ns()
     timing = None if error else RequestTiming(now, now, now, now, now, now)
     reason = FailureReason.REJECTED if error else None
-    return Finished(model, "1", REQUEST, 1, timing, report, error, reason, now, now, {}, "me", "cpu_acc:1", 32)
+    return Finished(
+        model, "1", REQUEST, 1, timing, report, error, reason, now, now, {}, "me", "cpu_acc:1", CopiedBytes(0, 32, 16)
+    )
 
 
 def native(model: str, report: RunReport) -> EndedRun:
     now = time.monotonic_ns()
-    return EndedRun(model, "", "c", "", now, now, None, 1, "cpu_acc", 0, report.fell_back, "", 0, report)
+    return EndedRun(model, "", "c", "", now, now, None, 1, "cpu_acc", NOTHING_COPIED, report.fell_back, "", 0, report)
 
 
 def test_ended_requests_are_kept_until_they_are_taken() -> None:
@@ -37,7 +39,7 @@ def test_ended_requests_are_kept_until_they_are_taken() -> None:
     log.finished(finished("m", error=ERROR))
     one, other = log.take()
     assert (one.model, one.version, one.client, one.request_id, one.devices) == ("m", "1", "me", "r", "cpu_acc:1")
-    assert (one.copied_bytes, one.error, one.report) == (32, "", None)
+    assert (one.copied, one.error, one.report) == (CopiedBytes(0, 32, 16), "", None)
     assert (other.error, other.timing) == ("too many", None)
     assert log.take() == []
 

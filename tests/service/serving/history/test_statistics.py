@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nnhal.reports import CopiedBytes
+from nnhal.types import RunUsage
 from nnhal_service.serving import DurationStatistics, FailureReason, RequestTiming
 from nnhal_service.serving.history.statistics import StatisticsRecorder
 
@@ -52,3 +54,14 @@ def test_counts_that_were_taken_add_up_elsewhere() -> None:
     assert there.snapshot(0).success.count == 0
     expected = whole.snapshot(3)
     assert replace(here.snapshot(3), last_inference_ms=0) == replace(expected, last_inference_ms=0)
+
+
+def test_copies_are_counted_by_place_with_the_time_of_runs() -> None:
+    recorder = StatisticsRecorder()
+    recorder.executed(3, 10, 20, 30, CopiedBytes(8, 4, 9))
+    recorder.ran(100, 1, CopiedBytes(1, 1, 2), False)
+    recorder.counted(RunUsage(2, 0, 40), 1, CopiedBytes(0, 3, 3).times(2))
+    counts = recorder.counts
+    assert counts.copied == CopiedBytes(9, 11, 17) and counts.copied.total == 20
+    assert (counts.executions, counts.run_ns) == (4, 160)
+    assert recorder.snapshot(pending=0).copied == counts.copied

@@ -9,11 +9,12 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.types.layout import describe
 from nnhal_mlip.flow.errors import FlowError
-from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode, FlowValue
-from nnhal_mlip.flow.graph.operators import Operator, image_axes, permutation
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode, FlowValue, table_of
+from nnhal_mlip.flow.graph.operators import TABLES, Operator, image_axes, permutation
 from nnhal_mlip.flow.graph.reference import movement
 from nnhal_mlip.flow.graph.reference.images import ImageWindows, channels_last, laid_out
 from nnhal_mlip.flow.graph.reference.movement import mean_of
+from nnhal_mlip.program.tables import looked_up
 
 
 def evaluate(graph: FlowGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -121,10 +122,28 @@ def relu(data: Array) -> Array:
     return np.maximum(data, np.float32(0))
 
 
-def sigmoid(data: Array) -> Array:
-    """1 / (1 + exp(-x)), by the hyperbolic tangent, which cannot overflow."""
-    half = np.float32(0.5)
-    return np.asarray(half * np.tanh(half * data) + half)
+def conv2d_transpose(node: FlowNode, inputs: Sequence[Array]) -> Array:
+    """Add every pixel's scaled filter to the result: the gradient of a convolution."""
+    layout, groups = node.text("data_layout"), node.integer("groups")
+    data = channels_last(inputs[0], layout)
+    weight = inputs[1].transpose(permutation(node.text("kernel_layout"), "HWIO"))
+    (height, width), (down, right) = weight.shape[:2], node.integers("strides")
+    (row_step, column_step), (top, left, bottom, below) = node.integers("dilation"), node.integers("padding")
+    batch, rows, columns, channels = data.shape
+    size = [(rows - 1) * down + (height - 1) * row_step + 1, (columns - 1) * right + (width - 1) * column_step + 1]
+    more = node.integers("output_padding")
+    result = np.zeros((batch, size[0] + more[0], size[1] + more[1], weight.shape[3] * groups), np.float32)
+    inner, outer = channels // groups, weight.shape[3]
+    for row, column, group in np.ndindex(height, width, groups):
+        part = slice(group * inner, (group + 1) * inner)
+        seen = result[
+            :,
+            row * row_step : row * row_step + (rows - 1) * down + 1 : down,
+            column * column_step : column * column_step + (columns - 1) * right + 1 : right,
+            group * outer : (group + 1) * outer,
+        ]
+        seen += data[..., part] @ weight[row, column, part]
+    return laid_out(result[:, top : result.shape[1] - bottom, left : result.shape[2] - below], layout)
 
 
 def clip(node: FlowNode, inputs: Sequence[Array]) -> Array:
@@ -132,10 +151,14 @@ def clip(node: FlowNode, inputs: Sequence[Array]) -> Array:
     return np.minimum(np.maximum(inputs[0], np.float32(node.real("a_min"))), np.float32(node.real("a_max")))
 
 
-def leaky_relu(node: FlowNode, inputs: Sequence[Array]) -> Array:
+def table(node: FlowNode, inputs: Sequence[Array]) -> Array:
+    """A function of each element."""
+    return looked_up(table_of(node), inputs[0])
+
+
+def prelu(data: Array, alpha: Array) -> Array:
     """What is negative is multiplied by alpha."""
-    data = inputs[0]
-    return np.where(data < 0, np.float32(node.real("alpha")) * data, data)
+    return np.where(data < 0, alpha * data, data)
 
 
 def softmax(node: FlowNode, inputs: Sequence[Array]) -> Array:
@@ -208,10 +231,9 @@ _PLAIN: Mapping[str, Callable[..., Array]] = {
     Operator.DIVIDE: np.divide,
     Operator.DROPOUT: movement.copy,
     Operator.MULTIPLY: np.multiply,
+    Operator.PRELU: prelu,
     Operator.RELU: relu,
-    Operator.SIGMOID: sigmoid,
     Operator.SUBTRACT: np.subtract,
-    Operator.TANH: np.tanh,
 }
 """Operators without attributes: from each input to the result."""
 
@@ -222,15 +244,18 @@ _KERNELS: Mapping[str, Callable[[FlowNode, Sequence[Array]], Array]] = {
     Operator.CLIP: clip,
     Operator.CONCATENATE: movement.concatenate,
     Operator.CONV2D: conv2d,
+    Operator.CONV2D_TRANSPOSE: conv2d_transpose,
     Operator.GLOBAL_AVG_POOL2D: global_avg_pool2d,
     Operator.GLOBAL_MAX_POOL2D: global_max_pool2d,
     Operator.LAYOUT_TRANSFORM: movement.layout_transform,
-    Operator.LEAKY_RELU: leaky_relu,
     Operator.MAX_POOL2D: max_pool2d,
     Operator.MEAN: movement.mean,
     Operator.PAD: movement.pad,
     Operator.RESHAPE: movement.reshape,
     Operator.SOFTMAX: softmax,
     Operator.SQUEEZE: movement.squeeze,
+    Operator.STRIDED_SLICE: movement.strided_slice,
     Operator.TRANSPOSE: movement.transpose,
+    Operator.UPSAMPLING: movement.upsampling,
+    **dict.fromkeys(TABLES, table),
 }

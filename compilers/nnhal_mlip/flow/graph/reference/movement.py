@@ -9,7 +9,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal_mlip.flow.graph.flow_graph import FlowNode
-from nnhal_mlip.flow.graph.operators import permutation
+from nnhal_mlip.flow.graph.operators import image_axes, permutation
 
 
 def copy(data: Array) -> Array:
@@ -35,6 +35,20 @@ def reshape(node: FlowNode, inputs: Sequence[Array]) -> Array:
 def squeeze(node: FlowNode, inputs: Sequence[Array]) -> Array:
     """Axes of length 1 go."""
     return np.squeeze(inputs[0], axis=node.integers("axis"))
+
+
+def strided_slice(node: FlowNode, inputs: Sequence[Array]) -> Array:
+    """Some elements along an axis."""
+    axis = node.integer("axis") % inputs[0].ndim
+    index = [slice(None)] * inputs[0].ndim
+    index[axis] = slice(node.integer("begin"), node.integer("end"))
+    return inputs[0][tuple(index)]
+
+
+def upsampling(node: FlowNode, inputs: Sequence[Array]) -> Array:
+    """Each pixel several times."""
+    height, width = image_axes(node.text("layout"))
+    return inputs[0].repeat(node.integer("scale_h"), axis=height).repeat(node.integer("scale_w"), axis=width)
 
 
 def transpose(node: FlowNode, inputs: Sequence[Array]) -> Array:

@@ -80,8 +80,13 @@ ONE_INPUT: list[tuple[str, tuple[int, ...], list[Any], int, dict[str, Any], str]
     ("MatMul", (3,), [random(3, 5)], 21, {}, "onnx.MatMul"),
     ("MatMul", (4, 2, 3), [random(4, 3, 5)], 21, {}, "onnx.MatMul"),
     ("Sum", (2, 3), [], 21, {}, "copy"),
-    ("Erf", (2, 3), [], 21, {}, "onnx.Erf"),
-    ("PRelu", (2, 3), [random(3)], 21, {}, "onnx.PRelu"),
+    ("Erf", (2, 3), [], 21, {}, "erf"),
+    ("Softplus", (2, 3), [], 21, {}, "onnx.Softplus"),
+    ("PRelu", (2, 3), [random(3)], 21, {}, "prelu"),
+    ("HardSigmoid", (2, 3), [], 21, {"alpha": 0.3}, "hard_sigmoid"),
+    ("HardSwish", (2, 3), [], 21, {}, "hard_swish"),
+    ("Gelu", (2, 3), [], 21, {}, "gelu"),
+    ("Gelu", (2, 3), [], 21, {"approximate": "tanh"}, "gelu_tanh"),
 ]
 
 

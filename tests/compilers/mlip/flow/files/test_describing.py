@@ -174,7 +174,7 @@ def test_every_layer_carries_the_users_names() -> None:
 def test_ids_of_layers_are_unique_in_a_model_though_names_are_not() -> None:
     g = GraphOf("NHWC")
     x = g.input(1, 4, 4, 2)
-    graph = g.build(g.conv(g.op("sigmoid", g.conv(x, 2)), 2, 1))
+    graph = g.build(g.conv(g.softmax(g.conv(x, 2)), 2, 1))
     partition = cut(graph)
     files = [describe(partition, subgraph) for subgraph in partition.subgraphs]
     assert [each.nodes.kernels[0].name for each in files] == ["tvmgen_mrvl_main_0"] * 2
@@ -499,7 +499,7 @@ def test_resnet18_is_one_file_of_its_layers() -> None:
 def test_a_description_names_each_output_and_its_layout() -> None:
     g = GraphOf("NHWC")
     x = g.conv(g.input(1, 4, 4, 2), 2, name="inner")
-    g.builder.add("sigmoid", [x], {}, [], "s")
+    g.builder.add("softmax", [x], {"axis": -1}, [], "s")
     graph = g.builder.build({"mine": x, "yours": x, "host": "s"})
     extension = described(graph).nodes.nnhal
     assert extension and [(each.value, each.names, each.layout) for each in extension.outputs] == [

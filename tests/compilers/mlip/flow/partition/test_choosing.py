@@ -13,7 +13,7 @@ def chain() -> FlowGraph:
     g = GraphOf("NHWC")
     value = g.relu(g.conv(g.input(1, 8, 8, 4), 4, 1, name="a"), name="ar")
     value = g.conv(value, 4, 1, name="b")
-    value = g.op("sigmoid", value, name="h")
+    value = g.op("divide", value, value, name="h")
     return g.build(g.conv(value, 4, 1, name="c"), g.conv(g.input(1, 8, 8, 4, name="y"), 4, 1, name="d"))
 
 
@@ -46,11 +46,12 @@ def test_nodes_for_the_host_are_known_by_the_users_names() -> None:
     assert "ar" in found["ar"].got
 
 
-def test_layers_that_only_move_data_are_not_counted_and_go_with_what_they_feed() -> None:
+def test_layers_that_only_move_data_are_counted_and_stay_for_what_they_feed() -> None:
     g = GraphOf("NHWC")
     x, y = (g.builder.input(name, (1, 4, 8, 8)) for name in "xy")
     layouts = {"src_layout": "NCHW", "dst_layout": "NHWC"}
     one, two = (g.builder.add("layout_transform", [name], layouts, name=f"{name}t") for name in (x, y))
     graph = g.build(g.conv(one, 4, name="a"), g.conv(two, 4, name="b"))
     kernels = match_composites(graph).kernels
-    assert [kernel.output for kernel in first_layers(graph, kernels, 1)] == ["xt", "a"]
+    assert [kernel.output for kernel in first_layers(graph, kernels, 1)] == []
+    assert [kernel.output for kernel in first_layers(graph, kernels, 3)] == ["xt", "a"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_mlip.flow.partition.partitioning import partition
 from tests.support.flow_graphs import GraphOf
 from tests.support.flow_outcomes import SubgraphOutcome, host_operators, publicly, subgraph_outcomes
 
@@ -26,6 +27,21 @@ def test_two_convolutions_on_two_inputs_are_summed() -> None:
     g = GraphOf()
     one, two = g.conv(g.input(1, 4, 8, 8), 8), g.conv(g.input(1, 4, 8, 8, name="y"), 8)
     check(g.build(g.op("add", one, two)), [SubgraphOutcome((*CONV, *CONV, "Sum2D"), 2)], [LT])
+
+
+def test_a_sum_with_an_input_of_the_graph_on_the_left_stays_on_the_host() -> None:
+    g = GraphOf()
+    x = g.input(1, 8, 8, 8)
+    graph = g.build(g.op("add", x, g.conv(x, 8, pad=1)))
+    check(graph, [SubgraphOutcome(CONV)], [LT, "add"])
+    assert "add" in [kernel.operator for kernel in partition(graph).subgraphs[0].kernels]
+    assert partition(graph).host == ()
+
+
+def test_a_sum_with_an_input_of_the_graph_on_the_right_does_not() -> None:
+    g = GraphOf()
+    x = g.input(1, 8, 8, 8)
+    check(g.build(g.op("add", g.conv(x, 8, pad=1), x)), [SubgraphOutcome((*CONV, "Sum2D"))], [LT])
 
 
 def test_an_average_pool_of_two_images_stays_in_its_layout_on_the_host() -> None:

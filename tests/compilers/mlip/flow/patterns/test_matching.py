@@ -5,6 +5,7 @@ import pytest
 
 from nnhal_mlip.flow.flow_partition import Objection
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_mlip.flow.graph.operators import TABLES
 from nnhal_mlip.flow.patterns.matching import match_composites
 from tests.support.flow_graphs import GraphOf
 
@@ -175,7 +176,7 @@ def test_clipping_activations_go_beyond() -> None:
     assert "clip" in kernel.beyond_public[0]
 
 
-@pytest.mark.parametrize("operator", ["sigmoid", "tanh", "softmax", "onnx.Erf"])
+@pytest.mark.parametrize("operator", ["softmax", "onnx.Softplus"])
 def test_operators_that_the_accelerator_lacks_are_refused_either_way(operator: str) -> None:
     g = GraphOf("NHWC")
     x = g.input(1, 4, 4, 2)
@@ -188,9 +189,20 @@ def test_operators_that_the_accelerator_lacks_are_refused_either_way(operator: s
         assert found.code in ("ACTIVATION", "OP")
 
 
+@pytest.mark.parametrize("operator", sorted(TABLES))
+def test_a_function_of_a_table_is_fused_beyond_the_public_flow_and_stays_on_the_host_in_it(operator: str) -> None:
+    g = GraphOf("NHWC")
+    parameters = {"hard_sigmoid": {"alpha": 0.2, "beta": 0.5}, "leaky_relu": {"alpha": 0.1}}.get(operator, {})
+    graph = g.build(g.op(operator, g.bias(g.conv(g.input(1, 6, 6, 3), 4)), name="a", **parameters))
+    assert refusal(graph, "a").code == "ACTIVATION"
+    (kernel,) = match_composites(graph).kernels
+    assert [node.operator for node in kernel.nodes] == ["conv2d", "bias_add", operator]
+    assert operator in kernel.beyond_public[0]
+
+
 def test_an_activation_behind_the_host_stays_there_publicly_and_goes_alone_beyond() -> None:
     g = GraphOf("NHWC")
-    graph = g.build(g.relu(g.op("sigmoid", g.input(1, 4, 4, 2)), name="r"))
+    graph = g.build(g.relu(g.softmax(g.input(1, 4, 4, 2)), name="r"))
     assert refusal(graph, "r").check == "relu.alone"
     (kernel,) = match_composites(graph).kernels
     assert (kernel.composite, kernel.operator) == ("", "relu")

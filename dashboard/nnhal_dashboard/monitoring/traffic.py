@@ -1,0 +1,333 @@
+"""What flows at a moment: from clients through models to devices, how long it takes there, and what is copied."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nnhal.errors import NnhalError
+from nnhal.quantiles import quantile
+from nnhal.remote.admin import FrameworkAdmin
+from nnhal.v1 import admin_pb2, framework_admin_pb2
+from nnhal_client.explanation import Explanation, explanation_from_wire
+from nnhal_dashboard.monitoring.plans import PlanSubject
+from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_pages.explanation.refusals import DeviceRefusals, refusals_of
+
+SECONDS = 30
+"""Rates and times are those of so many seconds."""
+_KEPT = 64
+"""Plans of which it is known what a run moves: those of the busiest models."""
+_REPLANNING = {"loaded", "replanned"}
+"""Kinds of events of a model after which it may run by another plan on the same devices."""
+_PORT = re.compile(r"^ipv[46]:(.*):\d+$")
+BETWEEN, CLIENTS, WIRE = "between devices", "from and to clients", "over a network"
+"""The kinds of copies."""
+
+
+class ModelKey(NamedTuple):
+    """A version of a model of the repository, or a model of a session."""
+
+    name: str
+    version: str = ""
+    session: str = ""
+
+    @property
+    def subject(self) -> PlanSubject:
+        """The model, as its plan is asked for."""
+        return PlanSubject(*self)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTraffic:
+    """What one run of a model moves by its plan, in bytes."""
+
+    client_bytes: int | None
+    """Its inputs and outputs; None if the size of one is not known."""
+    device_bytes: Mapping[str, int]
+    """What passes into and out of each device."""
+    copied: Mapping[tuple[str, str], int]
+    """What is copied, by device and kind."""
+    refusals: tuple[DeviceRefusals, ...] = ()
+
+
+NO_PLAN = PlanTraffic(None, {}, {})
+"""As long as a plan is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTraffic:
+    """What a model did in the last ``SECONDS`` seconds; rates are by second, times in nanoseconds of one request."""
+
+    key: ModelKey
+    devices: tuple[str, ...]
+    requests: float = 0.0
+    failures: float = 0.0
+    mean_ns: float | None = None
+    median_ns: float | None = None
+    slowest_ns: float | None = None
+    """What 99 % of the requests do not exceed."""
+    device_ns: Mapping[str, float] = field(default_factory=dict)
+    """How long a request was with each device; several devices share what was measured of them together."""
+    copied: Mapping[str, float] = field(default_factory=dict)
+    """Bytes by kind."""
+    staged_bytes: float = 0.0
+    """Those of them that hosts of devices copied."""
+    plan: PlanTraffic = NO_PLAN
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody asked for it."""
+        return not self.requests and not self.failures
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTraffic:
+    """What a device did in the last ``SECONDS`` seconds; rates are by second."""
+
+    executions: float = 0.0
+    busy: float = 0.0
+    """The share of its workers' time."""
+    mean_ns: float | None = None
+    """Of an execution."""
+    wire_bytes: float = 0.0
+    """Values that went over a network."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTraffic:
+    """All of it."""
+
+    models: tuple[ModelTraffic, ...] = ()
+    """The busiest first, then the idle ones by name."""
+    devices: Mapping[str, DeviceTraffic] = field(default_factory=dict)
+    clients: Mapping[tuple[str, ModelKey], float] = field(default_factory=dict)
+    """Requests a second, by client and model."""
+    copied: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Bytes a second, by device and kind: those of plans by what was counted of their models."""
+
+    def slowest(self) -> ModelTraffic | None:
+        """The model of which 1 % of the requests take the longest; None if nothing was asked for."""
+        known = [model for model in self.models if model.slowest_ns is not None]
+        return max(known, key=lambda model: model.slowest_ns or 0.0, default=None)
+
+
+class _Counted(NamedTuple):
+    at: float
+    framework: framework_admin_pb2.GetFrameworkResponse
+    devices: Mapping[str, admin_pb2.GetDeviceResponse]
+
+
+class TrafficWatch:
+    """Counts of the last seconds, and what plans move. Safe to use from several threads."""
+
+    def __init__(self, framework: Callable[[], FrameworkAdmin], submit: Callable[[Callable[[], None]], Future[None]]):
+        """``submit`` runs what asks the framework, elsewhere."""
+        self._framework = framework
+        self._submit = submit
+        self._lock = threading.Lock()
+        self._counted: deque[_Counted] = deque()
+        self._plans: OrderedDict[ModelKey, tuple[object, PlanTraffic]] = OrderedDict()
+        self._to_ask = threading.Lock()
+        self._asking: Future[None] | None = None
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Keep the counts of a moment."""
+        if snapshot.framework is None:
+            return
+        devices = {process.name: process.device for process in snapshot.devices if process.device is not None}
+        with self._lock:
+            if self._counted and self._counted[-1].framework is snapshot.framework:
+                return
+            self._counted.append(_Counted(snapshot.at, snapshot.framework, devices))
+            while len(self._counted) > 2 and self._counted[1].at <= snapshot.at - SECONDS:
+                self._counted.popleft()
+
+    def at(self, snapshot: Snapshot) -> ServedTraffic:
+        """Say what flows by a snapshot."""
+        with self._lock:
+            counted = list(self._counted)
+            plans = {key: plan for key, (_, plan) in self._plans.items()}
+        if not counted or snapshot.framework is None:
+            return ServedTraffic()
+        return _traffic(counted[0], counted[-1], snapshot, plans)
+
+    def learn(self, snapshot: Snapshot, seconds: float = 0.0) -> None:
+        """Have plans asked for that are not known or not the same any more, and wait for that so long.
+
+        No file is imported for the answers: what runs as it is has refused nothing, and is one operation.
+        """
+        wanted = [(model.key, _plan_state(model, snapshot)) for model in self.at(snapshot).models[:_KEPT]]
+        with self._lock:
+            missing = [(key, state) for key, state in wanted if self._plans.get(key, (None,))[0] != state]
+        with self._to_ask:
+            if missing and (self._asking is None or self._asking.done()):
+                self._asking = self._submit(lambda: self._ask(missing))
+            asking = self._asking
+        if asking is not None and seconds:
+            wait([asking], seconds)
+
+    def _ask(self, wanted: Sequence[tuple[ModelKey, object]]) -> None:
+        for key, state in wanted:
+            try:
+                answer = self._framework().explain(key.subject.target, as_it_runs=True)
+                plan = plan_traffic(explanation_from_wire(answer.explanation))
+            except NnhalError:  # it was unloaded meanwhile, or the framework is gone
+                plan = NO_PLAN
+            with self._lock:
+                self._plans[key] = state, plan
+                self._plans.move_to_end(key)
+                while len(self._plans) > _KEPT:
+                    self._plans.popitem(last=False)
+
+
+def plan_traffic(explanation: Explanation) -> PlanTraffic:
+    """Sum up what a run moves."""
+    of_client, by_device, copied = 0, Counter[str](), Counter[tuple[str, str]]()
+    is_known = True
+    for edge in explanation.edges:
+        ends = {edge.source: edge.source_step, edge.destination: edge.destination_step}
+        devices = [name for name, step in ends.items() if step >= 0]
+        by_device.update(dict.fromkeys(devices, edge.bytes))
+        if min(ends.values()) < 0:
+            of_client += edge.bytes
+            is_known &= edge.bytes > 0
+        if edge.copied_bytes and devices:
+            copied[devices[-1], BETWEEN if len(devices) > 1 else CLIENTS] += edge.copied_bytes
+    return PlanTraffic(of_client if is_known else None, by_device, copied, refusals_of(explanation))
+
+
+def _plan_state(model: ModelTraffic, snapshot: Snapshot) -> object:
+    """What differs if a model runs by another plan than before."""
+    events = (event for event in snapshot.events if event.subject == model.key.name and event.kind in _REPLANNING)
+    return model.devices, max((event.at_ns for event in events), default=0)
+
+
+def client_name(client: str) -> str:
+    """Who asked for a run: of a connection only the host, since each has a port of its own."""
+    found = _PORT.match(client)
+    return found[1].strip("[]") if found else client or "this host"
+
+
+def _traffic(
+    first: _Counted, last: _Counted, snapshot: Snapshot, plans: Mapping[ModelKey, PlanTraffic]
+) -> ServedTraffic:
+    seconds = last.at - first.at if last.at > first.at else float("inf")
+    devices = {name: _device(first.devices.get(name), now, seconds) for name, now in last.devices.items()}
+    since = snapshot.at_ns - SECONDS * 10**9
+    runs: dict[tuple[str, str], list[framework_admin_pb2.FinishedRun]] = defaultdict(list)
+    for run in snapshot.finished:
+        if run.ended_ns >= since:
+            runs[run.model, run.version].append(run)
+    before = {(model.name, model.version): model.counts for model in first.framework.models}
+    models = []
+    for served in last.framework.models:
+        if served.state != "READY":
+            continue
+        key = ModelKey(served.name, served.version)
+        counts = _added(before.get((key.name, key.version)), served.counts)
+        models.append(_model(key, served.devices, counts, seconds, devices, plans))
+    for loaded in last.framework.session_models:
+        key, own = ModelKey(loaded.name, "", loaded.session), runs[loaded.name, ""]
+        well = [run for run in own if not run.error]
+        counts = framework_admin_pb2.ModelCounts(
+            requests=len(well),
+            failures=len(own) - len(well),
+            duration_ns=sum(run.ended_ns - run.arrived_ns for run in well),
+            copied=framework_admin_pb2.CopiedBytes(
+                between=sum(run.copied.between for run in own),
+                clients=sum(run.copied.clients for run in own),
+                staged=sum(run.copied.staged for run in own),
+            ),
+            runs=len(well),
+            run_ns=sum(run.infer_ns for run in well),
+        )
+        models.append(_model(key, loaded.devices, counts, seconds, devices, plans))
+    models.sort(key=lambda model: (-model.requests, -model.failures, model.key))
+    clients: dict[tuple[str, ModelKey], float] = {}
+    for model in models:
+        shares = Counter(client_name(run.client) for run in runs[model.key.name, model.key.version])
+        for client, count in shares.items():
+            clients[client, model.key] = (model.requests + model.failures) * count / shares.total()
+    return ServedTraffic(tuple(models), devices, clients, _copied(models, devices))
+
+
+def _model(
+    key: ModelKey,
+    on: Sequence[str],
+    counts: framework_admin_pb2.ModelCounts,
+    seconds: float,
+    devices: Mapping[str, DeviceTraffic],
+    plans: Mapping[ModelKey, PlanTraffic],
+) -> ModelTraffic:
+    weights = {name: (devices[name].mean_ns or 0.0) if name in devices else 0.0 for name in on}
+    whole = sum(weights.values())
+    run_ns = counts.run_ns / counts.runs if counts.runs else 0.0
+    return ModelTraffic(
+        key,
+        tuple(on),
+        counts.requests / seconds,
+        counts.failures / seconds,
+        counts.duration_ns / counts.requests if counts.requests else None,
+        quantile(counts.durations, 0.5),
+        quantile(counts.durations, 0.99),
+        {name: run_ns * (weight / whole if whole else 1 / len(on)) for name, weight in weights.items() if run_ns},
+        {BETWEEN: counts.copied.between / seconds, CLIENTS: counts.copied.clients / seconds},
+        counts.copied.staged / seconds,
+        plans.get(key, NO_PLAN),
+    )
+
+
+def _device(
+    before: admin_pb2.GetDeviceResponse | None, now: admin_pb2.GetDeviceResponse, seconds: float
+) -> DeviceTraffic:
+    if before is None or before.executions_ended > now.executions_ended:  # it was started again
+        before = admin_pb2.GetDeviceResponse()
+    ended, busy_ns = now.executions_ended - before.executions_ended, now.busy_ns - before.busy_ns
+    wire = now.wire_up_bytes + now.wire_down_bytes - before.wire_up_bytes - before.wire_down_bytes
+    return DeviceTraffic(
+        ended / seconds,
+        busy_ns / 1e9 / seconds / max(now.workers, 1),
+        busy_ns / ended if ended else None,
+        wire / seconds,
+    )
+
+
+def _added(
+    before: framework_admin_pb2.ModelCounts | None, now: framework_admin_pb2.ModelCounts
+) -> framework_admin_pb2.ModelCounts:
+    if before is None or before.requests > now.requests:  # a model that was loaded again counts anew
+        return now
+    old = [*before.durations, *[0] * (len(now.durations) - len(before.durations))]
+    return framework_admin_pb2.ModelCounts(
+        requests=now.requests - before.requests,
+        failures=now.failures - before.failures,
+        duration_ns=now.duration_ns - before.duration_ns,
+        durations=[max(0, count - known) for count, known in zip(now.durations, old, strict=False)],
+        copied=framework_admin_pb2.CopiedBytes(
+            between=now.copied.between - before.copied.between,
+            clients=now.copied.clients - before.copied.clients,
+            staged=now.copied.staged - before.copied.staged,
+        ),
+        runs=now.runs - before.runs,
+        run_ns=now.run_ns - before.run_ns,
+    )
+
+
+def _copied(models: Sequence[ModelTraffic], devices: Mapping[str, DeviceTraffic]) -> dict[tuple[str, str], float]:
+    """What was counted of models, shared out by their plans."""
+    copied: dict[tuple[str, str], float] = defaultdict(float)
+    for model in models:
+        for kind, amount in model.copied.items():
+            shares = {name: share for (name, of), share in model.plan.copied.items() if of == kind}
+            shares = shares or dict.fromkeys(model.devices[:1], 1)
+            for name, share in shares.items():
+                copied[name, kind] += amount * share / sum(shares.values())
+    for name, device in devices.items():
+        copied[name, WIRE] += device.wire_bytes
+    return {end: amount for end, amount in copied.items() if amount > 0}

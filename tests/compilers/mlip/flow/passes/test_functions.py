@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from nnhal_mlip.flow.graph.reference import evaluate
+from nnhal_mlip.flow.passes.functions import in_own_operators
+from nnhal_mlip.flow.passes.simplify import simplify
+from tests.support.flow_graphs import GraphOf, random_inputs
+
+SHAPE = (2, 4, 3, 5)
+
+
+def number(g: GraphOf, value: float) -> str:
+    return g.constant(np.array(value))
+
+
+def silu(g: GraphOf, x: str) -> str:
+    return g.op("multiply", g.op("sigmoid", x), x, name="y")
+
+
+def clipped(g: GraphOf, x: str) -> str:
+    return g.clip(g.op("add", x, number(g, 3)), 0, 6)
+
+
+def hard_sigmoid(g: GraphOf, x: str) -> str:
+    return g.op("divide", clipped(g, x), number(g, 6), name="y")
+
+
+def hard_swish(g: GraphOf, x: str) -> str:
+    return g.op("divide", g.op("multiply", x, clipped(g, x)), number(g, 6), name="y")
+
+
+def hard_swish_of_a_sigmoid(g: GraphOf, x: str) -> str:
+    return g.op("multiply", x, g.op("hard_sigmoid", x, alpha=1 / 6, beta=0.5), name="y")
+
+
+def hard_swish_by_a_sixth(g: GraphOf, x: str) -> str:
+    return g.op("multiply", g.op("multiply", clipped(g, x), number(g, 1 / 6)), x, name="y")
+
+
+def one_and_erf(g: GraphOf, x: str, **how: bool) -> str:
+    inner = g.op("multiply", x, number(g, sqrt(0.5))) if how.get("product") else g.op("divide", x, number(g, sqrt(2)))
+    return g.op("add", g.op("erf", inner), number(g, 1))
+
+
+def gelu(g: GraphOf, x: str) -> str:
+    return g.op("multiply", g.op("multiply", x, one_and_erf(g, x)), number(g, 0.5), name="y")
+
+
+def gelu_of_a_half(g: GraphOf, x: str) -> str:
+    return g.op("multiply", g.op("multiply", x, number(g, 0.5)), one_and_erf(g, x, product=True), name="y")
+
+
+def leaky(g: GraphOf, x: str) -> str:
+    return g.op("prelu", x, number(g, 0.2), name="y")
+
+
+@pytest.mark.parametrize(
+    ("made", "operator"),
+    [
+        (silu, "silu"),
+        (hard_sigmoid, "hard_sigmoid"),
+        (hard_swish, "hard_swish"),
+        (hard_swish_of_a_sigmoid, "hard_swish"),
+        (hard_swish_by_a_sixth, "hard_swish"),
+        (gelu, "gelu"),
+        (gelu_of_a_half, "gelu"),
+        (leaky, "leaky_relu"),
+    ],
+)
+def test_several_operators_are_one_function(made: Callable[[GraphOf, str], str], operator: str) -> None:
+    g = GraphOf()
+    graph = g.build(made(g, g.input(*SHAPE)))
+    after = simplify(in_own_operators(graph))
+    (node,) = after.nodes
+    assert node.operator == operator
+    assert [source.name for source in node.sources] == [each.name for each in graph.nodes]
+    inputs = random_inputs(graph)
+    np.testing.assert_allclose(evaluate(after, inputs)["y"], evaluate(graph, inputs)["y"], atol=2e-6)
+
+
+def slopes(g: GraphOf, x: str) -> str:
+    return g.op("prelu", x, g.random_constant(4, 1, 1), name="y")
+
+
+def normalised(g: GraphOf, x: str) -> str:
+    return g.batch_norm(x, name="y")
+
+
+def difference(g: GraphOf, x: str) -> str:
+    return g.op("subtract", g.op("subtract", number(g, 2), x), g.op("subtract", x, g.random_constant(5)), name="y")
+
+
+def quotient(g: GraphOf, x: str) -> str:
+    return g.op("divide", x, g.constant(g.random.uniform(0.5, 2, (4, 1, 1))), name="y")
+
+
+@pytest.mark.parametrize("made", [slopes, normalised, difference, quotient])
+def test_what_has_no_table_becomes_products_and_sums(made: Callable[[GraphOf, str], str]) -> None:
+    g = GraphOf()
+    graph = g.build(made(g, g.input(*SHAPE)))
+    after = simplify(in_own_operators(graph))
+    assert {node.operator for node in after.nodes} <= {"add", "multiply", "relu", "clip"}
+    assert all(node.sources for node in after.nodes)
+    inputs = random_inputs(graph)
+    np.testing.assert_allclose(evaluate(after, inputs)["y"], evaluate(graph, inputs)["y"], rtol=1e-5, atol=1e-5)
+
+
+def shared_sigmoid(g: GraphOf, x: str) -> list[str]:
+    bent = g.op("sigmoid", x)
+    return [g.op("multiply", x, bent), bent]
+
+
+def sigmoid_of_another(g: GraphOf, x: str) -> list[str]:
+    return [g.op("multiply", x, g.op("sigmoid", g.relu(x)))]
+
+
+def other_clip(g: GraphOf, x: str) -> list[str]:
+    return [g.op("divide", g.clip(g.op("add", x, number(g, 2.5)), 0, 6), g.op("add", x, number(g, 9)))]
+
+
+@pytest.mark.parametrize("made", [shared_sigmoid, sigmoid_of_another, other_clip])
+def test_what_is_another_function_stays(made: Callable[[GraphOf, str], list[str]]) -> None:
+    g = GraphOf()
+    graph = g.build(*made(g, g.input(*SHAPE)))
+    assert in_own_operators(graph).nodes == graph.nodes
+
+
+def test_a_normalisation_behind_a_convolution_stays_for_its_layer() -> None:
+    g = GraphOf()
+    graph = g.build(g.batch_norm(g.bias(g.conv(g.input(*SHAPE), 4))))
+    assert in_own_operators(graph).nodes == graph.nodes

@@ -1,0 +1,59 @@
+"""What the collector knows when a change has been made."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nnhal.v1 import framework_admin_pb2
+from nnhal_dashboard.monitoring import collector as collector_module
+from nnhal_dashboard.monitoring import observer
+from nnhal_dashboard.monitoring.collector import Collector
+from nnhal_dashboard.settings import DashboardSettings
+
+_PATIENCE = 60.0
+
+
+class _Framework:
+    """A framework of one model, which answers the question about it when the test lets it."""
+
+    def __init__(self, *_: Any) -> None:
+        self.gone = False
+
+    state = "UNAVAILABLE"
+    asked = threading.Event()
+    may_answer = threading.Event()
+
+    def framework(self, _: int) -> framework_admin_pb2.GetFrameworkResponse:
+        model = framework_admin_pb2.ServedModelState(name="digits", version="1", state=self.state)
+        self.asked.set()
+        assert self.may_answer.wait(_PATIENCE)
+        return framework_admin_pb2.GetFrameworkResponse(models=[model])
+
+    def runs(self, _: int) -> framework_admin_pb2.GetRunsResponse:
+        return framework_admin_pb2.GetRunsResponse()
+
+    def process(self) -> None:
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_was_asked_before_a_change_is_asked_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(observer, "FrameworkAdmin", _Framework)
+    monkeypatch.setattr(observer, "_SILENT_SECONDS", _PATIENCE)
+    monkeypatch.setattr(collector_module, "_CHANGE_SECONDS", _PATIENCE)
+    with Collector(DashboardSettings(directory=tmp_path, framework=tmp_path)) as collector:
+        assert _Framework.asked.wait(_PATIENCE)
+        _Framework.state = "READY"
+        with ThreadPoolExecutor(1) as pool:
+            refreshed = pool.submit(collector.refresh)
+            _Framework.may_answer.set()
+            framework = refreshed.result(_PATIENCE).framework
+        assert framework is not None
+        assert [model.state for model in framework.models] == ["READY"]

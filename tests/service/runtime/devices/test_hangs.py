@@ -1,0 +1,56 @@
+"""What is known of devices that runs wait for."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+from nnhal.endpoint import Endpoint
+from nnhal.remote import RemoteDevice
+from nnhal_service.runtime.devices.hangs import AwaitedDevice, DeviceWait, HangWatch
+from tests.support.waiting import wait_until
+
+
+class SilentDevice:
+    """A device whose process takes connections and answers nothing, while it prepares a model."""
+
+    gone = is_asleep = False
+    is_preparing = True
+    pid = os.getpid()
+
+    def __init__(self, directory: Path) -> None:
+        self.endpoint = Endpoint(directory)
+
+
+class Run:
+    """A run that has waited for a device."""
+
+    def __init__(self, device: SilentDevice) -> None:
+        self._device = AwaitedDevice("npu", cast(RemoteDevice, device), False, waited_seconds=7.0)
+
+    def awaited(self) -> Iterable[AwaitedDevice]:
+        return [self._device]
+
+
+def test_a_device_that_is_waited_for_and_does_not_answer_is_known_until_nothing_waits(short_path: Path) -> None:
+    device = SilentDevice(short_path)
+    remote = cast(RemoteDevice, device)
+    noted: list[Any] = []
+    watch = HangWatch(1.0, lambda *words: noted.append(words))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(device.endpoint.link))
+        listener.listen()
+        run = Run(device)
+        assert watch.wait_of("npu", remote) == DeviceWait()
+        watch.add(run)
+        wait_until(lambda: watch.wait_of("npu", remote).silent > 0, "it is silent")
+        assert watch.wait_of("npu", remote).waited == 7.0
+        assert watch.wait_of("gpu", None) == DeviceWait()
+        del run
+        wait_until(lambda: watch.wait_of("npu", remote).waited == 0, "nothing waits for it")
+        device.gone = True
+        watch.close()
+    assert noted == []

@@ -1,0 +1,102 @@
+"""Processes and clients of the last release beside those of today: each pair runs a model over the other's wire."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal_client import connect
+from nnhal_hosting.supervision import Child
+from tests.support.last_release import ROOT, import_path
+from tests.support.model_server import Devices
+from tests.support.processes import WARM
+
+MODEL = ROOT / "tools/nnhal_tools/demo/data/digits_int8.onnx"
+CLIENT = """
+import sys
+import numpy as np
+import nnhal_client
+
+assert sys.argv[3] in nnhal_client.__file__, nnhal_client.__file__
+with nnhal_client.connect(sys.argv[1]) as framework:
+    model = framework.load(sys.argv[2])
+    (name,) = (tensor.name for tensor in model.inputs)
+    image = np.linspace(0, 1, 64, dtype=np.float32).reshape(1, 1, 8, 8)
+    (scores,) = model.run({name: image}).values()
+    binding = model.bind()
+    binding.inputs[name][...] = image
+    binding.run()
+    (bound,) = binding.outputs.values()
+    np.testing.assert_array_equal(bound, scores)
+    print(*(repr(float(score)) for score in scores.reshape(-1)))
+"""
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What processes of the last release have in their environment."""
+    return {"PYTHONPATH": import_path(tmp_path_factory.mktemp("released"))}
+
+
+@contextmanager
+def framework_over(device: Endpoint, folder: Path, variables: dict[str, str] | None = None) -> Iterator[Path]:
+    """Run a framework over one device, and yield its directory."""
+    endpoint = Endpoint(folder / "framework", "framework")
+    words = ["--endpoint", str(endpoint.directory), "--device", f"npu={device.directory}"]
+    child = Child("nnhal_service", words, variables=variables, zygote=None if variables else WARM)
+    try:
+        child.wait_until_ready()
+        yield endpoint.directory
+    finally:
+        child.stop()
+
+
+def scores(framework: Path) -> list[float]:
+    """Run the model with the client of today, by values and bound."""
+    with connect(framework) as session:
+        model = session.load(MODEL)
+        assert {placement.device for placement in model.placements} == {"npu"}
+        (name,) = (tensor.name for tensor in model.inputs)
+        image = np.linspace(0, 1, 64, dtype=np.float32).reshape(1, 1, 8, 8)
+        (values,) = model.run({name: image}).values()
+        binding = model.bind()
+        binding.inputs[name][...] = image
+        binding.run()
+        (bound,) = binding.outputs.values()
+        np.testing.assert_array_equal(bound, values)
+        return [float(score) for score in values.reshape(-1)]
+
+
+@pytest.mark.slow
+def test_devices_frameworks_and_clients_of_the_last_release_work_with_those_of_today(
+    released: dict[str, str], device_processes: Devices, short_path: Path
+) -> None:
+    new_device, old_device = device_processes.endpoints["cpu_acc"], Endpoint(short_path / "old_device")
+    words = ["cpu_acc", "--endpoint", str(old_device.directory)]
+    child = Child("nnhal_devices", words, variables=released)
+    try:
+        child.wait_until_ready()
+        with framework_over(old_device, short_path) as new_framework:
+            expected = scores(new_framework)
+            client = [
+                sys.executable,
+                "-c",
+                CLIENT,
+                str(new_framework),
+                str(MODEL),
+                released["PYTHONPATH"].split(":")[-1],
+            ]
+            told = subprocess.run(client, env=os.environ | released, capture_output=True, text=True, check=False)
+            assert (told.stderr, [float(word) for word in told.stdout.split()]) == ("", expected)
+    finally:
+        child.stop()
+    with framework_over(new_device, short_path / "over_new", released) as old_framework:
+        assert scores(old_framework) == expected
