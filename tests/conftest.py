@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
@@ -22,6 +23,9 @@ settings.register_profile("nnhal", deadline=None, derandomize=True, suppress_hea
 # Other and more examples each time: pytest --hypothesis-profile=thorough.
 settings.register_profile("thorough", settings.get_profile("nnhal"), derandomize=False, max_examples=3000)
 settings.load_profile("nnhal")
+
+# A server answers as soon as its machine lets it; httpx would wait for five seconds.
+DEFAULT_TIMEOUT_CONFIG.connect = DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.write = 60.0
 
 # As in the processes of devices.
 threadpool_limits(1, user_api="blas")

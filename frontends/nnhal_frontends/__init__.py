@@ -92,17 +92,21 @@ def import_model(
 
 
 def import_whole_file(
-    content: ModelContent, shapes: Mapping[str, Sequence[int]], limits: ImportLimits = DEFAULT_LIMITS
+    content: ModelContent,
+    shapes: Mapping[str, Sequence[int]],
+    limits: ImportLimits = DEFAULT_LIMITS,
+    weights: Weights = MappingProxyType({}),
 ) -> ImportedModel | None:
     """Import a file in ONNX as one operation of nnhal.onnx without converting its nodes, which takes much less time.
 
-    Inputs and outputs are as ``import_model`` has them; None if only that can tell what they are. Raises FrontendError.
+    Inputs, outputs and ``weights`` are as ``import_model`` has them; None if only that can tell what inputs and outputs
+    are. Raises FrontendError.
     """
     # What reads a format is imported with the first model of that format.
     from nnhal_frontends.onnx.whole_file import whole_file
 
     with _foreseen(content):
-        imported = whole_file(parse_onnx(content), shapes, limits)
+        imported = whole_file(parse_onnx(content), shapes, limits, weights)
         if imported is not None:
             _require_expressible(imported)
         return imported

@@ -26,6 +26,9 @@ PAGES = (
     "/memory",
     "/sessions",
     "/metrics",
+    "/metrics?range=24h",
+    "/events",
+    "/runs?from=2026-01-01T00:00:00Z",
     "/logs",
     "/login",
 )

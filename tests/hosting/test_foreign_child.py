@@ -42,7 +42,7 @@ def test_a_program_serves_when_it_says_so_or_its_device_answers(short_path: Path
         with RemoteDevice(endpoint) as device:
             assert device.pid == child.pid
     finally:
-        assert child.stop() == 0
+        assert child.stop(60) == 0
     assert heard == ["serves as npu\n"]
 
 

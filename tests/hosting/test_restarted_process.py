@@ -189,5 +189,5 @@ def test_a_process_that_was_stopped_does_not_hang(
     for _ in range(4):  # each once it has been silent for half the time after which it would hang, anew
         assert looks.acquire(timeout=60)
     restarted.child.process.send_signal(signal.SIGCONT)
-    assert restarted.leave().stop() == 0
+    assert restarted.leave().stop(60) == 0
     assert lines == []

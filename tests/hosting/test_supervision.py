@@ -20,7 +20,7 @@ def test_a_process_gets_the_key_of_its_supervisor(short_path: Path) -> None:
         with DeviceAdmin(Endpoint(short_path), KEY) as operator:
             assert operator.process().is_whole
     finally:
-        assert child.stop() == 0
+        assert child.stop(60) == 0
 
 
 def test_what_metadata_cannot_carry_is_no_key(short_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_it_gets_the_environment_of_who_asks_for_it(
 
 def test_it_ends_with_its_own_status(zygote: Zygote, short_path: Path) -> None:
     with device(short_path, zygote) as child:
-        assert child.stop() == 0
+        assert child.stop(60) == 0
     with device(short_path, zygote) as child:
         os.kill(child.pid, signal.SIGSEGV)
         assert ended_in_words(child.process.wait(30)) == "was killed by SIGSEGV"
@@ -134,7 +134,7 @@ def test_a_zygote_that_is_gone_costs_nothing_but_time(
             assert answers(short_path / "a")
             assert answers(short_path / "b")
             assert not before.is_running()
-            assert second.stop() == 0
+            assert second.stop(60) == 0
 
 
 def test_a_zygote_without_threads_forks(zygote: Zygote, short_path: Path) -> None:

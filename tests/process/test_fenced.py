@@ -686,7 +686,7 @@ def test_a_device_that_is_stopped_cancels_waiting_executions(short_path: Path) -
     with device_process("cpu_ref", short_path) as (process, endpoint), WireDevice(endpoint) as wire:
         target = Target(wire, wire.prepare(addition_model()))
         owed = [launch(target, addition_in_ashmem().request, [held]) for launch in LAUNCH_POINTS.values()]
-        assert process.stop() == 0
+        assert process.stop(60) == 0
         for launched in owed:
             with pytest.raises(FenceError):
                 fence_of(launched).wait()

@@ -188,7 +188,7 @@ def test_executions_end_with_dead_object_when_their_device_is_stopped(short_path
         with pytest.raises(DeadObjectError):
             while True:
                 burst.run(execution)
-        assert child.stop() == 0
+        assert child.stop(60) == 0
 
 
 SUPERVISOR = """
@@ -223,7 +223,7 @@ def test_a_supervisor_is_told_why_a_process_did_not_start(short_path: Path) -> N
 def test_stopping_a_supervised_process_ends_it_cleanly(short_path: Path) -> None:
     with device_process("null", short_path) as (child, endpoint):
         assert serves(endpoint)
-        assert child.stop() == 0
+        assert child.stop(60) == 0
         assert list(endpoint.directory.iterdir()) == []
 
 

@@ -51,6 +51,16 @@ def test_weights_in_memory_take_the_place_of_a_file(framework: Framework, tmp_pa
         np.testing.assert_allclose(run(model, "x", X), expected(X), rtol=1e-4, atol=1e-3)
 
 
+def test_its_operations_are_told_when_they_are_asked_for(framework: Framework, tmp_path: Path) -> None:
+    """One device takes the file as it is, and the weights by reference."""
+    with framework.load(written(tmp_path)) as model:
+        wanted = model.placements
+        assert {placement.device for placement in wanted} == {"cpu_acc"}
+        assert len(wanted) > 1
+    with framework.load(written(tmp_path), pins={"op:FULLY_CONNECTED": "cpu_acc"}) as model:
+        assert model.placements == wanted
+
+
 def test_a_model_whose_weights_are_not_there_is_refused(framework: Framework, tmp_path: Path) -> None:
     path = written(tmp_path)
     (tmp_path / LOCATION).write_bytes(b"too short")

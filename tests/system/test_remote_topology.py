@@ -75,7 +75,7 @@ def classified(framework: Framework, pins: dict[str, str]) -> tuple[np.ndarray, 
 
 
 def test_digits_are_split_over_a_device_here_and_one_there(framework: Framework) -> None:
-    pins = dict.fromkeys(HEAD_PINS["float32"], "npu-7")
+    pins = {"name:conv*": "cpu_acc"} | dict.fromkeys(HEAD_PINS["float32"], "npu-7")
     found, devices = classified(framework, pins)
     assert devices == {"cpu_acc", "npu-7"}
     np.testing.assert_allclose(found, classify_alone("float32", held_out())[:IMAGES], rtol=1e-4, atol=1e-6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -99,6 +99,7 @@ def compile_model(
     target = request.target
     say("partitioning")
     found = share(model.graph, request.sharing, request.profile, target.num_tiles, target.wb_pin_ocm)
+    model = replace(model, graph=found.graph)  # so that the weights are not there twice, in two layouts
     options = _options(request, found, {})
     samples = read_samples(request.calibration, model.inputs) if request.calibration else []
     ranges: ValueRanges = {}
@@ -125,6 +126,10 @@ def compile_model(
     folder.mkdir(parents=True, exist_ok=True)
     _clear(folder)
     (folder / file_name).write_bytes(content)
+    del content
+    subgraphs = []
+    while compiled:  # none of them is needed once it is written
+        subgraphs.append(_written(compiled.pop(0), folder))
     plan = MlipPlan(
         schema=1,
         model_name=request.model.name,
@@ -136,7 +141,7 @@ def compile_model(
         inputs=_ports(model.inputs),
         outputs=_ports(model.outputs),
         steps=_steps(found, request.profile),
-        subgraphs=tuple(_written(each, folder) for each in compiled),
+        subgraphs=tuple(subgraphs),
         calibration=_write(folder, "calibration.json", _calibration(len(samples), ranges)) if ranges else None,
         errors=_write(folder, "errors.json", _told(compared, errors)) if errors else None,
     )
@@ -284,6 +289,8 @@ def _whole(source: Path, content: bytes) -> bytes:
     import onnx
     from onnx.external_data_helper import uses_external_data
 
+    if b"location" not in content:  # the key of the place of data in other files
+        return content
     model = onnx.load_model_from_string(content)
     if not any(uses_external_data(tensor) for tensor in model.graph.initializer):
         return content

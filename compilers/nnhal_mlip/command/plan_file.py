@@ -142,7 +142,8 @@ def profile_figures(profile: TimingProfile) -> dict[str, int | str]:
 
 def planned(folder: Path, name: str) -> PlannedFile:
     """Return the entry of a file that was written into a folder."""
-    return PlannedFile(file=name, sha256=hashlib.sha256((folder / name).read_bytes()).hexdigest())
+    with (folder / name).open("rb") as file:
+        return PlannedFile(file=name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def read_plan(folder: Path) -> MlipPlan:

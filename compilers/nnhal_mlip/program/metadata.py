@@ -104,8 +104,8 @@ def decode_metadata(data: bytes) -> MlipMetadata:
 
 
 def sealed(data: bytes | bytearray) -> bytes:
-    """Return a binary with the CRCs of its content."""
-    result = bytearray(data)
+    """Return a binary with the CRCs of its content. A bytearray gets them itself: a copy may be large."""
+    result = data if isinstance(data, bytearray) else bytearray(data)
     header = replace(HeaderBlock.read(result, 0), payload_crc=crc32c(memoryview(result)[HEADER_BYTES:]))
     header.write(result, 0)
     replace(header, header_crc=crc32c(result[: HEADER_BYTES - 4])).write(result, 0)

@@ -23,6 +23,7 @@ MARKS: Mapping[str, str] = {
     "loaded": "load",
     "unloaded": "unload",
     "failed": "failure",
+    "hung": "hang",
     "fell back": "fallback",
     "fault": "fault",
     "overloaded": "overload",

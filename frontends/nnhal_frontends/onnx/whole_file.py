@@ -7,6 +7,7 @@ importer, which take most of the time of a load, are left to who wants to see th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import onnx
 from onnx import numpy_helper
@@ -15,24 +16,31 @@ from nnhal.arrays import Array
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.limits import ImportLimits
 from nnhal_frontends.onnx.builder import OPERAND_TYPES, OnnxGraphBuilder
+from nnhal_frontends.onnx.external_data import attach_external_data
 from nnhal_frontends.onnx.graph import MIN_OPSET, LightModel, OnnxGraph, OnnxNode, TensorInfo, read_light, tensor_info
 from nnhal_frontends.onnx.screening import screen
+from nnhal_frontends.weights_pool import Weights
 
 _IR_VERSION = 10
 
 
 def whole_file(
-    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], limits: ImportLimits
+    model: onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]],
+    limits: ImportLimits,
+    others: Weights = MappingProxyType({}),
 ) -> ImportedModel | None:
     """Import a model as one operation, with the inputs and outputs that it has by ``import_onnx``, in the same
     dimensions; None if only the importer's passes can tell what these are, or if the file is not that simple.
 
-    Raises InvalidModel as ``import_onnx`` does, and what else its passes raise.
+    ``others`` are what other files have of its values: they stay there. Raises InvalidModel as ``import_onnx`` does,
+    and what else its passes raise.
     """
     if not _is_plain(model):
         return None
+    model, values = attach_external_data(model, others, limits) if others else (model, {})
     screen(model, limits)
-    light = read_light(model, shapes, lenient=True)
+    light = read_light(model, shapes, True, values)
     file, weights = light.inferred.graph, light.apart.weights | dict(_constants(light))
     if file.sparse_initializer or light.opset < MIN_OPSET:
         return None
@@ -50,7 +58,9 @@ def whole_file(
     names = tuple(dict.fromkeys(place.name for place in light.places.values()))
     # With this node the builder has tensors of unknown lengths as the HAL's, as they are beside operations of the HAL.
     reader = OnnxNode("file", "", inputs, outputs)
-    graph = OnnxGraph(light.opset, (reader,), inputs, dict(zip(outputs, outputs, strict=True)), infos, weights)
+    graph = OnnxGraph(
+        light.opset, (reader,), inputs, dict(zip(outputs, outputs, strict=True)), infos, weights, weights=others
+    )
     builder = OnnxGraphBuilder.within(limits, graph, extension=True)
     given = [*map(builder.input, inputs), *map(builder.exact, weights)]
     message = _message(light, [*inputs, *weights])

@@ -695,7 +695,7 @@ class ProcessEvent(_message.Message):
     """The process, device or model that it is about."""
     kind: _builtins.str
     """started, died, stopped, killed, drained, added or removed; of the framework also lost, back, fell back, replanned,
-    loaded, unloaded, hung or failed.
+    loaded, unloaded, hung, failed or overloaded.
     """
     text: _builtins.str
     """What happened, in a sentence."""

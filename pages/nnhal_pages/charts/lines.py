@@ -52,10 +52,11 @@ def line_chart(
     frame = Frame(room_for(tick.text for tick in ticks), width - beside, top, bottom)
     across = Scale(window.begin, window.end, frame.left, frame.right)
     parts = [heading, label(0, top - 10, unit, "muted"), up_axis(frame, up, ticks)]
-    parts += [time_axis(frame, across, window), marked(marks, frame, across, window)]
+    parts.append(time_axis(frame, across, window))
     lines = [_line(number, each, measure, across, up) for number, each in enumerate(shown)]
     lines += _last_values(shown, words, bare, up, frame)
     parts.append(element("g", "".join(lines), data_chart="lines", **places(frame, window, high / bare.units[0][0])))
+    parts.append(marked(marks, frame, across, window))  # above the lines, so that they can be hit
     told = "; ".join(_words(each, measure, len(series) > 1) for each in shown)
     return Drawing(width, height, f"{what}: {told}", "".join(parts), interactive=bool(marks))
 

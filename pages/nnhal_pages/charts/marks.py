@@ -11,6 +11,7 @@ from nnhal_pages.svg import Scale, element, label, title
 
 SIGNS: Mapping[str, str] = {
     "death": "✕",
+    "hang": "◔",
     "overload": "»",
     "failure": "!",
     "fault": "*",
@@ -58,6 +59,8 @@ def _drawn(group: Sequence[ChartMark], frame: Frame, x: float) -> str:
     gravest = min(group, key=lambda mark: list(SIGNS).index(mark.kind))
     told = [mark.text for mark in group]
     parts = title(*told) + element("line", class_="mark-line", x1=x, x2=x, y1=frame.top, y2=frame.bottom)
+    # The line is too thin to be hit.
+    parts += element("rect", class_="reach", x=x - 8, y=frame.top - 16, width=16, height=frame.bottom - frame.top + 16)
     parts += element("rect", class_="mark-box", x=x - 8, y=frame.top - 16, width=16, height=16, rx=3)
     parts += label(x, frame.top - 4, SIGNS[gravest.kind], f"middle mark-sign mark-{gravest.kind}")
     words = f"{len(group)} events: {'; '.join(told)}" if len(group) > 1 else told[0]

@@ -169,6 +169,9 @@ class FrameworkRuns(Protocol):
     def fell_back(self, model: str, devices: Sequence[str]) -> None:
         """Note that a run fell back, since these devices had failed."""
 
+    def overloaded(self, model: str, why: str) -> None:
+        """Note that a request was refused since there are too many."""
+
 
 class WorkerDuties(Protocol):
     """What the framework tells a front worker."""

@@ -67,7 +67,10 @@ class RemoteLogSettings:
 
 
 class RemoteRecorder:
-    """The Recorder of a front worker, and what is told of its fallbacks. Safe to use from several threads."""
+    """The Recorder of a front worker, and what is told of its fallbacks and its overload.
+
+    Safe to use from several threads.
+    """
 
     def __init__(self, framework: Peer, recorded: Collection[str]) -> None:
         self._framework = framework
@@ -83,6 +86,11 @@ class RemoteRecorder:
         """Tell the framework of a fallback."""
         with suppress(ServingError):  # the framework is gone
             self._framework.begin(FrameworkRuns.fell_back, model, devices)
+
+    def overloaded(self, model: str, why: str) -> None:
+        """Tell the framework of a request that was refused."""
+        with suppress(ServingError):  # the framework is gone
+            self._framework.begin(FrameworkRuns.overloaded, model, why)
 
 
 class RemoteRates:
@@ -121,7 +129,7 @@ class FrontWorkerProcess:
             self._log_settings.adopt(start.log)
             self._tracer = RemoteTracer(self._framework, start.trace)
             self._recorder = RemoteRecorder(self._framework, start.recorded)
-            self._run_log = EndedRuns(self._recorder, self._recorder.fell_back)
+            self._run_log = EndedRuns(self._recorder, self._recorder.fell_back, self._recorder.overloaded)
             self._metrics = RequestMetrics(metrics_options(settings.metrics_config))
             self._observers: list[Observer] = [self._metrics, RequestLog(self._log_settings)]
             self._loop = undo.enter_context(ServingLoop(settings.inference_threads))

@@ -92,7 +92,8 @@ class RequestedModel:
         if not as_it_is or not self._is_bare:
             return self.plan().load(self.target.options.deadline_ns)
         read, shapes = _ReadOnce(self._read), self.shapes or {}
-        file = WholeFile(self.content, read, self.target, self.limits, is_onnx=not self.is_tflite_file)
+        is_onnx = not self.is_tflite_file
+        file = WholeFile(self.content, read, self.target, self.limits, is_onnx=is_onnx, weights=self.weights)
         return file.load(shapes) or plan_model(read, self.target, shapes).load(self.target.options.deadline_ns)
 
     def load_as_it_is(self, gives_numbers: bool = False) -> LoadedModel | None:
@@ -109,13 +110,13 @@ class RequestedModel:
             values = (*imported.inputs, *imported.outputs)
             return imported.node_count >= least and not (gives_numbers and not all(map(is_number, values)))
 
-        return WholeFile(self.content, self._read, self.target, self.limits, accepts).load(self.shapes or {})
+        file = WholeFile(self.content, self._read, self.target, self.limits, accepts, weights=self.weights)
+        return file.load(self.shapes or {})
 
     @property
     def _is_bare(self) -> bool:
-        """Whether it is a file without anything else."""
-        others = self.states or self.signature or self.weights or self.tensor_dimensions
-        return self.imported is None and not others
+        """Whether it is a file without demands on what it is to become, but for the dimensions of its inputs."""
+        return self.imported is None and not (self.states or self.signature or self.tensor_dimensions)
 
     @property
     def _read(self) -> ReadModel:

@@ -10,12 +10,16 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from nnhal.extensions.onnx import OPERATION
+from nnhal.memory import create_read_only
+from nnhal.types import Ashmem
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.limits import DEFAULT_LIMITS
 from nnhal_frontends.onnx import import_onnx
 from nnhal_frontends.onnx.weights_apart import LEAST_BYTES
 from nnhal_frontends.onnx.whole_file import whole_file
+from nnhal_frontends.weights_pool import WeightsPool
+from tests.support.external_data import LOCATION, START, contents, layers, matrices
 from tests.support.onnx_models import onnx_model, random
 
 NODES = [
@@ -70,6 +74,23 @@ def test_large_nodes_constant_are_constants_too() -> None:
     assert seen(found) == seen(import_onnx(model))
     values = found.resolved().constants[0]
     np.testing.assert_array_equal(values[found.model.main.operations[0].inputs[2]], CONSTANTS["w"])
+
+
+def test_values_in_other_files_stay_where_they_are() -> None:
+    content = np.frombuffer(contents(), np.uint8)
+    memory = WeightsPool.of(create_read_only([(0, content)], len(content)))
+    found = whole_file(layers(), {}, DEFAULT_LIMITS, {LOCATION: memory})
+    assert found is not None
+    assert seen(found) == seen(import_onnx(layers(), weights={LOCATION: memory}))
+    assert memory.memory in found.model.pools
+    others = [pool for pool in found.model.pools if pool is not memory.memory]
+    assert sum(pool.size for pool in others if isinstance(pool, Ashmem)) < LEAST_BYTES  # the message
+    main, values = found.model.main, found.resolved().constants[0]
+    places = {main.operands[index].location.offset: values[index] for index in main.operations[0].inputs[2:]}
+    first, second = matrices()
+    assert sorted(places) == [START, START + first.nbytes]
+    np.testing.assert_array_equal(places[START], first)
+    np.testing.assert_array_equal(places[START + first.nbytes], second)
 
 
 def test_constants_that_are_declared_as_inputs_are_none() -> None:

@@ -295,7 +295,7 @@ def test_the_workers_of_a_framework_that_is_killed_end(device_processes: Devices
 def test_an_orderly_end_ends_the_workers(device_processes: Devices, repository: Path) -> None:
     with model_server(device_processes, repository, *WORKERS) as process:
         workers = workers_of(process.child)
-        assert process.child.stop() == 0
+        assert process.child.stop(60) == 0
         for pid in workers:
             wait_for_death(pid)
         assert refuses(process)

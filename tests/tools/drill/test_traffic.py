@@ -10,7 +10,7 @@ from threading import Thread
 
 import numpy as np
 
-from nnhal_tools.drill import Traffic
+from nnhal_tools.drill import DrillTraffic
 
 _RIGHT = np.linspace(0, 1, 10, dtype=np.float32)
 
@@ -34,14 +34,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def _answering(*script: tuple[int, list[float]]) -> Iterator[Traffic]:
+def _answering(*script: tuple[int, list[float]]) -> Iterator[DrillTraffic]:
     handler = type("_Scripted", (_Handler,), {"script": list(script)})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:
             image = np.zeros((1, 1, 8, 8), np.float32)
-            yield Traffic(f"127.0.0.1:{server.server_port}", ["m"], image, _RIGHT[np.newaxis])
+            yield DrillTraffic(f"127.0.0.1:{server.server_port}", ["m"], image, _RIGHT[np.newaxis])
         finally:
             server.shutdown()
             thread.join()

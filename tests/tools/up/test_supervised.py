@@ -30,7 +30,7 @@ def test_it_tells_when_it_serves_and_ends_with_its_supervisor(short_path: Path) 
     *devices, framework = zygote.children()
     assert ["nnhal_devices" in each.cmdline() for each in devices] == [True, True]
     assert "nnhal_service" in framework.cmdline()
-    assert child.stop() == 0
+    assert child.stop(60) == 0
     assert not any(process.is_running() for process in processes)
 
 

@@ -16,7 +16,7 @@ from nnhal.errors import NnhalError
 from nnhal_hosting.logs import configure_logs
 from nnhal_pages.terminal import output_console, show_table
 from nnhal_tools.demo.digits import Digits, classify_alone, held_out
-from nnhal_tools.drill import ACTS, ActReport, DrillSite, Traffic
+from nnhal_tools.drill import ACTS, ActReport, DrillSite, DrillTraffic
 
 _IMAGES = 32
 
@@ -43,7 +43,7 @@ def drill(
     with (
         console.status("starting a testbed") as status,
         DrillSite.open() as site,
-        Traffic(site.address, site.models, digits.images, expected) as traffic,
+        DrillTraffic(site.address, site.models, digits.images, expected) as traffic,
     ):
         traffic.wait(1)
         traffic.report("start", 0.0)

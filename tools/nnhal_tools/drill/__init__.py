@@ -2,6 +2,6 @@
 
 from nnhal_tools.drill.acts import ACTS
 from nnhal_tools.drill.site import DrillSite
-from nnhal_tools.drill.traffic import ActReport, Traffic
+from nnhal_tools.drill.traffic import ActReport, DrillTraffic
 
-__all__ = ["ACTS", "ActReport", "DrillSite", "Traffic"]
+__all__ = ["ACTS", "ActReport", "DrillSite", "DrillTraffic"]

@@ -7,14 +7,14 @@ import signal
 from collections.abc import Callable, Mapping
 
 from nnhal_tools.drill.site import FAR, LOCAL, DrillSite
-from nnhal_tools.drill.traffic import Traffic
+from nnhal_tools.drill.traffic import DrillTraffic
 from nnhal_tools.up.topology import FRAMEWORK
 
 _BETWEEN = 10
 """Answers of each model between two steps of an act."""
 
 
-def _kill(site: DrillSite, traffic: Traffic) -> None:
+def _kill(site: DrillSite, traffic: DrillTraffic) -> None:
     """Send each device SIGKILL, one after the other."""
     for name in site.models:
         pid = site.supervisor.kill(name, signal.SIGKILL)
@@ -23,7 +23,7 @@ def _kill(site: DrillSite, traffic: Traffic) -> None:
         traffic.wait(_BETWEEN)
 
 
-def _hang(site: DrillSite, traffic: Traffic) -> None:
+def _hang(site: DrillSite, traffic: DrillTraffic) -> None:
     """Have each local device stand still in the midst of runs until its model answers without it."""
     for name in LOCAL:
         pid = site.process(name).pid
@@ -35,7 +35,7 @@ def _hang(site: DrillSite, traffic: Traffic) -> None:
         traffic.wait(_BETWEEN)
 
 
-def _partition(site: DrillSite, traffic: Traffic) -> None:
+def _partition(site: DrillSite, traffic: DrillTraffic) -> None:
     """Cut the wire to the far device until its model answers without it."""
     site.wire.cut()
     try:
@@ -45,14 +45,14 @@ def _partition(site: DrillSite, traffic: Traffic) -> None:
     traffic.wait(_BETWEEN)
 
 
-def _update(site: DrillSite, traffic: Traffic) -> None:
+def _update(site: DrillSite, traffic: DrillTraffic) -> None:
     """Start each process again when its work has ended: the devices first, then the framework."""
     for name in (*LOCAL, FAR, FRAMEWORK):
         site.supervisor.restart(name, drain=True)
         traffic.wait(_BETWEEN)
 
 
-ACTS: Mapping[str, Callable[[DrillSite, Traffic], None]] = {
+ACTS: Mapping[str, Callable[[DrillSite, DrillTraffic], None]] = {
     "kill": _kill,
     "hang": _hang,
     "partition": _partition,

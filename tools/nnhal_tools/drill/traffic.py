@@ -53,7 +53,7 @@ class ActReport:
         return not (self.wrong or self.lost or self.trouble)
 
 
-class Traffic:
+class DrillTraffic:
     """One client a model. Use it as a context."""
 
     def __init__(self, address: str, models: Sequence[str], images: Array, expected: Array) -> None:
@@ -69,7 +69,7 @@ class Traffic:
         self._ends = threading.Event()
         self._clients = [threading.Thread(target=self._client, args=(model,), name=model) for model in models]
 
-    def __enter__(self) -> Traffic:
+    def __enter__(self) -> DrillTraffic:
         for client in self._clients:
             client.start()
         return self

@@ -136,7 +136,7 @@ def _folded(
         mean, variance = (
             real_constant(draft, name)[0].reshape(-1) for name in (attrs.mean_const_name, attrs.var_const_name)
         )
-        gain = 1 / np.sqrt(variance + (attrs.epsilon or 0.0))
+        gain = 1 / np.sqrt(variance.astype(np.float64) + (attrs.epsilon or 0.0))
         if attrs.gamma_const_name is not None and attrs.scale is not False:
             gain = gain * real_constant(draft, attrs.gamma_const_name)[0].reshape(-1)
         kernel = kernel * gain[:, None, None, None]

@@ -176,14 +176,16 @@ def activation(node: KernelNode) -> TaskRange:
 
 
 def real_constant(draft: NetworkDraft, name: str) -> tuple[Array, Array | None]:
-    """Return a constant in real numbers (float64) as the file shapes it, and its scales if it has some.
+    """Return a constant in real numbers as the file shapes it, and its scales if it has some.
 
-    Scales are one, or as many as the constant has elements along the axis that they belong to.
+    Floats have the file's own width, other numbers are float64. Scales are one, or as many as the constant has elements
+    along the axis that they belong to.
     """
     entry = draft.files.constants.entries[name]
-    values = entry.array().astype(np.float64)
+    values = entry.array()
     if entry.nnhal is None or not entry.nnhal.scales:
-        return values, None
+        return values if values.dtype.kind == "f" else values.astype(np.float64), None
+    values = values.astype(np.float64)
     scales = np.asarray(entry.nnhal.scales, np.float64)
     if scales.size == 1:
         return values * scales[0], scales

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnhal.arrays import Array, Bytes
-from nnhal_mlip.compiler.emission.ddr import DdrMap
+from nnhal_mlip.compiler.emission.ddr import ConstantsBlock, DdrMap
 from nnhal_mlip.compiler.errors import MlipCompileError
 from nnhal_mlip.compiler.layers.homes import HousedNetwork
 from nnhal_mlip.compiler.layers.tile_layers import TileLayer
@@ -55,6 +55,7 @@ def pack(layer: TileLayer, housed: HousedNetwork, element_type: TensorType) -> P
         place = housed.network.kernels[layer.kernel].place
         return PackedWeights(as_fp16(kernel, place), None if biases is None else biases.astype(np.float32), None)
     given, scale = housed.scales[layer.inputs[0].value], housed.scales[layer.output.value]
+    kernel, biases = kernel.astype(np.float64), None if biases is None else biases.astype(np.float64)
     scales = layer.weights.scales
     if scales is None:
         scales = np.abs(kernel).reshape(len(kernel), -1).max(axis=1) / LARGEST
@@ -72,7 +73,7 @@ def pack(layer: TileLayer, housed: HousedNetwork, element_type: TensorType) -> P
 def weights_error(layer: TileLayer, housed: HousedNetwork, packed: PackedWeights) -> WeightsError:
     """Return how far packed weights are from the real ones."""
     assert layer.weights is not None
-    kernel, note = layer.weights.kernel, housed.network.kernels[layer.kernel]
+    kernel, note = layer.weights.kernel.astype(np.float64), housed.network.kernels[layer.kernel]
     real = packed.kernel.astype(np.float64)
     if packed.factors is not None:
         unit = housed.scales[layer.output.value] / housed.scales[layer.inputs[0].value]
@@ -97,21 +98,24 @@ def weights_bytes(
     """
     network = housed.network
     blob = np.zeros(ddr.weights_bytes, np.uint8)
-    packed = {
-        number: pack(network.layers[number], housed, element_type)
-        for number in dict.fromkeys(block.layer for block in ddr.blocks)
-    }
+    blocks: dict[int, list[tuple[ConstantsBlock, int]]] = {}
     for block, offset in ddr.blocks.items():
-        layer, numbers = network.layers[block.layer], packed[block.layer]
-        layout = constants_layout(layer, block.stop - block.start, element_type)
-        kernel = numbers.kernel[block.start : block.stop]
-        if layer.task is TaskKind.DEPTHWISE:
-            kernel = kernel[..., 0].transpose(1, 2, 0)
-        _put(blob, offset, kernel)
-        if numbers.biases is not None:
-            _put(blob, offset + layout.biases, numbers.biases[block.start : block.stop])
-        if numbers.factors is not None:
-            _put(blob, offset + layout.factors, numbers.factors[block.start : block.stop])
+        blocks.setdefault(block.layer, []).append((block, offset))
+    errors = []
+    for number, own in blocks.items():
+        layer = network.layers[number]
+        numbers = pack(layer, housed, element_type)
+        errors.append(weights_error(layer, housed, numbers))
+        for block, offset in own:
+            layout = constants_layout(layer, block.stop - block.start, element_type)
+            kernel = numbers.kernel[block.start : block.stop]
+            if layer.task is TaskKind.DEPTHWISE:
+                kernel = kernel[..., 0].transpose(1, 2, 0)
+            _put(blob, offset, kernel)
+            if numbers.biases is not None:
+                _put(blob, offset + layout.biases, numbers.biases[block.start : block.stop])
+            if numbers.factors is not None:
+                _put(blob, offset + layout.factors, numbers.factors[block.start : block.stop])
     for root, offset in ddr.operands.items():
         constant = network.values[root].constant
         assert constant is not None
@@ -120,7 +124,6 @@ def weights_bytes(
         else:
             limited = np.clip(rounded(constant / housed.scales[root]), -LARGEST - 1, LARGEST)
             _put(blob, offset, limited.astype(np.int8))
-    errors = [weights_error(network.layers[number], housed, numbers) for number, numbers in packed.items()]
     return blob.tobytes(), tuple(errors)
 
 
@@ -143,5 +146,5 @@ def rounded(array: Array) -> Array:
 
 
 def _put(blob: Bytes, offset: int, array: Array) -> None:
-    data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     blob[offset : offset + len(data)] = data

@@ -9,7 +9,15 @@ from math import prod
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from pydantic import ConfigDict, Field, RootModel, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    RootModel,
+    WithJsonSchema,
+    model_validator,
+)
 
 from nnhal.arrays import Array
 from nnhal.types.layout import describe
@@ -23,28 +31,44 @@ ConstantType = Literal["float16", "float32", "float64", "int8", "uint8", "int16"
 Extent = Annotated[int, Field(strict=True, ge=1)]
 
 
+def _decoded(given: object) -> object:
+    if not isinstance(given, str):
+        return given
+    try:
+        return memoryview(base64.b64decode(given, validate=True))
+    except binascii.Error as error:
+        raise ValueError(f"data_base64 is no base64: {error}") from None
+
+
+ConstantBytes = Annotated[
+    memoryview,
+    BeforeValidator(_decoded),
+    PlainSerializer(lambda data: base64.b64encode(data).decode("ascii"), return_type=str, when_used="always"),
+    WithJsonSchema({"type": "string", "title": "Data Base64"}),
+]
+"""Bytes in memory, base64 in the file: networks have a hundred million of them."""
+
+
 class ConstantEntry(StrictPart):
     """A constant. ``min`` and ``max`` are of its values, with 17 significant digits."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     shape: tuple[Extent, ...]
     """Rank 1 and 3 are written with a leading 1."""
     dtype: ConstantType
     min: str
     max: str
-    data_base64: str = Field(repr=False)
+    data: ConstantBytes = Field(alias="data_base64", repr=False)
     """Little-endian, row-major, in the layout that the nodes file gives."""
     nnhal: ConstantExtension | None = None
 
     @model_validator(mode="after")
     def _check(self) -> ConstantEntry:
-        try:
-            data = base64.b64decode(self.data_base64, validate=True)
-        except binascii.Error as error:
-            raise ValueError(f"data_base64 is no base64: {error}") from None
-        wanted = prod(self.shape) * np.dtype(self.dtype).itemsize
-        if len(data) != wanted:
+        wanted, held = prod(self.shape) * np.dtype(self.dtype).itemsize, self.data.nbytes
+        if held != wanted:
             raise ValueError(
-                f"data_base64 holds {len(data)} bytes, expected {wanted} for shape {list(self.shape)} of {self.dtype}"
+                f"data_base64 holds {held} bytes, expected {wanted} for shape {list(self.shape)} of {self.dtype}"
             )
         extremes = _extremes(self.array())
         if not all(map(_same_number, (self.min, self.max), extremes)):
@@ -53,7 +77,7 @@ class ConstantEntry(StrictPart):
 
     def array(self) -> Array:
         """Return the values, in the shape of the file."""
-        data = np.frombuffer(base64.b64decode(self.data_base64), np.dtype(self.dtype).newbyteorder("<"))
+        data = np.frombuffer(self.data, np.dtype(self.dtype).newbyteorder("<"))
         return data.astype(self.dtype, copy=False).reshape(self.shape)
 
 
@@ -94,7 +118,7 @@ def constant_entry(array: Array, extension: ConstantExtension | None = None) -> 
             "dtype": array.dtype.name,
             "min": least,
             "max": most,
-            "data_base64": base64.b64encode(data.tobytes()).decode("ascii"),
+            "data_base64": data.reshape(-1).view(np.uint8).data.toreadonly(),
             "nnhal": extension,
         }
     )

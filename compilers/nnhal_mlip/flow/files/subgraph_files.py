@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,8 +46,9 @@ class SubgraphFiles:
         """
         folder = Path(directory)
         nodes, constants = folder / f"{self.nodes.symbol}-nodes.json", folder / f"{self.nodes.symbol}-consts.json"
-        _replace(constants, to_text(self.constants.model_dump(mode="json")))
-        _replace(nodes, to_text(self.nodes.model_dump(mode="json")))
+        entries = self.constants.entries.items()
+        _replace(constants, _members((name, entry.model_dump(mode="json")) for name, entry in entries))
+        _replace(nodes, [to_text(self.nodes.model_dump(mode="json"))])
         return nodes, constants
 
 
@@ -66,11 +67,21 @@ def read_files(nodes: str | os.PathLike[str], constants: str | os.PathLike[str])
     return files
 
 
-def _replace(path: Path, text: str) -> None:
+def _members(members: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """Yield what ``to_text`` returns of an object, member by member: all constants together are large."""
+    before = "{"
+    for key, value in members:
+        yield f"{before}\n {json.dumps(key)}: {_lines(value, 1)}"
+        before = ","
+    yield "{}\n" if before == "{" else "\n}\n"
+
+
+def _replace(path: Path, pieces: Iterable[str]) -> None:
     """Write a file under another name, and rename it."""
     other = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        other.write_text(text, encoding="utf-8")
+        with other.open("w", encoding="utf-8") as file:
+            file.writelines(pieces)
         other.replace(path)
     finally:
         other.unlink(missing_ok=True)

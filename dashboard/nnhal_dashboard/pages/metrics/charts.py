@@ -40,7 +40,7 @@ _QUANTILE_SECONDS = 10
 _MOST_SERIES = 6
 """Lines of one chart; of more, those with the highest values are drawn."""
 _REDRAWN_SECONDS = 10
-"""A chart is drawn anew at least so often; one of a short range at each of its steps."""
+"""A chart is drawn anew at least so often; one of a short range at each second of its steps."""
 _MOST_DRAWN = 1000
 _drawn: WeakKeyDictionary[History, dict[tuple[str, str | None, str], tuple[tuple[float, int], ShownChart]]] = (
     WeakKeyDictionary()
@@ -170,13 +170,12 @@ def chart(name: str, moment: Moment, only: str | None = None, width: int = 560, 
     It is drawn anew some seconds later, or when something has happened. Raises ValueError if there is no such range.
     """
     history, shown, events = moment.collector.history, range_named(moment.parameters), moment.snapshot.events
-    redraw = min(shown.step, _REDRAWN_SECONDS)
-    end = floor(history.end / redraw) * redraw
-    state = end, events[-1].at_ns if events else 0
+    now = max(history.end, moment.snapshot.at)
+    state = floor(now / min(2 * shown.step, _REDRAWN_SECONDS)), events[-1].at_ns if events else 0
     drawn = _drawn.setdefault(history, {})
     known = drawn.get((name, only, shown.name))
     if known is None or known[0] != state:
-        window = TimeWindow(ceil(end / shown.step) * shown.step, shown.seconds)
+        window = TimeWindow(ceil(now / shown.step) * shown.step, shown.seconds)
         marks = [_mark(event) for event in events if event.at_ns >= window.begin * 1e9]
         extent = Extent(history, shown, window, marks, width, height)
         if len(drawn) >= _MOST_DRAWN:

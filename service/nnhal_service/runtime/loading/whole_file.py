@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from nnhal.errors import NnhalError, general_failure
@@ -22,6 +22,7 @@ from nnhal_frontends import ImportLimits, import_whole_file
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel
+from nnhal_frontends.weights_pool import Weights
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Pin, PlacementError, Step, Strategy, whole
 from nnhal_service.runtime.context.loaded_model import LoadedModel
@@ -133,6 +134,8 @@ class WholeFile:
     """Whether the user may be given it so."""
     is_onnx: bool = True
     """Whether it is ONNX, else TFLite."""
+    weights: Weights = field(default_factory=dict)
+    """The other files in which it has values."""
 
     def load(self, shapes: Mapping[str, Dimensions]) -> LoadedModel | None:
         """Load it with dimensions of inputs that it leaves open.
@@ -186,7 +189,7 @@ class WholeFile:
     def _imported(self, shapes: Mapping[str, Dimensions]) -> ImportedModel | None:
         """The file as the device gets it; None if it is not that simple. Raises FrontendError."""
         if self.is_onnx:
-            return import_whole_file(self.content, shapes, self.limits)
+            return import_whole_file(self.content, shapes, self.limits, self.weights)
         imported = self.read(shapes=shapes)
         model = imported.model
         return None if imported.states or model.referenced or model.extension_name_to_prefix else imported

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
@@ -9,14 +10,18 @@ from typing import NamedTuple, Protocol
 
 from nnhal.reports import CopiedBytes
 from nnhal_service.runtime import RunReport
+from nnhal_service.serving.errors import ErrorKind
 from nnhal_service.serving.history.live_requests import LiveRequest
-from nnhal_service.serving.history.observer import Executed, Finished
+from nnhal_service.serving.history.observer import Executed, FailureReason, Finished
 from nnhal_service.serving.requests.request import InferenceRequest, RequestTiming
 
 RUNS_KEPT = 500
 """The ended runs that are kept for those who ask later."""
 TROUBLED_KEPT = 100
 """Those that failed or fell back, which are kept beside the others: under load these would soon push them out."""
+QUIET_SECONDS = 10.0
+"""What happens to a model again and again is noted once in this time."""
+_OVERLOAD = frozenset({ErrorKind.UNAVAILABLE, ErrorKind.RESOURCE_EXHAUSTED})
 ALL_MODELS = ""
 """In place of the name of a model: all of them."""
 
@@ -80,10 +85,21 @@ class EndedRuns:
     it one entry of a queue; everything else is done when somebody asks.
     """
 
-    def __init__(self, recorder: Recorder, fell_back: Callable[[str, Sequence[str]], None]) -> None:
-        """``fell_back`` is told of each run that fell back: its model, and the devices that had failed."""
+    def __init__(
+        self,
+        recorder: Recorder,
+        fell_back: Callable[[str, Sequence[str]], None],
+        overloaded: Callable[[str, str], None],
+    ) -> None:
+        """``fell_back`` is told of each run that fell back: its model, and the devices that had failed.
+
+        ``overloaded`` is told of a model that refuses requests since there are too many, and why: once in some seconds.
+        """
         self._recorder = recorder
         self._fell_back = fell_back
+        self._overloaded = overloaded
+        self._told: dict[str, float] = {}
+        """When each model was last told to be overloaded, by CLOCK_MONOTONIC."""
         self._ended: deque[EndedRun] = deque(maxlen=RUNS_KEPT)
         self._troubled: deque[EndedRun] = deque(maxlen=TROUBLED_KEPT)
 
@@ -99,6 +115,8 @@ class EndedRuns:
 
     def finished(self, finished: Finished) -> None:
         report, error = finished.report, finished.error
+        if error is not None and finished.reason is FailureReason.REJECTED and error.kind in _OVERLOAD:
+            self._note_overload(finished.model_name, error.message)
         run = EndedRun(
             finished.model_name,
             finished.model_version,
@@ -117,6 +135,12 @@ class EndedRuns:
             self._keep(run._replace(report=report))
         else:
             self._append(run)
+
+    def _note_overload(self, model: str, why: str) -> None:
+        now = time.monotonic()
+        if now - self._told.get(model, float("-inf")) >= QUIET_SECONDS:
+            self._told[model] = now
+            self._overloaded(model, why)
 
     def keep(self, run: EndedRun) -> None:
         if run.fell_back and run.report is not None:

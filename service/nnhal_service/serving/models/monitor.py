@@ -8,13 +8,10 @@ from collections.abc import Sequence
 
 from nnhal_service.runtime.devices.notes import Note, no_note
 from nnhal_service.serving.history.client_runs import ClientModelRuns
-from nnhal_service.serving.history.ended_runs import EndedRun, EndedRuns
+from nnhal_service.serving.history.ended_runs import QUIET_SECONDS, EndedRun, EndedRuns
 from nnhal_service.serving.history.run_recordings import RunRecordings
 from nnhal_service.serving.history.statistics import RequestCounts
 from nnhal_service.serving.models.served_model import ServedModelRegister
-
-_QUIET_SECONDS = 10.0
-"""A model that falls back again and again is noted once in this time."""
 
 
 class ServingMonitor:
@@ -24,7 +21,7 @@ class ServingMonitor:
         """``note`` is told of runs that fell back."""
         self.note = note
         self.recordings = RunRecordings()
-        self.log = EndedRuns(self.recordings, self.fell_back)
+        self.log = EndedRuns(self.recordings, self.fell_back, self.overloaded)
         self.models: ServedModelRegister = ServedModelRegister()
         """The models of the repository."""
         self.client_models = ClientModelRuns(self.log)
@@ -46,7 +43,7 @@ class ServingMonitor:
         """Note that a run of a model fell back, since ``devices`` had failed; none if the whole model did at once."""
         key, now = (model, tuple(devices)), time.monotonic()
         with self._lock:
-            self._noted = {known: at for known, at in self._noted.items() if now - at < _QUIET_SECONDS}
+            self._noted = {known: at for known, at in self._noted.items() if now - at < QUIET_SECONDS}
             if key in self._noted:
                 return
             self._noted[key] = now
@@ -55,3 +52,7 @@ class ServingMonitor:
         else:
             text = f"model {model} fell back: all of it ran on the fallback device"
         self.note("fell back", model, text)
+
+    def overloaded(self, model: str, why: str) -> None:
+        """Note that a model refuses requests since there are too many."""
+        self.note("overloaded", model, f"model {model} refuses requests: {why}")

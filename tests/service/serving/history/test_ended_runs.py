@@ -123,3 +123,15 @@ def test_a_model_that_falls_back_again_and_again_is_noted_once() -> None:
         ("fell back", "m", "model m fell back: npu failed, and another device ran the steps"),
         ("fell back", "m", "model m fell back: all of it ran on the fallback device"),
     ]
+
+
+def test_a_model_that_refuses_requests_since_there_are_too_many_is_noted_once() -> None:
+    notes: list[tuple[str, ...]] = []
+    monitor = ServingMonitor(lambda *note: notes.append(note))
+    for model in ("m", "m", "other"):
+        monitor.log.finished(finished(model, error=ERROR))
+    monitor.log.finished(finished("m", error=ServingError(ErrorKind.INVALID_ARGUMENT, "no such input")))
+    assert notes == [
+        ("overloaded", "m", "model m refuses requests: too many"),
+        ("overloaded", "other", "model other refuses requests: too many"),
+    ]
