@@ -16,6 +16,9 @@ from tests.support.showcase import Showcase
 
 pytestmark = pytest.mark.browser
 
+_MILLISECONDS = 60_000
+"""A plan may take long to be prepared on a machine that others use too."""
+
 
 def test_an_uploaded_model_answers_requests(visit: Visit, testbed: Showcase) -> None:
     page = visit.open("/models")
@@ -57,9 +60,34 @@ def test_a_pin_changes_where_a_model_runs(visit: Visit, testbed: Showcase) -> No
     assert _devices(testbed) == {"cpu_ref"}
 
 
-def _devices(testbed: Showcase) -> set[str]:
-    """The devices that a request to digits runs on, by what its answer says."""
-    answer = _infer(testbed, "digits", np.zeros((1, 1, 8, 8), np.float32))
+def test_a_bad_plan_is_undone_in_four_clicks(visit: Visit, testbed: Showcase) -> None:
+    visit.open("/models/digits_int8/plan")
+    before = _devices(testbed, "digits_int8")
+    bad = visit.open("/models/digits_int8/plan?pin=op:CONV_2D%3Dcpu_ref")
+    bad.get_by_role("button", name="Apply").click()
+    expect(bad.locator(".notice.done")).to_be_visible(timeout=_MILLISECONDS)
+    assert _devices(testbed, "digits_int8") != before
+    page = visit.open("/models")
+    page.get_by_role("link", name="digits_int8", exact=True).first.click()
+    page.get_by_role("link", name="Plan and graph").click()
+    page.get_by_role("link", name="Run this one again").click()
+    expect(page.get_by_text("every operation runs where it ran")).to_be_visible()
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".notice.done")).to_be_visible(timeout=_MILLISECONDS)
+    assert _devices(testbed, "digits_int8") == before
+
+
+def test_who_refused_an_operation_is_told_beside_its_graph(visit: Visit) -> None:
+    page = visit.open("/models")
+    page.get_by_role("link", name="digits", exact=True).first.click()
+    page.get_by_role("link", name="Plan and graph").click()
+    expect(page.locator(".refusals")).to_contain_text("ethos_u refused")
+    expect(page.locator(".refusals")).to_contain_text("float32")
+
+
+def _devices(testbed: Showcase, model: str = "digits") -> set[str]:
+    """The devices that a request to a model runs on, by what its answer says."""
+    answer = _infer(testbed, model, np.zeros((1, 1, 8, 8), np.float32))
     return {each.partition(":")[0] for each in answer["parameters"]["nnhal_devices"].split(",")}
 
 

@@ -116,7 +116,7 @@ class ScriptedCollector:
         """Call ``listener`` with each snapshot that is shown from now on."""
         self._listeners.append(listener)
 
-    def look(self) -> Snapshot:
+    def look(self, runs: bool = False) -> Snapshot:
         """Return the snapshot."""
         return self.snapshot
 
@@ -124,7 +124,7 @@ class ScriptedCollector:
         """Return the snapshot."""
         return self.snapshot
 
-    def watch(self) -> None:
+    def watch(self, runs: bool = False) -> None:
         """Nothing is gathered."""
 
 
@@ -156,9 +156,9 @@ class PageBrowser:
         assert isinstance(self.collector, ScriptedCollector), self.collector
         return self.collector.contacts
 
-    def get(self, path: str) -> httpx.Response:
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> httpx.Response:
         """Ask for a page, without following where it leads."""
-        return asyncio.run(self._client.get(path))
+        return asyncio.run(self._client.get(path, headers=headers))
 
     def page(self, path: str, status: int = 200) -> str:
         """Return a page, which must have a status."""

@@ -26,6 +26,19 @@ class Placed:
     pin: str = ""
 
 
+def scoped(count: int, device: str = "npu") -> list[Placed]:
+    """Return a chain of operations in blocks of 40 with two parts each, and a value that skips ten."""
+    placed, skipped = [], "v0"
+    for number in range(count):
+        name = f"encoder/block{number // 40}/{'attention' if number % 40 < 20 else 'mlp'}/node{number}"
+        is_sum = number % 10 == 9
+        inputs = (f"v{number}", skipped) if is_sum else (f"v{number}",)
+        output = f"v{number + 1}"
+        skipped = output if is_sum else skipped
+        placed.append(Placed(name, "ADD" if is_sum else "RELU", device, inputs, (output,)))
+    return placed
+
+
 def explained(
     operations: Sequence[Placed], devices: Sequence[str] = ("npu", "gpu", "cpu"), copied: bool = True
 ) -> Explanation:

@@ -38,6 +38,11 @@ class PlanSubject:
         """The same in the words of the framework."""
         return framework_admin_pb2.PlanTarget(model=self.model, version=self.version, session=self.session)
 
+    def may_be(self, other: PlanSubject) -> bool:
+        """Return whether it is the same model; the newest version may be named, or left open."""
+        is_named = self.version and other.version and self.version != other.version
+        return (self.model, self.session) == (other.model, other.session) and not is_named
+
     @property
     def title(self) -> str:
         """Its name for readers."""
@@ -62,6 +67,18 @@ class DatedPlan:
     plan: KnownPlan
     at_ns: int
     """When it was first seen, in nanoseconds since the epoch."""
+    pins: tuple[tuple[str, str], ...]
+    """Matches and devices."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that it runs on."""
+        return tuple(dict.fromkeys(step.device for step in self.plan.explanation.steps))
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The devices that it could have run on."""
+        return tuple(device.name for device in self.plan.explanation.devices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +110,14 @@ class PlanBook:
         """Ask for the plan that a model runs by, and keep it. Raises NnhalError."""
         answer = self._framework().explain(subject.target)
         plan = self._take(answer.explanation)
+        pins = tuple((pin.match, pin.device) for pin in answer.pins)
         with self._lock:
             dated = self._dated.setdefault(subject, deque(maxlen=_KEPT_OF_EACH))
             self._dated.move_to_end(subject)
             if not dated or dated[-1].plan is not plan:
-                dated.append(DatedPlan(subject, plan, time.time_ns()))
+                dated.append(DatedPlan(subject, plan, time.time_ns(), pins))
             while len(self._dated) > _KEPT:  # models of sessions that are over, which all may have run by one plan
                 self._dated.popitem(last=False)
-        pins = tuple((pin.match, pin.device) for pin in answer.pins)
         return RunningPlan(plan, pins, tuple(answer.missing), tuple(answer.prepared_models))
 
     def unchanged(self, subject: PlanSubject, state: object) -> RunningPlan:
@@ -142,7 +159,9 @@ class PlanBook:
     def earlier(self, subject: PlanSubject | None = None) -> list[DatedPlan]:
         """Return the plans of a model, or of all, that are kept, the newest first."""
         with self._lock:
-            dated = [each for own in self._dated.values() for each in own if subject in (None, each.subject)]
+            dated = [
+                each for own in self._dated.values() for each in own if subject is None or subject.may_be(each.subject)
+            ]
             kept = [each for each in dated if self._known.get(each.plan.key) is each.plan]
         return sorted(kept, key=lambda each: -each.at_ns)
 

@@ -19,9 +19,11 @@ from nnhal_pages.comparison.pairing import (
     marks_of,
     pairs_of,
 )
+from nnhal_pages.comparison.reasons import move_reason
 from nnhal_pages.copies import NAMES, planned_copies
 from nnhal_pages.document import scrolling
 from nnhal_pages.explanation.marks import counted, device_mark, operation_link
+from nnhal_pages.facts import facts_of
 from nnhal_pages.graph import GraphView, plan_graph
 from nnhal_pages.report import Column, Markup, Name, ReportTable, part_html
 from nnhal_pages.text import escaped
@@ -131,6 +133,15 @@ def _operations(
     def kind(pair: OperationPair) -> str:
         return next(story.operation for story in stories(pair) if story is not None)
 
+    facts = facts_of(new)
+
+    def reason(pair: OperationPair) -> str:
+        before, after = stories(pair)
+        if before is None or after is None or before.device == after.device:
+            return ""
+        assert pair.new is not None
+        return move_reason(before, new, pair.new, facts)
+
     changed = [pair for pair in pairs if _change(*stories(pair))]
     if not changed:
         return "<p class='note'>None: every operation runs where it ran, in the same modelled time.</p>"
@@ -141,6 +152,8 @@ def _operations(
         Column("old", lambda pair: Markup(_placed(old, stories(pair)[0])), page_header=titles[0]),
         Column("new", lambda pair: Markup(_placed(new, stories(pair)[1])), page_header=titles[1]),
     ]
+    if any(map(reason, changed)):
+        columns.append(Column("why it moved", reason))
     same = len(pairs) - len(changed)
     caption = f"{counted(len(changed), 'operation')} of {len(pairs):,}; {same:,} are the same in both."
     return part_html(ReportTable("", columns, changed, "changes", caption))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnhal_client.explanation import Explanation, OperationStory, StepStory
 from nnhal_pages.facts import operation_name
+from nnhal_pages.graph.scopes import NameScope
 from nnhal_pages.graph.view import GraphView
 from nnhal_pages.patterns import DeviceLane
 from nnhal_pages.svg import element, label, rounded, title
@@ -51,13 +53,12 @@ def operation_box(number: int, story: OperationStory, lane: DeviceLane, share: f
         _text(48, f"{time}{', pinned' if story.pin else ''}", _OPERATION_WIDTH),
     ]
     if share > 0:
-        bar = max(share * (_OPERATION_WIDTH - STRIP - 2), 1.0)
-        parts.append(element("rect", class_="share", x=STRIP + 1, y=height - 4, width=bar, height=3))
+        parts.append(_bar(share, _OPERATION_WIDTH, height))
     if mark:
         parts.append(_text(67, f"◆ {mark}", _OPERATION_WIDTH, "mark"))
     look = " ".join(("selected",) * (number in view.selected) + ("marked",) * bool(mark))
     href, spoken = view.links.operation(number), ", ".join((told, *notes))
-    content = _link("".join(parts), href, spoken, f"{lane.class_} {look}", data_operation=number)
+    content = _link("".join(parts), href, spoken, f"{lane.class_} {look}", id=operation_id(view, number))
     return GraphBox(_OPERATION_WIDTH, height, content)
 
 
@@ -81,6 +82,55 @@ def step_box(
     told = ", ".join((first, *more, *([f"{marked} marked"] if marked else [])))
     box = _link("".join(parts), view.links.step(number), told, f"{lane.class_} step{' marked' if marked else ''}")
     return GraphBox(_STEP_WIDTH, height, box + toggle(number, _STEP_WIDTH - _TOGGLE - 6, 7, view))
+
+
+def operation_id(view: GraphView, number: int) -> str:
+    """Return the id of an operation's box; a scope that is folded has that of its first operation."""
+    return f"{view.name}-operation-{number}"
+
+
+def scope_box(scope: NameScope, explanation: Explanation, lane: DeviceLane, share: float, view: GraphView) -> GraphBox:
+    """A scope that is folded; it leads to the graph with its content. ``share`` is as for operations."""
+    stories = [explanation.operations[member] for member in scope.members]
+    time = sum(max(0.0, story.modelled_ns) for story in stories)
+    kinds = [kind for kind, _ in Counter(story.operation for story in stories).most_common()]
+    counted = f"{len(stories)} operations"
+    lines = ((scope.name, "strong"), (f"{counted}, {duration(time) if time > 0 else 'no modelled time'}", ""))
+    width, height = _STEP_WIDTH, _OPERATION_HEIGHT + 4
+    parts = [
+        title(f"{scope.name}, {lines[1][0]}", ", ".join(kinds)),
+        element("rect", class_="behind", x=4.5, y=4.5, width=width - 5, height=height - 5, rx=4),
+        *_frame(width - 4, height - 4, lane, view),
+        *(
+            _text(20 + _LINE * at, text, width - (4 if at else _TOGGLE + 4), look)
+            for at, (text, look) in enumerate(lines)
+        ),
+        _text(20 + _LINE * 2, _fitting_words(kinds), width - 4, "muted"),
+        moved(
+            element("rect", class_="button", x=0.5, y=0.5, width=_TOGGLE - 1, height=_TOGGLE - 1, rx=3)
+            + element("path", class_="sign", d="M5 9H13M9 5V13"),
+            width - 4 - _TOGGLE - 6,
+            7,
+        ),
+    ]
+    if share > 0:
+        parts.append(_bar(share, width - 4, height - 4))
+    look = " selected" if view.selected.intersection(scope.members) else ""
+    assert view.unfolded is not None
+    target = view.links.unfolded(view.unfolded | {scope.number}, scope.members[0])
+    told = f"Unfold {scope.name}, {lines[1][0]}"
+    return GraphBox(
+        width,
+        height,
+        _link("".join(parts), target, told, f"{lane.class_} scope{look}", id=operation_id(view, scope.members[0])),
+    )
+
+
+def _bar(share: float, width: float, height: float) -> str:
+    """A modelled time as a part of the longest one, at the lower side of a box."""
+    return element(
+        "rect", class_="share", x=STRIP + 1, y=height - 4, width=max(share * (width - STRIP - 2), 1.0), height=3
+    )
 
 
 def _fitting_words(words: Sequence[str]) -> str:

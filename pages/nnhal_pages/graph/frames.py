@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from nnhal_client.explanation import EdgeStory, Explanation
 from nnhal_pages.facts import PlanFacts
-from nnhal_pages.graph.boxes import STRIP, GraphBox, fitting, moved, operation_box, pill, step_lines, toggle
+from nnhal_pages.graph.boxes import STRIP, GraphBox, fitting, moved, operation_box, pill, scope_box, step_lines, toggle
 from nnhal_pages.graph.lines import PlanLine, copy_word, drawn_lines, edge_words
+from nnhal_pages.graph.scopes import GraphItem, NameScope, PlanScopes
 from nnhal_pages.graph.view import GraphView
-from nnhal_pages.layout import LayoutLink, NodeShape, layered
+from nnhal_pages.layout import LayoutLink, NodeShape, in_columns, layered
 from nnhal_pages.patterns import DeviceLane
 from nnhal_pages.svg import element, label, width_of
 from nnhal_pages.units import size
@@ -33,16 +34,26 @@ class StepFrame:
 
 
 def step_frame(
-    number: int, explanation: Explanation, facts: PlanFacts, lane: DeviceLane, limit: float, view: GraphView
+    number: int,
+    explanation: Explanation,
+    facts: PlanFacts,
+    scopes: PlanScopes | None,
+    lane: DeviceLane,
+    limit: float,
+    view: GraphView,
 ) -> StepFrame:
-    """Draw an open step. Rows of operations that would be wider than ``limit`` become several."""
+    """Draw an open step. Rows of operations that would be wider than ``limit`` become several.
+
+    Without ``scopes`` it has a box for each operation.
+    """
     members = facts.members.get(number, ())
+    items = scopes.visible(number, view.unfolded or ()) if scopes is not None else members
     entering, leaving = pills_of(explanation, number, True), pills_of(explanation, number, False)
-    boxes = [*_operations(explanation, members, lane, view), *(each.box() for each in (*entering, *leaving))]
-    first, last = range(len(members), len(members) + len(entering)), len(members) + len(entering)
+    boxes = [*_items(explanation, items, lane, view), *(each.box() for each in (*entering, *leaving))]
+    first, last = range(len(items), len(items) + len(entering)), len(items) + len(entering)
     shapes = [NodeShape(box.width, box.height, at in first, at >= last) for at, box in enumerate(boxes)]
-    lines = list(_lines(explanation, facts, members, entering, leaving))
-    layout = layered(shapes, [line.link for line in lines], limit)
+    lines = list(_lines(explanation, facts, items, entering, leaving))
+    layout = in_columns(layered(shapes, [line.link for line in lines], limit), shapes, limit, returns=True)
     left = STRIP + _HEAD
     words = step_lines(number, explanation)
     width, height = left + layout.width + _MARGIN, max(layout.height, _LINE * (len(words) + 2)) + 2 * _MARGIN
@@ -63,13 +74,21 @@ def step_frame(
     )
 
 
-def _operations(
-    explanation: Explanation, members: Sequence[int], lane: DeviceLane, view: GraphView
+def _items(
+    explanation: Explanation, items: Sequence[GraphItem], lane: DeviceLane, view: GraphView
 ) -> Iterator[GraphBox]:
-    longest = max((explanation.operations[member].modelled_ns for member in members), default=0.0)
-    for member in members:
-        story = explanation.operations[member]
-        yield operation_box(member, story, lane, max(0.0, story.modelled_ns) / longest if longest > 0 else 0.0, view)
+    times = [sum(max(0.0, explanation.operations[member].modelled_ns) for member in _members(item)) for item in items]
+    longest = max(times, default=0.0)
+    for item, time in zip(items, times, strict=True):
+        share = time / longest if longest > 0 else 0.0
+        if isinstance(item, NameScope):
+            yield scope_box(item, explanation, lane, share, view)
+        else:
+            yield operation_box(item, explanation.operations[item], lane, share, view)
+
+
+def _members(item: GraphItem) -> tuple[int, ...]:
+    return item.members if isinstance(item, NameScope) else (item,)
 
 
 def _words(number: int, words: Sequence[str], view: GraphView) -> str:
@@ -86,21 +105,24 @@ def _words(number: int, words: Sequence[str], view: GraphView) -> str:
 def _lines(
     explanation: Explanation,
     facts: PlanFacts,
-    members: Sequence[int],
+    items: Sequence[GraphItem],
     entering: Sequence[ValuePill],
     leaving: Sequence[ValuePill],
 ) -> Iterator[PlanLine]:
-    """Yield the lines between operations of the step, and those from and to its pills."""
-    at = {member: position for position, member in enumerate(members)}
-    given = {value: number for number, each in enumerate(entering, len(members)) for value in each.values}
-    for member in members:
-        for value in dict.fromkeys(explanation.operations[member].inputs):
+    """Yield the lines between boxes of the step, and those from and to its pills."""
+    at = {member: position for position, item in enumerate(items) for member in _members(item)}
+    given = {value: number for number, each in enumerate(entering, len(items)) for value in each.values}
+    for target, item in enumerate(items):
+        reads = ((value, member) for member in _members(item) for value in explanation.operations[member].inputs)
+        drawn = set()
+        for value, member in reads:
             writer = facts.writer(value, member)
             source = at.get(writer) if writer is not None else None
             source = given.get(value) if source is None else source
-            if source is not None:
-                yield _line(source, at[member], value, facts)
-    for number, each in enumerate(leaving, len(members) + len(entering)):
+            if source is not None and source != target and (source, value) not in drawn:
+                drawn.add((source, value))
+                yield _line(source, target, value, facts)
+    for number, each in enumerate(leaving, len(items) + len(entering)):
         for value in each.values:
             writers = [writer for writer in facts.writers.get(value, ()) if writer in at]
             if writers:

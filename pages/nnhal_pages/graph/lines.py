@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nnhal_client.explanation import EdgeStory
 from nnhal_pages.layout import GraphLayout, LayoutLink, LineBundle, NodeShape
+from nnhal_pages.layout.shapes import Point
 from nnhal_pages.svg import element, rounded, title
 from nnhal_pages.units import duration, place, size
 from nnhal_pages.wires import sent_words
@@ -55,7 +56,7 @@ def edge_words(edge: EdgeStory) -> str:
 
 
 def _bundle(bundle: LineBundle, lines: Sequence[PlanLine]) -> str:
-    path = "".join(_segment(*start, *end) for start, end in bundle.segments)
+    path = "".join(_segment(*start, *end) for start, end in bundle.segments) + "".join(map(_jump, bundle.jumps))
     heads = "".join(_head(x, y, bundle.upwards) for x, y in bundle.ends) if lines[0].arrow else ""
     head = element("path", class_="head", d=heads) if heads else ""
     words = title(*_told(lines)) + element("path", class_="line", d=path) + head
@@ -76,6 +77,10 @@ def _segment(x: float, y: float, end_x: float, end_y: float) -> str:
     return (
         f"M{rounded(x)} {rounded(y)}C{rounded(x)} {middle} {rounded(end_x)} {middle} {rounded(end_x)} {rounded(end_y)}"
     )
+
+
+def _jump(corners: Sequence[Point]) -> str:
+    return "M" + "L".join(f"{rounded(x)} {rounded(y)}" for x, y in corners)
 
 
 def _head(x: float, y: float, upwards: bool) -> str:

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from nnhal_client.explanation import EdgeStory, Explanation
+from nnhal_pages.explanation.marks import counted
 from nnhal_pages.facts import WALKED, facts_of
 from nnhal_pages.graph.boxes import GraphBox, caption, moved, operation_box, pill, step_box
 from nnhal_pages.graph.frames import StepFrame, step_frame
 from nnhal_pages.graph.lines import LEAST_NS, PlanLine, copy_word, drawn_lines, edge_words
+from nnhal_pages.graph.scopes import PlanScopes
 from nnhal_pages.graph.view import GraphView
-from nnhal_pages.layout import LayoutLink, NodeShape, layered
+from nnhal_pages.layout import LayoutLink, NodeShape, in_columns, layered
 from nnhal_pages.patterns import DeviceLane, device_lanes, patterns
 from nnhal_pages.svg import Drawing, element
 from nnhal_pages.units import duration, size
@@ -34,6 +36,7 @@ class PlanOutline:
         self.lines: list[PlanLine] = []
         self._explanation = explanation
         self._facts = facts_of(explanation)
+        self._scopes = None if view.unfolded is None else PlanScopes(explanation)
         self._view = view
         self._frames: dict[int, StepFrame] = {}
         self._steps = [self._step(number, lanes, limit) for number in range(len(explanation.steps))]
@@ -55,7 +58,7 @@ class PlanOutline:
         members = self._facts.members.get(number, ())
         lane = lanes.get(self._explanation.steps[number].device, DeviceLane())
         if number in self._view.open:
-            frame = step_frame(number, self._explanation, self._facts, lane, limit, self._view)
+            frame = step_frame(number, self._explanation, self._facts, self._scopes, lane, limit, self._view)
             self._frames[number] = frame
             return self._add(frame.box)
         kinds = Counter(self._explanation.operations[member].operation for member in members).most_common()
@@ -137,10 +140,12 @@ def plan_graph(explanation: Explanation, view: GraphView) -> Drawing:
     lanes = device_lanes(device.name for device in explanation.devices)
     outline = PlanOutline(explanation, lanes, _WIDEST_WITHIN, view)
     layout = layered(outline.shapes, [line.link for line in outline.lines], _WIDEST)
+    layout = in_columns(layout, outline.shapes, _WIDEST)
     placed = [moved(box.content, *place) for box, place in zip(outline.boxes, layout.places, strict=True)]
     used = [DeviceLane(), *(lanes.get(step.device, DeviceLane()) for step in explanation.steps)]
     drawn = moved(drawn_lines(layout, outline.lines, outline.shapes) + "".join(placed), _MARGIN, _MARGIN)
-    told = f"Graph of a plan with {len(explanation.steps)} steps and {len(explanation.operations)} operations"
+    steps, operations = counted(len(explanation.steps), "step"), counted(len(explanation.operations), "operation")
+    told = f"Graph of a plan with {steps} and {operations}"
     return Drawing(
         round(layout.width) + 2 * _MARGIN,
         round(layout.height) + 2 * _MARGIN,

@@ -18,6 +18,8 @@ class PlanLinks:
     """The address of what there is to say of a step."""
     opened: Callable[[frozenset[int]], str]
     """The address of the graph with just these steps open."""
+    unfolded: Callable[[frozenset[int], int], str] = lambda _unfolded, _at: ""
+    """The address of the graph with just these scopes unfolded, at the place of an operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,14 @@ class GraphView:
     """The operations with a frame around them."""
     marks: Mapping[int, str] = field(default_factory=dict)
     """What is said of single operations, by their numbers: some words for each."""
+    unfolded: frozenset[int] | None = None
+    """The scopes that show what they have, by their numbers in ``PlanScopes``; None if no scope is folded."""
 
 
 def opened_from(text: str, steps: int) -> frozenset[int]:
-    """Read which steps are open, from "2,5" or "all". Steps that there are not, as in an old address, are left out.
+    """Read which steps are open, or which scopes are unfolded, from "2,5" or "all".
+
+    Those that there are not, as in an old address, are left out.
 
     Raises ValueError for anything else.
     """
@@ -44,7 +50,7 @@ def opened_from(text: str, steps: int) -> frozenset[int]:
         return frozenset(range(steps))
     parts = [part for part in text.split(",") if part]
     if not all(part.isascii() and part.isdigit() for part in parts):
-        raise ValueError(f"open steps: got {text[:40]!r}, expected numbers with commas between them, or '{ALL}'")
+        raise ValueError(f"open: got {text[:40]!r}, expected numbers with commas between them, or '{ALL}'")
     return frozenset(number for number in (int(part[:9]) for part in parts) if number < steps)
 
 

@@ -49,6 +49,8 @@ class LineBundle:
     """Whether it goes against the direction of the graph, as a link that closes a cycle does. Its segments then go
     from its target to its source.
     """
+    jumps: tuple[tuple[Point, ...], ...] = ()
+    """The corners of lines that go from the end of a column to the beginning of the next one."""
 
 
 @dataclass(frozen=True, slots=True)

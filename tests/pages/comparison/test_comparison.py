@@ -53,6 +53,7 @@ def test_what_moved_is_said_with_both_places() -> None:
         "◆ moved",
         "npu, 1.0 µs",
         "gpu, 1.0 µspinned by name:relu=gpu",
+        "pinned by name:relu=gpu",
     ]
     assert "1 operation of 3; 2 are the same in both." in page.text
     assert page.all("p")[0].text.startswith("1 operation moved; modelled time: = the same;")

@@ -5,6 +5,7 @@ And what a device shows of a step: its memory over time, what its units do, its 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from markupsafe import Markup
@@ -23,21 +24,39 @@ from nnhal_pages.explanation.fragment import sums
 from nnhal_pages.explanation.marks import legend
 from nnhal_pages.explanation.panel import operation_panel, step_panel
 from nnhal_pages.explanation.tables import EDGES, edge_table
-from nnhal_pages.graph import plan_graph
+from nnhal_pages.graph import PlanScopes, plan_graph
 from nnhal_pages.report import part_html
 from nnhal_pages.svg import Drawing
 from nnhal_pages.text import escaped
 
 _KEPT = 24
+_NARROW = 720
+"""A graph of no more pixels than this leaves room beside it."""
 _EDGES = 500
 """So many edges are listed."""
 
 
 @lru_cache(_KEPT)
-def drawn_plan(plan: KnownPlan, address: PlanAddress) -> Markup:
+def scopes_of(plan: KnownPlan) -> PlanScopes:
+    """Return the name scopes of a plan's operations."""
+    return PlanScopes(plan.explanation)
+
+
+@lru_cache(_KEPT)
+def drawn_plan(plan: KnownPlan, address: PlanAddress) -> Drawing:
     """Return the graph of a plan. Raises ValueError and LookupError if the address does not fit it."""
-    told = plan.explanation
-    return Markup(legend(told) + _scrolled(plan_graph(told, address.view(OLD, told)), "Graph of the plan"))
+    return plan_graph(plan.explanation, address.view(OLD, plan.explanation, scopes_of(plan)))
+
+
+def is_narrow(plan: KnownPlan, address: PlanAddress) -> bool:
+    """Return whether the graph of a plan leaves room beside it. Raises as ``drawn_plan`` does."""
+    return drawn_plan(plan, replace(address, find="")).width <= _NARROW
+
+
+def shown_plan(plan: KnownPlan, address: PlanAddress) -> Markup:
+    """Return the devices of a plan, and its graph. Raises as ``drawn_plan`` does."""
+    drawing = drawn_plan(plan, replace(address, find=""))
+    return Markup(f"{legend(plan.explanation)}<div>{_scrolled(drawing, 'Graph of the plan')}</div>")
 
 
 @lru_cache(_KEPT)

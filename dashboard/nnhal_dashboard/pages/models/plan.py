@@ -6,7 +6,7 @@ Models are those of the repository, and those that sessions have loaded for them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 from urllib.parse import quote
 
@@ -20,16 +20,33 @@ from nnhal.v1 import framework_pb2
 from nnhal_client.explanation import Explanation, OperationStory
 from nnhal_dashboard.monitoring.plans import DatedPlan, KnownPlan, PlanBook, PlanSubject, RunningPlan
 from nnhal_dashboard.monitoring.snapshot import Snapshot
-from nnhal_dashboard.pages.models.drawings import drawn_choice, drawn_comparison, drawn_facts, drawn_plan, step_figures
+from nnhal_dashboard.pages.memory.arenas import plan_state
+from nnhal_dashboard.pages.models.drawings import (
+    drawn_choice,
+    drawn_comparison,
+    drawn_facts,
+    is_narrow,
+    shown_plan,
+    step_figures,
+)
+from nnhal_dashboard.pages.models.finding import PlanFolding, PlanSearch, folding, search
 from nnhal_dashboard.pages.models.plan_address import NEW, OLD, PinChoice, PlanAddress, chosen_numbers
+from nnhal_dashboard.web.formats import clock
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, show_view, visitor_of
+from nnhal_pages.comparison import pairs_of
 from nnhal_pages.explanation.fragment import page as plan_document
+from nnhal_pages.explanation.marks import counted
+from nnhal_pages.explanation.refusals import DeviceRefusals, refusals_of
 
 router = APIRouter()
 _OF_MODEL = "/models/{name}/plan"
 _OF_SESSION = "/sessions/{process}/{session}/models/{name:any_name}/plan"
 _TITLES = ("Now", "Tried")
+_PART = "nnhal-part"
+"""The header by which the script of the page asks for a part of it, by the id of its element."""
+_CHOSEN = "models/chosen.html"
+_PARTS = {"plan-view": "models/plan_view.html", "chosen": _CHOSEN}
 
 
 class _AnyName(Convertor[str]):
@@ -87,6 +104,17 @@ Place = Annotated[PlanPlace, Depends(PlanPlace.of)]
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierPlan:
+    """A plan that the model ran by before."""
+
+    dated: DatedPlan
+    gone: Sequence[str]
+    """The devices without which it cannot run again."""
+    again: PlanAddress
+    """The page that tries it: there it is applied."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanView:
     """What the template shows."""
 
@@ -108,6 +136,11 @@ class PlanView:
     """Why there is no such plan."""
     drawn: Markup
     """The graph of the plan, or both plans side by side."""
+    is_split: bool
+    """Whether what is told of a box stands beside the graph, which leaves room for it."""
+    refusals: Sequence[DeviceRefusals]
+    search: PlanSearch
+    folding: PlanFolding
     all_open: PlanAddress
     all_closed: PlanAddress
     chosen: int | None
@@ -121,7 +154,9 @@ class PlanView:
     arenas: Markup
     devices: Sequence[str]
     """To which an operation can be pinned."""
-    earlier: Sequence[DatedPlan]
+    again: str
+    """How the plan that is tried compares with the earlier one that is to run again; empty if none is."""
+    earlier: Sequence[EarlierPlan]
     """Other plans that the model had."""
 
 
@@ -131,12 +166,15 @@ def plan(request: Request, place: Place) -> Response:
     """Show the plan that a model runs by, and beside it the one that the query tries."""
     collector = collector_of(request)
     snapshot, book, query = collector.look(), collector.plans, request.query_params
-    running = running_plan(book, snapshot, place)
+    part = _PARTS.get(request.headers.get(_PART, ""), "")
+    running = running_plan(book, snapshot, place, is_known=bool(part))
     told = running.plan.explanation
     figures, edges, arenas = drawn_facts(running.plan)
     try:
         trial = PinChoice.of(query.getlist("pin"), query.getlist("with"))
-        address = PlanAddress.of(place.path, (*place.fixed, *(trial.query if trial is not None else ())), query)
+        again = query.get("again", "") if trial is not None else ""
+        fixed = (*place.fixed, *(trial.query if trial is not None else ()), *((("again", again),) if again else ()))
+        address = PlanAddress.of(place.path, fixed, query)
         tried, problem = _tried(book, place, trial)
         choice, step = trial or PinChoice(running.pins), address.chosen_step(OLD, told)
         view = PlanView(
@@ -152,7 +190,11 @@ def plan(request: Request, place: Place) -> Response:
             ],
             tried=tried,
             problem=problem,
-            drawn=_drawn(running.plan, tried, address),
+            drawn=_drawn(running.plan, tried, address) if part != _CHOSEN else Markup(""),
+            is_split=part != _CHOSEN and tried is None and is_narrow(running.plan, address),
+            refusals=refusals_of(told),
+            search=search(running.plan, address),
+            folding=folding(running.plan, address),
             all_open=address.with_open(OLD, "all").with_open(NEW, "all" if tried is not None else ""),
             all_closed=address.with_open(OLD, "").with_open(NEW, ""),
             chosen=address.chosen(OLD, told),
@@ -162,11 +204,12 @@ def plan(request: Request, place: Place) -> Response:
             edges=edges,
             arenas=arenas,
             devices=_usable(snapshot, running),
-            earlier=[each for each in book.earlier(place.subject) if each.plan is not running.plan],
+            again=_again(book, place, tried, again),
+            earlier=_earlier(book, place, running, _usable(snapshot, running)),
         )
     except ValueError as error:
         raise HTTPException(400, str(error)) from error
-    return show_view(request, "models/plan.html", view, place.title)
+    return show_view(request, part or "models/plan.html", view, place.title)
 
 
 def _tried(book: PlanBook, place: PlanPlace, trial: PinChoice | None) -> tuple[KnownPlan | None, str]:
@@ -180,12 +223,43 @@ def _tried(book: PlanBook, place: PlanPlace, trial: PinChoice | None) -> tuple[K
 
 
 def _drawn(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> Markup:
-    return drawn_plan(plan, address) if tried is None else drawn_comparison(plan, tried, _TITLES, address)
+    if tried is None:
+        return shown_plan(plan, address)
+    return drawn_comparison(plan, tried, _TITLES, replace(address, find=""))
 
 
 def _told(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> tuple[str, Markup] | None:
     told = drawn_choice(plan, OLD, address)
     return drawn_choice(tried, NEW, address) if told is None and tried is not None else told
+
+
+def _earlier(book: PlanBook, place: PlanPlace, running: RunningPlan, usable: Sequence[str]) -> list[EarlierPlan]:
+    """Return the plans that the model ran by before, and how each is to run again."""
+    now = [device.name for device in running.plan.explanation.devices]
+    found: dict[str, EarlierPlan] = {}
+    for each in book.earlier(place.subject):
+        if each.plan is not running.plan and each.plan.key not in found:
+            # Without devices, the framework keeps those that the plan that runs was allowed.
+            choice = PinChoice(each.pins, () if sorted(each.allowed) == sorted(now) else each.allowed)
+            again = PlanAddress(place.path, (*place.fixed, *choice.query, ("again", each.plan.key)))
+            gone = [name for name in each.devices if name not in usable]
+            found[each.plan.key] = EarlierPlan(each, gone, again)
+    return list(found.values())
+
+
+def _again(book: PlanBook, place: PlanPlace, tried: KnownPlan | None, key: str) -> str:
+    """Say how a plan that is tried compares with the earlier one that it is to be."""
+    wanted = next((each for each in book.earlier(place.subject) if each.plan.key == key), None)
+    if wanted is None or tried is None:
+        return ""
+    old, new = wanted.plan.explanation, tried.explanation
+    pairs = [(pair.old, pair.new) for pair in pairs_of(old, new)]
+    placed = [(old.operations[a].device, new.operations[b].device) for a, b in pairs if a is not None and b is not None]
+    moved = sum(before != after for before, after in placed) + sum(None in pair for pair in pairs)
+    seen = f"that was seen at {clock(wanted.at_ns)} UTC"
+    if not moved:
+        return f"It is the plan {seen}: every operation runs where it ran."
+    return f"With the pins of the plan {seen}, {counted(moved, 'operation')} would run elsewhere than they did."
 
 
 def _usable(snapshot: Snapshot, running: RunningPlan) -> list[str]:
@@ -261,8 +335,11 @@ def apply(
     return done(request, visitor, action, f"{name} runs by the new plan.", place.address)
 
 
-def running_plan(book: PlanBook, snapshot: Snapshot, place: PlanPlace) -> RunningPlan:
-    """Return the plan that a model runs by. Raises LookupError if it is unknown, HTTPException (409) if it has none."""
+def running_plan(book: PlanBook, snapshot: Snapshot, place: PlanPlace, is_known: bool = False) -> RunningPlan:
+    """Return the plan that a model runs by. Raises LookupError if it is unknown, HTTPException (409) if it has none.
+
+    With ``is_known`` the framework is asked for it only if something has happened since it was asked the last time.
+    """
     subject, framework = place.subject, snapshot.framework
     if framework is not None:
         served = {model.name for model in framework.models}
@@ -270,6 +347,6 @@ def running_plan(book: PlanBook, snapshot: Snapshot, place: PlanPlace) -> Runnin
         if subject.model not in served if not subject.session else (subject.session, subject.model) not in loaded:
             raise LookupError(f"the framework has no model {subject.title!r}")
     try:
-        return book.running(subject)
+        return book.unchanged(subject, plan_state(snapshot)) if is_known else book.running(subject)
     except HalError as error:
         raise HTTPException(409, str(error)) from error

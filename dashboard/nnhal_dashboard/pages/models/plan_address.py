@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from urllib.parse import urlencode
 
 from nnhal_client.explanation import Explanation
-from nnhal_pages.graph import GraphView, PlanLinks, opened_from, opened_text
+from nnhal_pages.graph import GraphView, PlanLinks, PlanScopes, opened_from, opened_text
 
 MOST_PINS = 256
 """Pins that are tried at a time: the page of a plan leads for each of them to the page without it."""
@@ -86,6 +86,8 @@ def _pair(text: str) -> PinPair:
 OLD, NEW = "old", "new"
 """The sides of a page with two plans. A page with one plan has the old one only."""
 _OPEN = {OLD: "open", NEW: "open_new"}
+_LONGEST_SEARCH = 200
+"""Characters of what is searched for."""
 _PLACE = "chosen"
 """The id of the place that tells of the chosen operation or step."""
 
@@ -106,6 +108,10 @@ class PlanAddress:
     """The chosen operation."""
     step: int | None = None
     """The chosen step, if no operation is chosen."""
+    unfolded: str = ""
+    """The unfolded scopes of the old plan, as ``opened_from`` reads them."""
+    find: str = ""
+    """What the names, types or devices of operations are searched for."""
 
     @classmethod
     def of(cls, path: str, fixed: Sequence[tuple[str, str]], query: Mapping[str, str]) -> PlanAddress:
@@ -114,34 +120,65 @@ class PlanAddress:
         if side not in _OPEN:
             raise ValueError(f"side is {side!r}, expected {OLD} or {NEW}")
         numbers = (_number(query, "node"), _number(query, "step"))
-        return cls(path, tuple(fixed), query.get("open", ""), query.get("open_new", ""), side, *numbers)
+        unfolded, find = query.get("unfolded", ""), query.get("find", "")[:_LONGEST_SEARCH]
+        return cls(path, tuple(fixed), query.get("open", ""), query.get("open_new", ""), side, *numbers, unfolded, find)
 
-    def __str__(self) -> str:
+    @property
+    def query(self) -> list[tuple[str, object]]:
+        """The query of the page."""
         given = {
             "open": self.open,
             "open_new": self.open_new,
             "side": self.side if self.side != OLD else "",
             "node": self.node,
             "step": self.step,
+            "unfolded": self.unfolded,
+            "find": self.find,
         }
-        query = urlencode([*self.fixed, *((name, value) for name, value in given.items() if value not in ("", None))])
+        return [*self.fixed, *((name, value) for name, value in given.items() if value not in ("", None))]
+
+    def __str__(self) -> str:
+        query = urlencode(self.query)
         return f"{self.path}?{query}" if query else self.path
 
     def with_open(self, side: str, opened: str) -> PlanAddress:
         """Return the address of the same page with other steps open."""
         return replace(self, open=opened) if side == OLD else replace(self, open_new=opened)
 
-    def view(self, side: str, explanation: Explanation) -> GraphView:
-        """Return how the graph of one plan is shown. Raises ValueError, and LookupError for a node that is none."""
+    def of_operation(self, number: int) -> str:
+        """Return the address of what there is to say of an operation of the old plan."""
+        return f"{replace(self, side=OLD, node=number, step=None)}#{_PLACE}"
+
+    def with_unfolded(self, unfolded: Collection[int], scopes: PlanScopes) -> PlanAddress:
+        """Return the address of the same page with just these scopes unfolded."""
+        return replace(self, unfolded=opened_text(unfolded, len(scopes.all)))
+
+    def showing(self, operation: int, explanation: Explanation, scopes: PlanScopes) -> PlanAddress:
+        """Return the address of the same page with an operation of the old plan chosen, and in sight in its graph."""
+        steps = len(explanation.steps)
+        step = explanation.operations[operation].step
+        opened = opened_from(self.open, steps) | ({step} if step >= 0 else set())
+        around = {scope.number for scope in scopes.around(operation)}
+        unfolded = opened_from(self.unfolded, len(scopes.all)) | around
+        chosen = replace(self, side=OLD, node=operation, step=None, open=opened_text(opened, steps))
+        return chosen.with_unfolded(unfolded, scopes)
+
+    def view(self, side: str, explanation: Explanation, scopes: PlanScopes | None = None) -> GraphView:
+        """Return how the graph of one plan is shown; with ``scopes`` those that are not unfolded stand for theirs.
+
+        Raises ValueError, and LookupError for a node that is none.
+        """
         steps = len(explanation.steps)
         chosen = self.chosen(side, explanation)
         links = PlanLinks(
             lambda number: f"{replace(self, side=side, node=number, step=None)}#{_PLACE}",
             lambda number: f"{replace(self, side=side, node=None, step=number)}#{_PLACE}",
             lambda opened: f"{self.with_open(side, opened_text(opened, steps))}#{side}",
+            lambda unfolded, at: f"{self.with_unfolded(unfolded, scopes)}#{at_operation(at)}" if scopes else "",
         )
         opened = opened_from(self.open if side == OLD else self.open_new, steps)
-        return GraphView(links, side, opened, frozenset(() if chosen is None else (chosen,)))
+        unfolded = None if scopes is None else opened_from(self.unfolded, len(scopes.all))
+        return GraphView(links, side, opened, frozenset(() if chosen is None else (chosen,)), unfolded=unfolded)
 
     def chosen(self, side: str, explanation: Explanation) -> int | None:
         """Return the chosen operation, if it is of this plan. Raises LookupError if the plan has none such."""
@@ -154,6 +191,11 @@ class PlanAddress:
         if self.step is None or self.node is not None or self.side != side:
             return None
         return _within(self.step, len(explanation.steps), "step")
+
+
+def at_operation(number: int) -> str:
+    """Return the place of an operation in the graph of the old plan, as it ends an address."""
+    return f"{OLD}-operation-{number}"
 
 
 def _number(query: Mapping[str, str], name: str) -> int | None:

@@ -12,7 +12,7 @@ from tests.pages.explanation.test_attacks import ATTACKS, attacked
 from tests.support.html import parsed
 
 NAMES = [text for text in ATTACKS if len(text) < 1000]
-SCRIPTS = {"/static/live.js", "/static/plan.js"}
+SCRIPTS = {"/static/live.js", "/static/plan.js", "/static/time.js"}
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))

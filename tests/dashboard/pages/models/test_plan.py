@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 from urllib.parse import parse_qs, urlsplit
 
@@ -172,6 +173,52 @@ def test_a_plan_that_cannot_be_applied_says_why(browser: PageBrowser) -> None:
     script_of(browser).answers["framework", "apply"] = lambda *_: invalid_argument("gpu is gone")
     browser.post(PLAN, f"{PLAN}?pin=index:0%3Dgpu", {"pin": "index:0=gpu"})
     assert "gpu is gone" in browser.page(PLAN)
+
+
+def test_an_earlier_plan_runs_again_by_the_page_that_tries_it(browser: PageBrowser) -> None:
+    runs_by(browser, two_steps(), pins=[("op:RELU", "npu")])
+    browser.page(PLAN)
+    runs_by(browser, two_steps("cpu"))
+    page = browser.page(PLAN)
+    (again,) = [link for link in links(page) if "again=" in link]
+    assert parse_qs(urlsplit(again).query)["pin"] == ["op:RELU=npu"]
+    would_run_by(browser, two_steps())
+    tried = browser.page(again)
+    assert "every operation runs where it ran" in tried
+    assert ">Apply<" in tried
+    would_run_by(browser, two_steps("cpu"))
+    assert "2 operations would run elsewhere than they did" in browser.page(again)
+
+
+def test_a_plan_is_remembered_by_whichever_address_it_was_seen(browser: PageBrowser) -> None:
+    browser.page(f"{PLAN}?version=1")
+    runs_by(browser, two_steps("cpu"))
+    (again,) = [link for link in links(browser.page(PLAN)) if "again=" in link]
+    assert "version=" not in again
+    assert not [link for link in links(browser.page(f"{PLAN}?version=2")) if "again=" in link]
+
+
+def test_devices_that_were_not_allowed_are_allowed_again(browser: PageBrowser) -> None:
+    browser.page(PLAN)
+    runs_by(browser, replace(two_steps("cpu"), devices=two_steps().devices[2:]))
+    (again,) = [link for link in links(browser.page(PLAN)) if "again=" in link]
+    query = parse_qs(urlsplit(again).query, keep_blank_values=True)
+    assert (query["pin"], query["with"]) == ([""], ["npu", "gpu", "cpu"])
+
+
+def test_an_earlier_plan_whose_devices_are_gone_says_so(browser: PageBrowser) -> None:
+    runs_by(browser, two_steps("gpu"))
+    browser.page(PLAN)
+    runs_by(browser, two_steps("cpu"))
+    page = browser.page(PLAN)
+    assert "It cannot run again now: gpu is gone or drained." in page
+    assert not [link for link in links(page) if "again=" in link]
+
+
+def test_who_refused_is_summed(browser: PageBrowser) -> None:
+    page = browser.page(PLAN)
+    assert "cpu refused 1 of 3: it takes no &lt;floats&gt;" in page
+    assert f"{PLAN}?node=0#chosen" in links(page)
 
 
 def test_missing_devices_are_told() -> None:
