@@ -114,7 +114,7 @@ def as_dict(report: ModelReport) -> dict[str, object]:
     """Return the JSON of a report, with its version (docs/benchmarks.md has its form)."""
     found = asdict(replace(report, reports=()))
     del found["reports"]
-    return {"version": VERSION, **found}
+    return {"version": VERSION, **found, "copied": report.copied._asdict()}
 
 
 def _sections(report: ModelReport) -> Iterator[tuple[str, Sequence[PagePart]]]:
