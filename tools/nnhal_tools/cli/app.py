@@ -129,6 +129,7 @@ COMMANDS = {
         "Run 'nnhal COMMAND' as the first process of a container, and end it if it hangs: nnhal watched COMMAND…",
         passes_through=True,
     ),
+    "testbed": LazyCommand("nnhal_tools.cli.testbed:app", "Start a testbed in containers, and try it."),
     "secrets": LazyCommand(
         "nnhal_tools.cli.secrets:secrets",
         "Make an admin key, tokens and a certificate for a testbed where there are none, and print where they are.",
