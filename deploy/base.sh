@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Makes a base image without a registry: Debian with Python 3.11, from Debian's archive. Needs mmdebstrap and a Docker engine.
-#   deploy/base.sh [IMAGE]        then: NNHAL_BASE=IMAGE docker compose build
+#   deploy/base.sh [IMAGE [MACHINE]]        then: NNHAL_BASE=IMAGE docker compose build
+# With MACHINE, amd64 or arm64, it is IMAGE-MACHINE. If that is not this machine's kind, the kernel must have an emulator for it
+# (qemu-user-static with binfmt_misc, and arch-test): packages set themselves up.
 set -euo pipefail
-image=${1:-nnhal-base:bookworm}
+image=${1:-nnhal-base:bookworm}${2:+-$2}
+machine=${2:-$(dpkg --print-architecture)}
 suite=${NNHAL_SUITE:-bookworm}
 root=$(mktemp --suffix=.tar)
 trap 'rm -f "$root"' EXIT
@@ -13,10 +16,10 @@ for folder in doc info locale man; do
   left_out+=(--dpkgopt="path-exclude=/usr/share/$folder/*")
 done
 # usr-is-merged and its hook stand for usrmerge, which would bring Perl.
-mmdebstrap --quiet --variant=minbase --include=python3,python3-venv,ca-certificates,usr-is-merged \
+mmdebstrap --quiet --architectures="$machine" --variant=minbase --include=python3,python3-venv,ca-certificates,usr-is-merged \
   --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
   --aptopt='APT::Install-Recommends false' "${left_out[@]}" --dpkgopt='path-include=/usr/share/doc/*/copyright' \
   --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/* "$1"/var/cache/debconf/*-old "$1"/var/log/*' \
   "$suite" "$root"
-docker import --change 'CMD ["python3"]' "$root" "$image" >/dev/null
+docker import --platform "linux/$machine" --change 'CMD ["python3"]' "$root" "$image" >/dev/null
 docker image inspect --format "$image: {{.Size}} bytes" "$image"

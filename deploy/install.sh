@@ -6,17 +6,27 @@
 set -eu
 packages=""
 if ls wheels/*.whl >/dev/null 2>&1; then packages="--no-index --find-links wheels"; fi
+libraries=$(echo /opt/nnhal/lib/python3*/site-packages)
 install() {
   # shellcheck disable=SC2086
   pip/bin/pip --python /opt/nnhal/bin/python install --quiet --no-compile $packages "$@"
 }
+# With MACHINE the packages are those of another kind of machine, which nothing here runs; their commands are left out.
+install_requirements() {
+  if [ -z "${MACHINE:-}" ]; then
+    install -r "$1"
+    return
+  fi
+  # shellcheck disable=SC2046
+  install $(python3 requirements.py --machine "$MACHINE") --target "$libraries" -r "$1"
+  rm -rf "$libraries/bin"
+}
 
-libraries=$(echo /opt/nnhal/lib/python3*/site-packages)
 what=$1
 shift
 case $what in
   requirements)
-    install -r "$1"
+    install_requirements "$1"
     # Tests of libraries, and what only compilers and type checkers read. ONNX's are not in such folders: nnhal_tools.onnx_backend runs them.
     find "$libraries" -type d -name tests -prune -exec rm -rf {} +
     find "$libraries" -type f \( -name '*.pyi' -o -name '*.pxd' -o -name '*.a' -o -name '*.h' -o -name '*.hpp' \) -delete

@@ -10,6 +10,7 @@ import pytest
 from nnhal.link.client import PROTOCOL_VERSION
 from nnhal.recording.file_form import VERSION as RECORDING_VERSION
 from nnhal_cascade.stream.binary import VERSION as STREAM_VERSION
+from nnhal_dashboard.monitoring.history_file import FORM
 from nnhal_devices import wire
 from nnhal_devices.driver import BACKEND_API_VERSION
 from nnhal_devices.dynamic.loader import C_API_VERSION
@@ -32,6 +33,7 @@ VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["versi
         ("backends in C", f"`C_API_VERSION` {'.'.join(map(str, C_API_VERSION))}"),
         ("recordings of devices (`.nnrec`)", f"| {RECORDING_VERSION}, "),
         ("what cpu_acc, ethos_u and mlip keep in entries", f"or {STREAM_VERSION} for command streams"),
+        ("the dashboard's history (NNHAL_DASHBOARD_HISTORY)", f"`FORM` {FORM}"),
         ("topologies", f"| {TOPOLOGY_VERSION}, "),
         ("files of faults", f"| {FAULTS_VERSION}, "),
         ("scripts of `nnhal stress`", f"| {SCRIPT_VERSION}, "),

@@ -1,8 +1,9 @@
-"""``python -m benchmarks.zoo.caching``: what a compilation cache costs and gains a cpu_acc process.
+"""``python -m benchmarks.zoo.caching``: what a compilation cache costs and gains a cpu_acc process, or a whole load.
 
 Processor time of the process for three preparations of each model, by turns: without a cache, to fill one, and with it.
 As in a framework, each is in a session that has asked about the model before, and a model that the device keeps
-nothing of is prepared again.
+nothing of is prepared again. With ``--loads`` the three are loads by a framework over cpu_acc and cpu_ref, in processor
+time of all processes, the client's too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from statistics import median
@@ -21,28 +22,31 @@ from rich.table import Table
 
 from benchmarks.environments import InstallationError
 from benchmarks.tables import ShownTables
-from benchmarks.zoo.packages import distinct, found, installed
+from benchmarks.zoo.packages import ModelFile, distinct, found, installed
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError
 from nnhal.remote import RemoteDevice
 from nnhal.remote.device import CompilationCache
 from nnhal.types import Model
+from nnhal_client import Framework, connect
 from nnhal_frontends import import_model
 from nnhal_hosting.supervision import Child
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
 
-_TOKEN = bytes(range(32))
+_TOKEN_BYTES = 32
+_TOKEN = bytes(range(_TOKEN_BYTES))
 
 
 class Costs(NamedTuple):
-    """Milliseconds of processor time of one model's preparations, medians."""
+    """Milliseconds of processor time of one model's preparations or loads, medians."""
 
     name: str
     none: float
     filling: float
     hit: float
     entry_bytes: int
-    """0 if the device keeps nothing of the model."""
+    """0 if nothing is kept of the model."""
 
 
 def main() -> int:
@@ -54,25 +58,67 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     chosen = [file for file in files if fnmatchcase(file.name, arguments.only)]
+    rows = _loads(chosen, arguments.rounds) if arguments.loads else _preparations(chosen, arguments.rounds)
+    tables = ShownTables()
+    tables.show(_table(rows))
+    if arguments.markdown:
+        tables.write(arguments.markdown)
+    return 0
+
+
+def _preparations(files: Sequence[ModelFile], rounds: int) -> list[Costs]:
+    """Measure one device process."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as folder:
         endpoint = Endpoint(Path(folder) / "cpu_acc")
         device = Child("nnhal_devices", ("cpu_acc", "--endpoint", str(endpoint.directory)))
         try:
             device.wait_until_ready()
             rows = []
-            for file in chosen:
+            for file in files:
                 for title, model in _forms(file.name, file.path):
                     try:
-                        rows.append(_costs(title, model, endpoint, Path(folder), device.pid, arguments.rounds))
+                        rows.append(_costs(title, model, endpoint, Path(folder), device.pid, rounds))
                     except NnhalError as error:
                         print(f"{title}: {error}", file=sys.stderr)
         finally:
             device.stop()
-    tables = ShownTables()
-    tables.show(_table(rows))
-    if arguments.markdown:
-        tables.write(arguments.markdown)
-    return 0
+    return rows
+
+
+def _loads(files: Sequence[ModelFile], rounds: int) -> list[Costs]:
+    """Measure a framework with its devices, and the client."""
+    with tempfile.TemporaryDirectory(prefix="nnhal-") as folder:
+        cache = Path(folder) / "cache"
+        topology = Topology(
+            device=tuple(DeviceEntry(driver=name) for name in ("cpu_acc", "cpu_ref")),
+            framework={"cache_directory": str(cache)},
+        )
+        with Testbed(topology, Path(folder) / "bed") as bed, connect(bed.framework) as framework:
+            pids = [os.getpid(), framework.calls.peer_pid, *(device.pid for device in framework.devices())]
+            rows = []
+            for number, file in enumerate(files):
+                try:
+                    rows.append(_costs_of_loads(file, framework, pids, cache, number * (rounds + 1), rounds))
+                except NnhalError as error:
+                    print(f"{file.name}: {error}", file=sys.stderr)
+    return rows
+
+
+def _costs_of_loads(
+    file: ModelFile, framework: Framework, pids: Sequence[int], cache: Path, first_token: int, rounds: int
+) -> Costs:
+    times: list[list[float]] = [[], [], []]
+    for number in range(rounds + 1):
+        token = (first_token + number + 1).to_bytes(_TOKEN_BYTES, "little")
+        before = sum(entry.stat().st_size for entry in cache.glob("*"))
+        for found_times, given in zip(times, (b"", token, token), strict=True):
+            start = sum(map(_processor_ns, pids))
+            model = framework.load(file.path, cache_token=given)
+            if number:  # the first round loads libraries
+                found_times.append((sum(map(_processor_ns, pids)) - start) / 1e6)
+            model.unload()
+    none, filling, hit = map(median, times)
+    return Costs(file.name, none, filling, hit, sum(entry.stat().st_size for entry in cache.glob("*")) - before)
 
 
 def _forms(name: str, path: Path) -> Iterator[tuple[str, Model]]:
@@ -151,6 +197,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="*", metavar="PATTERN", help="of names such as mediapipe/hand_recrop.tflite")
     parser.add_argument("--folder", type=Path, help="model files of a folder, in place of those of the packages")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--loads", action="store_true", help="measure loads by a framework")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to it")
     return parser
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log2
 
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
@@ -18,9 +18,9 @@ from nnhal_cascade.schedule.lowering import Lowering
 from nnhal_cascade.schedule.schedule import Schedule
 
 _RUNGS = 16
-"""How many limits of memory are tried between one and its double."""
+"""How many limits of memory are tried at least between one and its double."""
 
-_ALTERNATIVES = 1_200
+_ALTERNATIVES = 2_000
 """How many further proposals are looked at, times the number of parts: planning takes a time that is linear in it."""
 
 _TRIALS = 1200
@@ -100,11 +100,20 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
 def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> tuple[Schedule, ...]:
     """Return the Pareto efficient schedules, the fastest first: each takes less memory and more cycles than the last.
 
-    The budget is an upper limit. Raises ConstantsDoNotFitError if the region of constants at rest is too small.
+    The budget is an upper limit. With ``recompute`` the schedules are those without it as well: it makes none worse.
+
+    Raises ConstantsDoNotFitError if the region of constants at rest is too small.
     """
     options = options or CompilerOptions()
     limit = _limit(system, options)
-    every = [each for order in orders(graph) for space in _spaces(order, system, options) for each in space.all(limit)]
+    allowed = (options, replace(options, recompute=False)) if options.recompute else (options,)
+    every = [
+        each
+        for order in orders(graph)
+        for some in allowed
+        for space in _spaces(order, system, some)
+        for each in space.all(limit)
+    ]
     found: list[Schedule] = []
     for each in sorted(every, key=lambda each: (each.cycles, each.peak)):
         if not found or each.peak < found[-1].peak:
@@ -169,6 +178,7 @@ class _Space:
     def __init__(self, homes: Homes, costs: PartCosts, pricer: StripePricer, options: CompilerOptions) -> None:
         self._homes, self._costs, self._options = homes, costs, options
         self._lowering = Lowering(homes, pricer)
+        self._most = homes.system.working.size
         parts = max(1, len(homes.graph.parts))
         self._alternatives = _ALTERNATIVES // parts
         self._trials = min(max(_TRIALS // parts, _LEAST_TRIALS), _MOST_TRIALS)
@@ -178,7 +188,7 @@ class _Space:
 
         ``known`` is one of another space. Of equally fast ones it is taken.
         """
-        return self._best(self._searches(limit), limit, known)
+        return self._best(self._searches(self._most), limit, known)
 
     def _searches(self, limit: int | None) -> list[ProposalSearch]:
         """The proposals of plans that take at most ``limit`` bytes.
@@ -198,41 +208,54 @@ class _Space:
     def _best(self, searches: Sequence[ProposalSearch], limit: int, known: Schedule | None = None) -> Schedule | None:
         """The fastest schedule, ``known`` among them.
 
-        A proposal can be slower than estimated, since addresses decide how long it waits for its constants. So smaller
-        limits are tried as long as they could be faster: always the same ones, so that a budget finds what a smaller
-        budget finds.
+        A proposal can be slower than estimated, since addresses decide how long it waits for its constants. So slower
+        ones are looked at as long as they could be faster. They are the same ones for each limit, but for those that
+        take more than it: what a budget finds, a larger one finds as well.
         """
-        best = known
-        left = self._alternatives
+        best, left = known, self._alternatives
         for search in searches:
-            within = most = limit
-            while (selection := search.fastest(most)) is not None:
-                if best is not None and selection.proposal.cycles >= best.cycles:
-                    break
-                found = self._placed(search, selection, within)
-                best = min(filter(None, (best, found)), key=lambda each: (each.cycles, each.peak), default=None)
-                if not selection.proposal.memory or (best is not None and left <= 0):
+            for selection in self._proposals(search):
+                estimate, memory = selection.proposal.cycles, selection.proposal.memory
+                if memory > limit:
+                    continue
+                if best is not None and (estimate >= best.cycles or left <= 0):
                     break
                 left -= 1
-                if found is None:
-                    # A smaller proposal may have addresses in the same memory.
-                    most = selection.proposal.memory - 1
-                else:
-                    within = most = _rung_below(selection.proposal.memory)
+                found = self._lowering.schedule(selection.proposal, limit)
+                wide = found if isinstance(found, Schedule) else None
+                tight = None
+                if wide is None or (wide.peak > memory and wide.cycles > estimate):
+                    tight = self._placed(search, selection, memory)
+                best = min(filter(None, (best, wide, tight)), key=lambda each: (each.cycles, each.peak), default=None)
         return best
+
+    def _proposals(self, search: ProposalSearch) -> Iterator[Selection]:
+        """Yield the fastest proposals within less and less memory, from all of it on: each takes less than the last."""
+        limit, before = self._most, None
+        while (selection := search.fastest(limit)) is not None:
+            if selection.candidates != before:
+                yield selection
+            before, memory = selection.candidates, selection.proposal.memory
+            if not memory:
+                return
+            # With less room, constants of fewer plans are copied early, so the next proposal may be another one.
+            limit = max(memory - 1, _rung_below(limit))
 
     def all(self, limit: int) -> Iterator[Schedule]:
         """Yield schedules within a limit, from the fastest proposal to the smallest."""
         searches = self._searches(limit)
         yield from self._efficient(searches, limit)
-        least = self._smallest(searches)
+        searches = [each for each in searches if each.fastest(limit) is not None]
+        least = self._smallest(searches) if searches else None
         if least is not None and least.peak <= limit:
             yield least
 
     def _efficient(self, searches: Sequence[ProposalSearch], limit: int | None) -> Iterator[Schedule]:
         """Each efficient proposal in its own memory, and in more if it waits for its constants there."""
         for search in searches:
-            for selection in search.efficient(limit):
+            for selection in self._proposals(search):
+                if limit is not None and selection.proposal.memory > limit:
+                    continue
                 found = self._placed(search, selection, selection.proposal.memory)
                 if found is not None:
                     yield found

@@ -67,6 +67,9 @@ def _add_models(group: argparse._ArgumentGroup) -> None:
         "--hang-secs", metavar="S", help="how long a device may not answer at all while a run waits (default 2)"
     )
     group.add_argument(
+        "--calibration", metavar="FILE", help="plan by what 'nnhal calibrate' has measured of devices on this machine"
+    )
+    group.add_argument(
         "--max-models", metavar="N", help="versions loaded at a time, and models of a native client (default 1024)"
     )
     group.add_argument(

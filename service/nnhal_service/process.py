@@ -9,6 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from nnhal.calibration import read_calibration
 from nnhal.endpoint import Endpoint
 from nnhal.v1 import framework_pb2, framework_pb2_grpc
 from nnhal_hosting.admin.oversight import NO_OVERSIGHT, Oversight
@@ -57,7 +58,8 @@ class FrameworkProcess:
         if passed and not settings.model_repository:
             raise ValueError(f"sockets are passed for {', '.join(passed)}, which needs --model-repository")
         limit_run_memory(settings.value_bytes)
-        fleet = self._fleet = Fleet(devices, note=events.note, hang_seconds=settings.hang_secs)
+        measured = read_calibration(settings.calibration) if settings.calibration is not None else {}
+        fleet = self._fleet = Fleet(devices, note=events.note, hang_seconds=settings.hang_secs, calibration=measured)
         endpoint.create()
         self._model_server: ModelServer | None = None
         if settings.model_repository:

@@ -56,6 +56,9 @@ class ServiceSettings(ProcessSettings):
     hang_secs: float = Field(default=2.0, gt=0, le=MOST_SECONDS)
     """How long a device's process may not answer at all while a run waits for it; then it is ended."""
 
+    calibration: Path | None = None
+    """A file of ``nnhal calibrate``: devices are modelled as they were measured on this machine."""
+
     strict_readiness: bool = True
     """The server is ready only when every model is."""
 

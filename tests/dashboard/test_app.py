@@ -153,7 +153,7 @@ def test_signing_in_gives_another_cookie(collector: ScriptedCollector, tokens: T
 
 
 def test_a_page_that_fails_is_a_page_too(collector: ScriptedCollector, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: ScriptedCollector) -> None:
+    def fail(_: ScriptedCollector, runs: bool = False) -> None:
         raise RuntimeError("<b>a secret</b>")
 
     monkeypatch.setattr(ScriptedCollector, "look", fail)

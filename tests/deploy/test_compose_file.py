@@ -17,7 +17,11 @@ SERVICES = compose_services()
 ENV_FILES = ("tls.env", "observability.env")
 
 
-@pytest.mark.parametrize("given", [{}, *map(env_file, ENV_FILES)], ids=["plain", *ENV_FILES])
+PULLED = {"NNHAL_PULL": "if_not_present", "NNHAL_BUILD": "if_not_present"}
+"""What deploy/publish writes, besides the names of images."""
+
+
+@pytest.mark.parametrize("given", [{}, PULLED, *map(env_file, ENV_FILES)], ids=["plain", "pulled", *ENV_FILES])
 def test_it_is_what_the_published_schema_of_compose_says(given: dict[str, str]) -> None:
     package = find_spec("check_jsonschema")  # only its copy of the schema is needed
     if package is None or package.origin is None:
@@ -32,6 +36,8 @@ def test_nothing_is_in_it_that_the_older_compose_refuses() -> None:
     assert {key for key in content if not key.startswith("x-")} == {"services", "networks", "volumes"}
     refused = {"start_interval", "gpus", "additional_contexts", "post_start", "pre_stop", "pids", "develop", "required"}
     assert refused.isdisjoint(_keys(content))
+    policies = {service.get("pull_policy") for service in compose_file(PULLED)["services"].values()}
+    assert policies <= {None, "always", "never", "if_not_present", "build"}
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -49,7 +55,7 @@ def test_a_service_has_no_rights_that_it_does_not_need(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, service in SERVICES.items() if service.runs_on])
 def test_what_runs_on_is_started_again_and_asked_for_its_health(name: str) -> None:
     service = SERVICES[name].content
-    assert service["restart"] == "on-failure"
+    assert service["restart"] == "unless-stopped"
     if name == "otel-collector":
         assert service["healthcheck"] == {"disable": True}
     else:

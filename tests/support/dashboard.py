@@ -136,7 +136,7 @@ class ScriptedCollector:
         """Call ``listener`` with each snapshot that is shown from now on."""
         self._listeners.append(listener)
 
-    def look(self) -> Snapshot:
+    def look(self, runs: bool = False) -> Snapshot:
         """Return the snapshot."""
         return self.snapshot
 
@@ -144,7 +144,7 @@ class ScriptedCollector:
         """Return the snapshot."""
         return self.snapshot
 
-    def watch(self) -> None:
+    def watch(self, runs: bool = False) -> None:
         """Nothing is gathered."""
 
 

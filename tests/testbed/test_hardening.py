@@ -22,7 +22,7 @@ def test_a_container_has_no_rights_that_it_does_not_need(bed: ContainerBed, serv
     assert any(option.startswith("no-new-privileges") for option in host["SecurityOpt"])
     assert host["Memory"] > 0 and host["NanoCpus"] > 0 and host["PidsLimit"] > 0
     assert host["PidMode"] == "" and host["IpcMode"] == "private"
-    assert host["RestartPolicy"]["Name"] == "on-failure"
+    assert host["RestartPolicy"]["Name"] == "unless-stopped"
 
 
 @pytest.mark.parametrize("service", ("cpu_acc", "framework", "dashboard"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.tensors import Tensor
 
 
 def read_inputs(texts: Sequence[str], names: Sequence[str]) -> dict[str, Array]:
@@ -49,3 +50,18 @@ def _split(text: str, names: Sequence[str]) -> tuple[str, str]:
     name = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
     first, separator, path = text.partition("=")
     return (name, text[len(name) + 1 :]) if name else (first if separator else "", path if separator else text)
+
+
+def random_inputs(tensors: Iterable[Tensor]) -> dict[str, Array]:
+    """Return numbers from 0 to 1, always the same, of extent 1 in unknown dimensions.
+
+    Raises ValueError if an input is not numeric.
+    """
+    return {tensor.name: _random(tensor) for tensor in tensors}
+
+
+def _random(tensor: Tensor) -> Array:
+    if tensor.element_type is None:
+        raise ValueError(f"input {tensor.name!r} is not a tensor of numbers")
+    shape = () if tensor.scalar else [axis or 1 for axis in tensor.dimensions]
+    return np.random.default_rng(0).random(shape).astype(tensor.element_type)

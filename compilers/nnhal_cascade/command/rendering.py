@@ -11,9 +11,6 @@ from itertools import groupby
 from rich.console import Console
 
 from nnhal_cascade.command import formatting
-from nnhal_cascade.command.pictures.cascades import cascade_drawing
-from nnhal_cascade.command.pictures.frontier import frontier_drawing
-from nnhal_cascade.command.pictures.memory import memory_drawing
 from nnhal_cascade.command.report import (
     BufferReport,
     CascadePlanReport,
@@ -51,6 +48,10 @@ def show(report: CascadeReport, console: Console) -> None:
 
 def page(report: CascadeReport, replays: Sequence[PlanReplay], lives: Sequence[TensorLife]) -> str:
     """Return a whole HTML document."""
+    # A terminal shows no pictures.
+    from nnhal_cascade.command.pictures.frontier import frontier_drawing
+    from nnhal_cascade.command.pictures.memory import memory_drawing
+
     sections: list[tuple[str, Sequence[PagePart]]] = [
         ("Summary", (_sums(report), f"The peak is {formatting.made_of(report)}.", *_bounds(report)))
     ]
@@ -147,6 +148,8 @@ def _frontier(report: CascadeReport) -> ReportTable[FrontierPoint]:
 
 
 def _cascades(report: CascadeReport) -> tuple[PagePart, ...]:
+    from nnhal_cascade.command.pictures.cascades import cascade_drawing
+
     if not report.cascades:
         return ("None: each part runs to its end before the next one starts.",)
     drawings = "".join(

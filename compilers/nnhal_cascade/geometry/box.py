@@ -25,7 +25,8 @@ class Interval(NamedTuple):
     @property
     def length(self) -> int:
         """The number of elements."""
-        return max(0, self.stop - self.start)
+        start, stop = self
+        return stop - start if stop > start else 0
 
 
 class Shape(NamedTuple):
@@ -51,7 +52,8 @@ class Box(NamedTuple):
     @property
     def shape(self) -> Shape:
         """The extents."""
-        return Shape(self.rows.length, self.columns.length, self.channels.length)
+        rows, columns, channels = self
+        return Shape(rows.length, columns.length, channels.length)
 
     def along(self, axis: Axis, interval: Interval) -> Box:
         """Return this box with another interval of one axis."""

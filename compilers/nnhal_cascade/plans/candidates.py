@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from nnhal_cascade.geometry.box import Axis, cut_evenly, whole
+from nnhal_cascade.geometry.box import Axis, Interval, cut_evenly, whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.hardware.memory import Content
 from nnhal_cascade.plans.demand import halvings
@@ -66,6 +66,17 @@ class PlanCandidate(NamedTuple):
         return self.busy + self.waits
 
 
+class _Cut(NamedTuple):
+    """A part in a plan, as far as its cycles depend on it."""
+
+    part: int
+    along: Axis
+    extent: int
+    bands: tuple[Interval, ...]
+    away: frozenset[int]
+    """The tensors that it touches in the spill region."""
+
+
 class PlanSpace:
     """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades.
 
@@ -81,6 +92,8 @@ class PlanSpace:
         self._held = WorkingSet(homes)
         self._may_copy = Content.CONSTANTS in homes.system.working.holds
         self._fastest: list[int] = []
+        self._streamed_cycles: dict[_Cut, tuple[int, int]] = {}
+        self._copied_cycles: dict[_Cut, tuple[int, int]] = {}
         self._scaling = {
             along: [
                 any(each.along(along).affine().coefficient != 1 for each in part.inputs) for part in self._graph.parts
@@ -177,7 +190,7 @@ class PlanSpace:
 
         What takes ``limit`` bytes or more is left out.
         """
-        memory = growth.memory
+        memory = uncopied = growth.memory
         if memory >= limit:
             return
         stripes = dict(reversed(growth.stripes.items()))
@@ -185,22 +198,15 @@ class PlanSpace:
         times: dict[int, int] = {}
         gains: list[tuple[float, int, int, int, int]] = []
         for part, extent in stripes.items():
-            constants = self._graph.parts[part].constants
-            where = WeightsIn.NONE if constants is None else WeightsIn.STREAMED
-            bands = growth.bands.get(part, ())
-            places = self._homes.places(part, where, interior)
-            times[part] = self._costs.cycles(part, along, extent, where, places, bands)
-            size = self._homes.constants_bytes(part, along, extent)
-            if constants is not None and self._may_copy and memory + size < limit:
-                where = _copied_to(along)
-                places = self._homes.places(part, where, interior)
-                copied = self._costs.cycles(part, along, extent, where, places, bands)
+            cut = _Cut(part, along, extent, growth.bands.get(part, ()), self._homes.away(part, interior))
+            times[part], size = self._streamed(cut)
+            if self._may_copy and size and memory + size < limit:
+                copied, ready = self._copied(cut)
                 if copied < times[part]:
-                    ready = copied
-                    if len(stripes) > 1 and where == WeightsIn.DOUBLE_BUFFERED:
-                        # The stripes of other parts, between this one's, may leave the copies all the time they take.
-                        ready = self._costs.cycles(part, along, extent, WeightsIn.RESIDENT, places, bands)
-                    gains.append((size / (times[part] - copied), part, size, copied, copied - ready))
+                    # The stripes of other parts, between this one's, may leave the copies all the time they take.
+                    gains.append(
+                        (size / (times[part] - copied), part, size, copied, copied - ready if len(stripes) > 1 else 0)
+                    )
         extents, chosen = tuple(stripes.values()), frozenset[int]()
         busy, hidden = sum(times.values()), 0
         yield PlanCandidate(first, growth.stop, memory, busy, 0, along, band, extents, chosen)
@@ -209,8 +215,30 @@ class PlanSpace:
             if memory >= limit:
                 return
             busy, hidden, times[part] = busy - times[part] + copied, hidden + waited, copied
-            waits, room = self._waits(growth, times, chosen) + hidden, memory - growth.memory
+            waits, room = self._waits(growth, times, chosen) + hidden, memory - uncopied
             yield PlanCandidate(first, growth.stop, memory, busy - hidden, waits, along, band, extents, chosen, room)
+
+    def _streamed(self, cut: _Cut) -> tuple[int, int]:
+        """The cycles of a part whose constants are streamed, and the bytes that it takes to copy them."""
+        found = self._streamed_cycles.get(cut)
+        if found is None:
+            where = WeightsIn.NONE if self._graph.parts[cut.part].constants is None else WeightsIn.STREAMED
+            size = self._homes.constants_bytes(cut.part, cut.along, cut.extent)
+            found = self._streamed_cycles[cut] = self._cycles(cut, where, where), size
+        return found
+
+    def _copied(self, cut: _Cut) -> tuple[int, int]:
+        """The cycles of a part whose constants are copied, and if no stripe waits for its copy."""
+        found = self._copied_cycles.get(cut)
+        if found is None:
+            where = _copied_to(cut.along)
+            cycles = self._cycles(cut, where, where)
+            found = self._copied_cycles[cut] = cycles, self._cycles(cut, WeightsIn.RESIDENT, where)
+        return found
+
+    def _cycles(self, cut: _Cut, weights: WeightsIn, where: WeightsIn) -> int:
+        part, along, extent, bands, away = cut
+        return self._costs.cycles(part, along, extent, weights, self._homes.places_of(part, where, away), bands)
 
     def _waits(self, growth: Growth, times: Mapping[int, int], copied: frozenset[int]) -> int:
         """An estimate of the cycles for which a plan waits for constants that are copied as it starts."""

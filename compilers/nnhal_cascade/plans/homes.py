@@ -27,9 +27,18 @@ class Homes:
 
     def places(self, part: int, weights: WeightsIn, interior: frozenset[int] = frozenset()) -> StripePlaces:
         """Return where a part finds its data. ``interior`` tensors lie between parts of a plan, in working memory."""
+        return self.places_of(part, weights, self.away(part, interior))
+
+    def away(self, part: int, interior: frozenset[int]) -> frozenset[int]:
+        """Return the tensors that a part touches in the spill region."""
+        if not self.spilled:
+            return self.spilled
         node = self.graph.parts[part]
-        touched = self.spilled & {node.output, *(each.tensor for each in node.inputs)} if self.spilled else self.spilled
-        key = part, weights, touched - interior
+        return self.spilled & {node.output, *(each.tensor for each in node.inputs)} - interior
+
+    def places_of(self, part: int, weights: WeightsIn, away: frozenset[int]) -> StripePlaces:
+        """Return where a part finds its data if it touches the tensors ``away`` in the spill region."""
+        key = part, weights, away
         found = self._places.get(key)
         if found is None:
             found = self._places[key] = self._found(*key)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from nnhal_cascade.geometry.box import Shape
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
-from nnhal_cascade.performance.price import Timeline
+from nnhal_cascade.performance.price import Price, Timeline
 from nnhal_cascade.performance.stripe_pricer import StripePricer
 from nnhal_cascade.plans.homes import Homes, Lifetimes
 from nnhal_cascade.plans.plan import Plan, Proposal, WeightsIn
@@ -32,6 +33,14 @@ class _Scratch:
     slots: int = 1
 
 
+class _Span(NamedTuple):
+    """Stripes of a plan that run one after the other: only the first of them may wait for constants."""
+
+    start: StripeRun
+    price: Price
+    """The cycles of all, with what it takes to fill the pipeline, and nothing else."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unplaced:
     """No addresses were found for a proposal."""
@@ -49,6 +58,7 @@ class Lowering:
         self._spill_room = _spill_room(homes)
         self._walks: dict[tuple[Plan, bool], list[StripeRun]] = {}
         self._profiles: dict[Plan, tuple[PlanProfile, PlanProfile]] = {}
+        self._spans: dict[tuple[Plan, bool], list[_Span]] = {}
 
     def schedule(self, proposal: Proposal, limit: int | None = None) -> Schedule | Unplaced:
         """Return the proposal with addresses within ``limit`` bytes, or where no placement is found.
@@ -186,19 +196,42 @@ class Lowering:
         """The cycles of a schedule, step by step."""
         timeline, homes = Timeline(), self._homes
         ready: dict[tuple[int, int], int] = {}
-        for step in steps(schedule, self._walked):
+        spans: Iterator[_Span] = iter(())
+        for step in steps(schedule, self._span_starts):
             if isinstance(step, PlanStart):
                 timeline.begin_plan()
-                plan = schedule.proposal.plans[step.plan]
-                interior = frozenset(self._profile(plan)[0].extents)
+                spans = iter(self._spanned(schedule.proposal.plans[step.plan], schedule.reversed[step.plan]))
             elif isinstance(step, ConstantsCopy):
                 ready[step.part, step.slot] = timeline.copy(homes.constants_copy(step.part, step.channels))
             else:
-                shapes = tuple(box.shape for box in step.run.inputs)
-                places = homes.places(step.part, step.weights, interior)
-                price = self._pricer.price(step.part, step.run.output.shape, shapes, places)
-                timeline.run(step.part, price, ready.get((step.part, step.slot), 0))
+                timeline.run(step.part, next(spans).price, ready.get((step.part, step.slot), 0))
         return timeline.end
+
+    def _span_starts(self, _: CascaderGraph, plan: Plan, backwards: bool) -> list[StripeRun]:
+        return [span.start for span in self._spanned(plan, backwards)]
+
+    def _spanned(self, plan: Plan, backwards: bool) -> list[_Span]:
+        """The stripes of a plan, joined to spans within which the NPU waits for no constants."""
+        found = self._spans.get((plan, backwards))
+        if found is not None:
+            return found
+        found = self._spans[plan, backwards] = []
+        interior = frozenset(self._profile(plan)[0].extents)
+        weights = dict(zip(plan.parts, plan.weights, strict=True))
+        places = {part: self._homes.places(part, weights[part], interior) for part in plan.parts}
+        timeline, begun = Timeline(), set[int]()
+        for run in self._walked(self._graph, plan, backwards):
+            part, before = run.part, timeline.now
+            shapes = tuple(box.shape for box in run.inputs)
+            timeline.run(part, self._pricer.price(part, run.output.shape, shapes, places[part]))
+            price = Price(timeline.now - before, 0, 0, {}, {})
+            if part in begun and weights[part] != WeightsIn.DOUBLE_BUFFERED:
+                span = found[-1]
+                found[-1] = span._replace(price=price._replace(cycles=span.price.cycles + price.cycles))
+            else:
+                found.append(_Span(run, price))
+                begun.add(part)
+        return found
 
 
 def _spill_room(homes: Homes) -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import count
+from typing import NamedTuple, TypeAlias
 
 from nnhal_cascade.schedule.profile import PlanProfile
 
@@ -32,6 +33,9 @@ Addresses: TypeAlias = dict[int, int]
 Pieces: TypeAlias = Sequence[tuple[int, int]]
 """Pieces of the memory: start and end."""
 
+Placed: TypeAlias = tuple[tuple[int, int], ...]
+"""Tensors and their addresses, in order."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlanNeeds:
@@ -49,20 +53,26 @@ class PlanNeeds:
     """Which of the buffers hold constants: they are best where the plan before leaves the memory free."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedPlan:
+class PlacedPlan(NamedTuple):
     """One plan in its place."""
 
     backwards: bool
     arriving: Addresses
     scratch: tuple[int, ...]
     """The address of each buffer that it alone uses."""
-    alive: tuple[tuple[int, int], ...]
+    alive: Placed
     """Tensors that are alive after it, with their addresses."""
     occupied: tuple[tuple[int, int], ...]
     """What it uses of the memory: start and end of each piece."""
     early: bool
     """Whether its constants can be copied while the plan before runs."""
+
+
+class _Kept(NamedTuple):
+    """Placements of a plan that were found, and the source of those that were not asked for yet."""
+
+    source: Iterator[PlacedPlan]
+    found: list[PlacedPlan]
 
 
 class Placer:
@@ -72,6 +82,7 @@ class Placer:
         self._sizes, self._needs = sizes, needs
         self.deepest = 0
         """The furthest plan that a search that failed did not get past."""
+        self._known: dict[tuple[int, Placed, Pieces | None], _Kept] = {}
 
     def least(self) -> int:
         """Return a lower bound: the bytes that some plan needs, wherever the tensors around it lie."""
@@ -119,6 +130,7 @@ class Placer:
 
         If constants cannot be copied early, other placements are tried in which they can.
         """
+        self._known.clear()
         best = self._place(limit, frozenset(), _STEPS + len(self._needs))
         if best is None:
             return None
@@ -131,7 +143,7 @@ class Placer:
     def _place(self, limit: int, early: frozenset[int], most: int) -> list[PlacedPlan] | None:
         """Search for a placement in which the constants of the plans in ``early`` can be copied early."""
         placed: list[PlacedPlan] = []
-        failed: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
+        failed: set[tuple[int, Placed]] = set()
         ways: list[Iterator[PlacedPlan]] = [self._ways(0, None, limit, False)]
         for _ in range(most):
             way = next(ways[-1], None)
@@ -156,25 +168,40 @@ class Placer:
 
         With ``early`` there are no others.
         """
-        needs = self._needs[number]
-        before = dict(previous.alive) if previous else {}
-        if previous is not None and needs.constants:
-            yield from self._fitting(needs, before, limit, previous.occupied)
+        if previous is not None and self._needs[number].constants:
+            yield from self._kept(number, previous.alive, limit, previous.occupied)
         if not early:
-            yield from self._fitting(needs, before, limit, None)
+            yield from self._kept(number, previous.alive if previous else (), limit, None)
+
+    def _kept(self, number: int, alive: Placed, limit: int, taken: Pieces | None) -> Iterator[PlacedPlan]:
+        """The placements of a plan. The searches within one limit have most of them in common."""
+        key = number, alive, taken
+        kept = self._known.get(key)
+        if kept is None:
+            kept = self._known[key] = _Kept(self._fitting(self._needs[number], dict(alive), limit, taken), [])
+        found = kept.found
+        for index in count():
+            if index == len(found):
+                following = next(kept.source, None)
+                if following is None:
+                    return
+                found.append(following)
+            yield found[index]
 
     def _fitting(self, needs: PlanNeeds, before: Addresses, limit: int, taken: Pieces | None) -> Iterator[PlacedPlan]:
         """The placements of a plan; its constants lie outside of what is ``taken``, if that is given."""
         first, second = needs.profiles
         early = frozenset[int]() if taken is None else needs.constants
+        there = [(base, base + self._sizes[tensor]) for tensor, base in before.items()]
+        staying = [each for each in before.items() if each[0] not in needs.dying]
         for backwards in (False, True) if first is not second else (False,):
             scratch = needs.scratch[backwards]
             for arriving in self._arrivals({}, before, needs, sum(scratch), backwards, limit):
-                present = {**before, **arriving}
-                tensors = [(base, base + self._sizes[tensor]) for tensor, base in present.items()]
+                tensors = [*there, *((base, base + self._sizes[tensor]) for tensor, base in arriving.items())]
                 holes = _fitted(scratch, tensors, limit, early, taken or ())
                 if holes is not None:
-                    alive = sorted(each for each in present.items() if each[0] not in needs.dying)
+                    come = [each for each in arriving.items() if each[0] not in needs.dying]
+                    alive = sorted([*staying, *come])
                     buffers = [(base, base + size) for base, size in zip(holes, scratch, strict=True)]
                     occupied = *tensors, *buffers
                     yield PlacedPlan(backwards, arriving, holes, tuple(alive), occupied, taken is not None)
@@ -205,26 +232,37 @@ class Placer:
         Those that share most with dying inputs come first, since they leave most of the memory free.
         """
         size, profile = self._sizes[tensor], needs.profiles[backwards]
-        shared = {other: there for other, there in before.items() if (tensor, other) in profile.below}
-        shared = {other: there for other, there in shared.items() if other in needs.dying}
-        apart = [(there, there + self._sizes[other]) for other, there in before.items() if other not in shared]
-        apart += [(there, there + self._sizes[other]) for other, there in placed.items()]
-        gaps = _gaps(apart, limit)
         tried = [limit - size, 0, scratch, limit - size - scratch]
+        apart: list[tuple[int, int]] = []
         for other, base in placed.items():
-            tried += [base + self._sizes[other], base - size]
+            end = base + self._sizes[other]
+            apart.append((base, end))
+            tried += (end, base - size)
+        shared: Addresses = {}
         for other, base in before.items():
-            tried += [base + self._sizes[other], base - size]
-            if other in shared:
-                tried += [base - profile.below[tensor, other], base + profile.above[tensor, other]]
+            end = base + self._sizes[other]
+            tried += (end, base - size)
+            if other in needs.dying and (below := profile.below.get((tensor, other))) is not None:
+                shared[other] = base
+                tried += (base - below, base + profile.above[tensor, other])
+            else:
+                apart.append((base, end))
+        gaps = _gaps(apart, limit)
+        starts = [start for start, _ in gaps]
         clear = [
             base
             for base in dict.fromkeys(tried)
-            if _inside(gaps, base, base + size)
-            and all(self._clear(tensor, base, other, there, profile) for other, there in shared.items())
+            if (index := bisect_right(starts, base)) and base + size <= gaps[index - 1][1]
         ]
+        if not shared:
+            return clear
         pieces = [(there, there + self._sizes[other]) for other, there in shared.items()]
-        return sorted(clear, key=lambda base: -_common((base, base + size), pieces))
+        free = (
+            base
+            for base in clear
+            if all(self._clear(tensor, base, other, there, profile) for other, there in shared.items())
+        )
+        return sorted(free, key=lambda base: -_common((base, base + size), pieces))
 
     def _clear(self, tensor: int, base: int, other: int, there: int, profile: PlanProfile) -> bool:
         """Whether a tensor may lie at ``base`` if a dying one lies ``there``."""
@@ -244,9 +282,13 @@ def _fitted(
 
     The buffers in ``early`` come before the others and lie outside of what is ``taken``, too.
     """
+    if not sizes:
+        return ()
     found = [0] * len(sizes)
     used = list(tensors)
     for some, around in ((early, taken), (frozenset(range(len(sizes))) - early, ())):
+        if not some:
+            continue
         gaps = _gaps([*used, *around], limit)
         for index in sorted(some, key=lambda each: -sizes[each]):
             gap = min(
@@ -270,16 +312,11 @@ def _gaps(pieces: Pieces, limit: int) -> list[list[int]]:
     return [*gaps, [end, limit]] if limit > end else gaps
 
 
-def _inside(gaps: Sequence[Sequence[int]], start: int, stop: int) -> bool:
-    """Return whether a piece lies in one of the gaps, which are in order."""
-    index = bisect_right(gaps, start, key=_start) - 1
-    return index >= 0 and stop <= gaps[index][1]
-
-
-def _start(gap: Sequence[int]) -> int:
-    return gap[0]
-
-
 def _common(piece: tuple[int, int], others: Pieces) -> int:
     """The bytes that a piece has in common with others, which are apart or lie over one another."""
-    return sum(max(0, min(piece[1], stop) - max(piece[0], start)) for start, stop in others)
+    first, end = piece
+    return sum(
+        (end if end < stop else stop) - (first if first > start else start)
+        for start, stop in others
+        if first < stop and start < end
+    )

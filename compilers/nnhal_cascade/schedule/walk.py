@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from nnhal_cascade.geometry.accesses import AxisAccess
 from nnhal_cascade.geometry.box import Axis, Box, Interval, cut, hull, whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part
 from nnhal_cascade.plans.plan import Plan
@@ -77,6 +78,21 @@ def _stripes(box: Box, along: Axis, extent: int) -> list[Interval]:
     return cut(box[along], extent) if 0 not in box.shape else []
 
 
+class _Dying(NamedTuple):
+    """A tensor that a part reads and that dies within the plan, along one axis."""
+
+    tensor: int
+    axis: Axis
+    full: Interval
+    """What is there of it."""
+    readers: tuple[tuple[int, tuple[AxisAccess, ...]], ...]
+    """The parts of the plan that read it, with their dependencies along the axis."""
+    later: Interval
+    """What later tiles need of it, maybe nothing."""
+    backwards: bool
+    """Whether it dies from its end to its start."""
+
+
 class _Cascade:
     """The parts of a plan while they compute one tile."""
 
@@ -90,6 +106,7 @@ class _Cascade:
             index: _stripes(self._boxes[index], plan.along, extent)[:: -1 if self._backwards else 1]
             for index, extent in zip(plan.parts, plan.stripes, strict=True)
         }
+        self._dying = {index: tuple(self._dying_after(graph.parts[index])) for index in plan.parts}
         self._done = dict.fromkeys(plan.parts, 0)
         self._alive: dict[int, dict[Axis, Interval]] = {}
         self._runs: list[StripeRun] = []
@@ -112,7 +129,7 @@ class _Cascade:
                 if producer is not None and producer in self._inside:
                     self._until(producer, self._covering(producer, box[self._plan.along]))
             self._done[index] += 1
-            self._runs.append(StripeRun(index, output, inputs, tuple(self._deaths(part))))
+            self._runs.append(StripeRun(index, output, inputs, tuple(self._deaths(index))))
 
     def _covering(self, index: int, wanted: Interval) -> int:
         """How many stripes of a part have to run until an interval of its output is there."""
@@ -126,8 +143,8 @@ class _Cascade:
             done += 1
         return done
 
-    def _deaths(self, part: Part) -> Iterator[Death]:
-        """What a part's last stripe leaves dead: what no part still reads, in this tile and in the later ones."""
+    def _dying_after(self, part: Part) -> Iterator[_Dying]:
+        """What a part reads, and no part after the plan does."""
         for tensor in {each.tensor: None for each in part.inputs}:
             if escapes(self._graph, tensor, self._inside):
                 continue
@@ -136,26 +153,38 @@ class _Cascade:
                 if 0 in self._boxes[producer].shape:
                     continue
                 axis, full = self._plan.along, self._boxes[producer][self._plan.along]
-                needed, backwards = self._still_needed(tensor, axis, ()), self._backwards
+                later, backwards = list[dict[int, Box]](), self._backwards
             else:
                 axis = self._plan.along if len(self._plan.tiles) == 1 else Axis.ROWS
                 full = Interval(0, self._graph.tensors[tensor].shape[axis])
-                needed, backwards = self._still_needed(tensor, axis, self._later), self._tiles_backwards
-            yield from self._shrunk(tensor, axis, full, needed, backwards)
+                later, backwards = self._later, self._tiles_backwards
+            readers = tuple(
+                (reader, tuple(each.along(axis) for each in self._graph.parts[reader].inputs if each.tensor == tensor))
+                for reader in self._graph.consumers[tensor]
+                if reader in self._inside
+            )
+            needed = [
+                access.needs(boxes[reader][axis]) for boxes in later for reader, reads in readers for access in reads
+            ]
+            yield _Dying(tensor, axis, full, readers, hull(needed), backwards)
 
-    def _still_needed(self, tensor: int, axis: Axis, later: Sequence[Mapping[int, Box]]) -> Interval | None:
+    def _deaths(self, part: int) -> Iterator[Death]:
+        """What a part's last stripe leaves dead: what no part still reads, in this tile and in the later ones."""
+        for each in self._dying[part]:
+            yield from self._shrunk(each.tensor, each.axis, each.full, self._still_needed(each), each.backwards)
+
+    def _still_needed(self, dying: _Dying) -> Interval | None:
         """The interval of a tensor that stripes have yet to read, None if there is none."""
-        found: list[Interval] = []
-        for reader in self._graph.consumers[tensor]:
-            if reader not in self._inside:
+        found = [dying.later] if dying.later.length else []
+        for reader, accesses in dying.readers:
+            stripes, done = self._stripes[reader], self._done[reader]
+            if done == len(stripes):
                 continue
-            boxes = [each[reader] for each in later]
-            rest = self._stripes[reader][self._done[reader] :]
-            if rest:
-                interval = Interval(min(rest[0].start, rest[-1].start), max(rest[0].stop, rest[-1].stop))
-                boxes.append(self._boxes[reader].along(self._plan.along, interval))
-            accesses = [each.along(axis) for each in self._graph.parts[reader].inputs if each.tensor == tensor]
-            found += [needed for box in boxes for access in accesses if (needed := access.needs(box[axis])).length]
+            first, last = stripes[done], stripes[-1]
+            wanted = Interval(min(first.start, last.start), max(first.stop, last.stop))
+            if dying.axis != self._plan.along:
+                wanted = self._boxes[reader][dying.axis]
+            found += [needed for access in accesses if (needed := access.needs(wanted)).length]
         return hull(found) if found else None
 
     def _shrunk(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -33,6 +33,8 @@ class Fragment:
     template: str
     values: Values
     """Must be quick, and ask no process. Raises LookupError if what the parameters name does not exist."""
+    shows_runs: bool = False
+    """Whether it shows single runs, which the framework is asked for only while some page does."""
 
 
 class Fragments:
@@ -52,6 +54,11 @@ class Fragments:
         if name not in self._known:
             raise LookupError(f"no live part {name!r}")
         return self._known[name]
+
+    def show_runs(self, keys: Iterable[str]) -> bool:
+        """Return whether one of some parts shows runs, by their keys."""
+        found = (self._known.get(key.partition("?")[0]) for key in keys)
+        return any(fragment is not None and fragment.shows_runs for fragment in found)
 
 
 def key_of(name: str, parameters: Parameters) -> str:

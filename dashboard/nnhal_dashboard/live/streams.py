@@ -67,6 +67,12 @@ class Streams:
     def __len__(self) -> int:
         return len(self._streams)
 
+    @property
+    def keys(self) -> set[str]:
+        """The keys of all fragments that are shown."""
+        with self._lock:
+            return {key for stream in self._streams for key in stream.keys}
+
     def publish(self, snapshot: Snapshot) -> None:
         """Render what streams show, and wake those for which something has changed."""
         with self._lock:

@@ -58,7 +58,7 @@ class Collector:
         self._observers: dict[str, ProcessObserver] = {}
         self._supervisor: SupervisorControl | None = None
         self._listeners: list[Callable[[Snapshot], None]] = []
-        self._looked = self._eventful = float("-inf")
+        self._looked = self._looked_at_runs = self._eventful = float("-inf")
         self._event = 0
         self._asking: (
             Future[tuple[supervisor_pb2.ListProcessesResponse | None, list[supervisor_pb2.ProcessEvent], bool]] | None
@@ -94,17 +94,23 @@ class Collector:
         """Call ``listener`` after each round, in the collector's thread. It must not raise."""
         self._listeners.append(listener)
 
-    def watch(self) -> None:
-        """Have details gathered for a while, without waiting for them."""
-        self._looked = time.monotonic()
+    def watch(self, runs: bool = False) -> None:
+        """Have details gathered for a while, without waiting for them: ``runs`` only if they are shown.
 
-    def look(self) -> Snapshot:
-        """Return the latest snapshot for somebody who looks. Details are gathered while somebody does.
+        Under load a framework has many runs to tell, which no other page needs.
+        """
+        self._looked = time.monotonic()
+        if runs:
+            self._looked_at_runs = self._looked
+
+    def look(self, runs: bool = False) -> Snapshot:
+        """Return the latest snapshot for somebody who looks, perhaps at ``runs``. Details are gathered meanwhile.
 
         After a time in which nobody looked, the first look waits for the next round, so that details are there.
         """
-        now = time.monotonic()
-        was_watched, self._looked = now - self._looked < _WATCHED_SECONDS, now
+        last = min(self._looked, self._looked_at_runs) if runs else self._looked
+        was_watched = time.monotonic() - last < _WATCHED_SECONDS
+        self.watch(runs)
         return self.snapshot if was_watched else self._next_round(2 * _EVERY_SECONDS)
 
     def refresh(self) -> Snapshot:
@@ -141,8 +147,9 @@ class Collector:
 
     def _collect(self) -> None:
         now = time.monotonic()
-        watched = now - self._looked < _WATCHED_SECONDS
         moment = now - self._eventful < 2 * MOMENT_SECONDS  # runs around an event are kept, though nobody looks
+        shows_runs = moment or now - self._looked_at_runs < _WATCHED_SECONDS
+        watched = now - self._looked < _WATCHED_SECONDS
         whole = watched and (self._begun % _WHOLE_ROUNDS == 0 or self._wanted >= self._begun)
         patience = _CHANGE_SECONDS if self._patient >= self._begun else _ANSWER_SECONDS
         supervisor, events = self._supervisor_answer(patience)
@@ -152,7 +159,7 @@ class Collector:
         if patience > _ANSWER_SECONDS:  # a question that is under way may have been asked before the change
             self._wait(patience)
             self._take(fresh)
-        self._ask(watched or moment, whole)
+        self._ask(shows_runs, whole)
         self._wait(patience)
         processes = self._take(fresh)
         snapshot = self._snapshot(last, supervisor, events, processes, fresh)
@@ -173,14 +180,14 @@ class Collector:
         fresh += [o.answers for o in self._observers.values() if o.answers is not known[id(o)]]
         return processes
 
-    def _ask(self, watched: bool, whole: bool) -> None:
+    def _ask(self, shows_runs: bool, whole: bool) -> None:
         """Ask all processes one after the other: if all answered at once, requests would wait for a processor.
 
         They are asked at once if somebody waits.
         """
         pause = _SPREAD_SECONDS / max(len(self._observers), 1)
         for observer in self._observers.values():
-            if observer.ask(watched, whole):
+            if observer.ask(shows_runs, whole):
                 with self._rounds:
                     self._rounds.wait_for(lambda: self._stopped or self._wanted >= self._begun, pause)
 

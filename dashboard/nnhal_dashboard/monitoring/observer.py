@@ -18,6 +18,8 @@ from nnhal_dashboard.monitoring.targets import ProcessTarget
 CLIENT_NAME = "nnhal-dashboard"
 _PATIENCE_SECONDS = 2.0
 """How long a process may be silent during a call."""
+_MOST_RUNS = 200
+"""Runs that went well which a framework is asked for at a time: twice as many as a page shows."""
 _SILENT_SECONDS = 1.5
 """After so long without an answer a page says that a process is silent."""
 
@@ -55,8 +57,8 @@ class ProcessObserver:
         """The question that has no answer yet, unless the process seems to have been stopped."""
         return self._pending if time.monotonic() - self._asked <= _SILENT_SECONDS else None
 
-    def ask(self, watched: bool, whole: bool) -> bool:
-        """Ask, if the last question has been answered: for runs if somebody looks, for all sessions if ``whole``.
+    def ask(self, shows_runs: bool, whole: bool) -> bool:
+        """Ask, if the last question has been answered: for runs if a page ``shows_runs``, for sessions if ``whole``.
 
         Whether the process is one that can be asked.
         """
@@ -65,7 +67,7 @@ class ProcessObserver:
             return False
         if self._pending is None:
             self._asked = time.monotonic()
-            self._pending = self._pool.submit(self._question, watched, whole)
+            self._pending = self._pool.submit(self._question, shows_runs, whole)
         return True
 
     def take(self) -> ObservedProcess:
@@ -108,7 +110,7 @@ class ProcessObserver:
             with suppress(NnhalError):
                 admin.close()
 
-    def _question(self, watched: bool, whole: bool) -> Answers:
+    def _question(self, shows_runs: bool, whole: bool) -> Answers:
         """Ask the process. Raises NnhalError."""
         if self._admin is not None and self._admin.gone:
             self._hang_up()
@@ -121,7 +123,7 @@ class ProcessObserver:
                 answers = replace(answers, device=admin.device())
         elif isinstance(admin, FrameworkAdmin):
             framework = admin.framework(self._last_event)
-            runs = admin.runs(self._last_run) if watched else None
+            runs = admin.runs(self._last_run, most=_MOST_RUNS) if shows_runs else None
             self._last_event = max([self._last_event, *(event.number for event in framework.events)])
             if runs is not None:
                 self._last_run = max([self._last_run, *(run.number for run in runs.finished)])

@@ -1,4 +1,5 @@
-// Keeps the parts of a page that are marked with data-live up to date, by one stream for all tabs of the browser.
+// Keeps the parts of a page that are marked with data-live up to date, by one stream for all tabs of the browser that
+// are seen: a tab that is hidden costs nothing, and is told all that has changed when it is seen again.
 
 const parts = new Map();
 const status = document.getElementById("liveness");
@@ -62,9 +63,11 @@ function start() {
   if (window.SharedWorker) {
     const worker = new SharedWorker(new URL("live-worker.js", import.meta.url), { type: "module", name: "nnhal-live" });
     worker.port.onmessage = (event) => told(event.data);
-    worker.port.postMessage({ keys });
+    const follow = () => worker.port.postMessage({ keys: document.hidden ? [] : keys });
+    document.addEventListener("visibilitychange", follow);
+    follow();
     addEventListener("pagehide", () => worker.port.postMessage({ keys: [] }));
-    addEventListener("pageshow", (event) => { if (event.persisted) worker.port.postMessage({ keys }); });
+    addEventListener("pageshow", (event) => { if (event.persisted) follow(); });
   } else {
     import("./live-stream.js").then(({ Stream }) => {
       const stream = new Stream(told);

@@ -19,9 +19,8 @@ namespace {
 constexpr int kStringElements = 8;
 constexpr const char* kUnreadable = "nnhal.unreadable";  // domains that nobody knows, and so reasons not to take a node
 constexpr const char* kOuterValues = "nnhal.needs_onnxruntime_1_27_for_outer_values";
-constexpr const char* kWeights = "weights";    // where constants lie that the model's own file has no room for
+constexpr const char* kWeights = "weights";    // where large constants lie, which nobody copies again
 constexpr std::size_t kLeastBytes = 16 << 10;  // less is not worth a place of its own
-constexpr std::size_t kInsideBytes = 32 << 20;  // in all: a file that has everything a device may take as it is
 constexpr std::size_t kAlignment = 64;
 constexpr int kLastPlainType = 13;  // element types above it stay in the model's own file
 
@@ -52,14 +51,6 @@ void seal(const Fd& file) {
 struct Weights {
   Fd file;
   std::size_t size = 0;
-  std::size_t inside = 0;  // bytes of large constants in the model's own file
-
-  bool has_room_inside(std::size_t bytes) {
-    if (bytes <= kLeastBytes) return true;
-    if (bytes > kInsideBytes - inside) return false;
-    inside += bytes;
-    return true;
-  }
 
   std::size_t add(const char* data, std::size_t bytes) {
     if (!file) file = make_file();
@@ -126,7 +117,7 @@ std::optional<Message> encode_tensor(const std::string& name, const OrtValue* va
   const auto* const data =
       static_cast<const char*>(read<void*>(ort().GetTensorMutableData, const_cast<OrtValue*>(value)));
   Message tensor = Message().numbers(1, shape.dimensions).integer(2, shape.type).bytes(8, name);
-  if (!weights || shape.type > kLastPlainType || weights->has_room_inside(size)) return tensor.bytes(9, {data, size});
+  if (!weights || shape.type > kLastPlainType || size <= kLeastBytes) return tensor.bytes(9, {data, size});
   const auto add = [&](const char* key, const std::string& entry) {
     tensor.message(13, Message().bytes(1, key).bytes(2, entry));
   };

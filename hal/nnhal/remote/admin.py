@@ -170,9 +170,13 @@ class FrameworkAdmin(ProcessAdmin):
         request = framework_wire.ApplyPlanRequest(model=model, pins=pins, devices=devices, version=version)
         return self._calls.call(self._framework.ApplyPlan, request).config_lines
 
-    def runs(self, after: int = 0, model: str = "") -> framework_wire.GetRunsResponse:
-        """Return the runs that wait and run, and those that have ended after the one of a number."""
-        return self._calls.call(self._framework.GetRuns, framework_wire.GetRunsRequest(after=after, model=model))
+    def runs(self, after: int = 0, model: str = "", most: int = 0) -> framework_wire.GetRunsResponse:
+        """Return the runs that wait and run, and those that have ended after the one of a number.
+
+        Of those that went well at most so many, the newest; all that are kept with 0.
+        """
+        request = framework_wire.GetRunsRequest(after=after, model=model, most=most)
+        return self._calls.call(self._framework.GetRuns, request)
 
     def record(self, model: str, count: int) -> int:
         """Record the next ``count`` runs of a model, or of all models; return the recording's number."""

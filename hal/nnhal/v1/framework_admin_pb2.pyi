@@ -888,19 +888,23 @@ class GetRunsRequest(_message.Message):
 
     AFTER_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    MOST_FIELD_NUMBER: _builtins.int
     after: _builtins.int
     """The number of the last finished run that the caller knows; 0 for none."""
     model: _builtins.str
     """Only of this model; empty for all."""
+    most: _builtins.int
+    """Of those that went well at most so many, the newest; 0 for all that are kept."""
     def __init__(
         self,
         *,
         after: _builtins.int = ...,
         model: _builtins.str = ...,
+        most: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "model", b"model"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "model", b"model", "most", b"most"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

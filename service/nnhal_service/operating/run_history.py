@@ -61,11 +61,17 @@ class RunHistory:
                 (self._troubled if run.is_troubled else self._kept).append(NumberedRun(self._last, run))
         return sorted(live, key=_arrival)
 
-    def after(self, number: int, model: str = "") -> list[NumberedRun]:
-        """The runs that had ended at the last look, after the one of a number; of one model, or of all."""
+    def after(self, number: int, model: str = "", most: int = 0) -> list[NumberedRun]:
+        """The runs that had ended at the last look, after the one of a number; of one model, or of all.
+
+        Of those that went well at most so many, the newest; all with 0.
+        """
         with self._lock:
-            kept = sorted((*self._troubled, *self._kept), key=attrgetter("number"))
-        return [each for each in kept if each.number > number and model in ("", each.run.model)]
+            troubled, kept = (
+                [each for each in runs if each.number > number and model in ("", each.run.model)]
+                for runs in (self._troubled, self._kept)
+            )
+        return sorted((*troubled, *kept[-most:]), key=attrgetter("number"))
 
     def cancel(self, name: str) -> bool | None:
         """Cancel a request by its public id; returns whether it was waiting, and None if there is none of that id."""

@@ -35,12 +35,10 @@ class OperatedRuns:
         if request.model:
             live = [state for state in live if state.what.partition(" ")[0] == request.model]
         shift = boottime_shift()
+        ended = self._history.after(request.after, request.model, max(request.most, 0))
         return wire.GetRunsResponse(
             live=live,
-            finished=[
-                finished_to_wire(number, run, shift)
-                for number, run in with_pauses(self._history.after(request.after, request.model), 16)
-            ],
+            finished=[finished_to_wire(number, run, shift) for number, run in with_pauses(ended, 16)],
             recordings=[wire.RecordingState(**state._asdict()) for state in self._monitor.recordings.states()],
         )
 

@@ -72,6 +72,26 @@ def test_a_budget_buys_what_the_frontier_says(name: str) -> None:
         assert compile_graph(graph, SYSTEM, CompilerOptions(budget)).cycles <= 1.01 * best
 
 
+@pytest.mark.slow
+@needs_networks
+@pytest.mark.parametrize("name", ["ds_cnn_kws", "mobilenet_v1_0.25_96", "two_conv_rfc"])
+def test_more_memory_is_never_slower(name: str) -> None:
+    graph = build_graph(network(name))
+    budgets = range(LEAST[name], 2 * LEAST[name], LEAST[name] // 23)
+    cycles = [compile_graph(graph, SYSTEM, CompilerOptions(budget)).cycles for budget in budgets]
+    assert cycles == sorted(cycles, reverse=True)
+
+
+@pytest.mark.slow
+@needs_networks
+@pytest.mark.parametrize("name", ["ds_cnn_kws", "two_conv_rfc"])
+def test_recomputing_makes_no_point_of_the_frontier_worse(name: str) -> None:
+    graph = build_graph(network(name))
+    found = frontier(graph, SYSTEM, CompilerOptions(recompute=True))
+    for point in frontier(graph, SYSTEM):
+        assert any(each.peak <= point.peak and each.cycles <= point.cycles for each in found)
+
+
 def test_each_point_of_the_frontier_takes_less_memory_and_more_cycles_than_the_last() -> None:
     found = frontier(build_graph(residual()), SYSTEM)
     assert len(found) > 1

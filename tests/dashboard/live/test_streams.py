@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 import pytest
 
 from nnhal_dashboard.live import streams as module
+from nnhal_dashboard.live.fragments import Fragment, Fragments
 from nnhal_dashboard.live.streams import Streams
 from nnhal_dashboard.monitoring.snapshot import Snapshot
 
 
 async def follow(
     streams: Streams, keys: Sequence[str], stays: Callable[[], bool] = lambda: True
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     with streams.follow(keys, lambda html: html, stays) as events:
         async for event in events:
             yield event
@@ -130,5 +131,22 @@ def test_what_is_costly_is_rendered_less_often_but_at_once_for_a_new_page() -> N
         streams.publish(Snapshot())
         assert rendered.count("costly") == 2
         assert rendered.count("cheap") > 1
+
+    run(scene)
+
+
+def test_what_is_shown_is_known_and_whether_it_has_runs() -> None:
+    fragments = Fragments()
+    fragments.add(Fragment("a.runs", "", lambda _: {}, shows_runs=True), Fragment("a.other", "", lambda _: {}))
+    assert fragments.show_runs(["a.other", "a.runs?model=m"])
+    assert not fragments.show_runs(["a.other", "unknown"])
+
+    async def scene() -> None:
+        streams = Streams(lambda key: key)
+        stream = follow(streams, ["a.other", "a.runs"])
+        await anext(stream)
+        assert streams.keys == {"a.other", "a.runs"}
+        await stream.aclose()
+        assert streams.keys == set()
 
     run(scene)

@@ -14,6 +14,7 @@ from nnhal_dashboard.monitoring import collector as collector_module
 from nnhal_dashboard.monitoring import observer
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.settings import DashboardSettings
+from tests.support.waiting import wait_until
 
 _PATIENCE = 60.0
 
@@ -34,8 +35,9 @@ class _Framework:
         assert self.may_answer.wait(_PATIENCE)
         return framework_admin_pb2.GetFrameworkResponse(models=[model])
 
-    def runs(self, _: int) -> framework_admin_pb2.GetRunsResponse:
-        return framework_admin_pb2.GetRunsResponse()
+    def runs(self, after: int, most: int) -> framework_admin_pb2.GetRunsResponse:
+        runs = [framework_admin_pb2.FinishedRun(number=after + 1, model="digits")]
+        return framework_admin_pb2.GetRunsResponse(finished=runs)
 
     def process(self) -> None:
         return None
@@ -57,3 +59,5 @@ def test_what_was_asked_before_a_change_is_asked_again(monkeypatch: pytest.Monke
             framework = refreshed.result(_PATIENCE).framework
         assert framework is not None
         assert [model.state for model in framework.models] == ["READY"]
+        assert not collector.snapshot.finished  # runs are asked for once a page shows them
+        wait_until(lambda: bool(collector.look(runs=True).finished), "runs are known")

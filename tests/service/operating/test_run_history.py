@@ -60,6 +60,7 @@ def test_the_last_runs_are_kept_with_their_numbers() -> None:
         history.look()
     numbers = [number for number, _ in history.after(0)]
     assert (len(numbers), numbers[0], numbers[-1]) == (RUNS_KEPT, 6, RUNS_KEPT + 5)
+    assert [number for number, _ in history.after(0, most=2)] == [RUNS_KEPT + 4, RUNS_KEPT + 5]
 
 
 def test_requests_have_the_ids_of_their_processes_and_are_cancelled_there() -> None:

@@ -72,6 +72,10 @@ COMMANDS = {
         "nnhal_tools.cli.explain:explain",
         "Explain where each operation runs and why the other devices refuse it, and what each edge costs and why.",
     ),
+    "calibrate": LazyCommand(
+        "nnhal_tools.cli.calibrate:calibrate",
+        "Measure how long devices take beside their cost models, and keep it for plans that ask for it.",
+    ),
     "diff": LazyCommand(
         "nnhal_tools.cli.diff:diff",
         "Compare MODEL on a device with a reference, layer by layer: where they part, by how much, and why.",
@@ -125,6 +129,7 @@ COMMANDS = {
         "Run 'nnhal COMMAND' as the first process of a container, and end it if it hangs: nnhal watched COMMAND…",
         passes_through=True,
     ),
+    "testbed": LazyCommand("nnhal_tools.cli.testbed:app", "Start a testbed in containers, and try it."),
     "secrets": LazyCommand(
         "nnhal_tools.cli.secrets:secrets",
         "Make an admin key, tokens and a certificate for a testbed where there are none, and print where they are.",

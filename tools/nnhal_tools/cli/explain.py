@@ -10,13 +10,10 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 
-from nnhal.arrays import Array
 from nnhal.errors import NnhalError
-from nnhal.tensors import Tensor
 from nnhal_client.explanation import Explanation, Measured
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
@@ -28,6 +25,7 @@ from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.cli.model_options import Everything, Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.explain import show, with_unknown_times
 from nnhal_tools.given_model import GivenModel, read_model, require_writable
+from nnhal_tools.input_files import random_inputs
 from nnhal_tools.trace import add_run
 
 _MOST_NAMED = 16
@@ -62,6 +60,9 @@ def explain(
     everything: Everything = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the plan's graph to FILE.")] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(help="Model devices as 'nnhal calibrate' has measured them, by its FILE.")
+    ] = None,
     trace: Annotated[
         Path | None, typer.Option("--trace", help="Write the timeline of the measured runs to FILE, for Perfetto.")
     ] = None,
@@ -70,6 +71,8 @@ def explain(
     if trace and not runs:
         raise ValueError("--trace needs runs: got --runs 0")
     chosen = chosen_topology(devices, topology)
+    if calibration:
+        chosen = chosen.calibrated(calibration)
     pins = pins_from(pin or [], chosen)
     require_writable((html, trace))
     given = read_model(model, dim or (), shape or (), signature)
@@ -125,7 +128,7 @@ def _write_trace(path: Path, reports: Sequence[RunReport], model: Model, name: s
 def _run(model: Model, runs: int) -> tuple[list[RunReport], str]:
     """The reports of the runs, and why there are not as many; empty if there are. Then there are none."""
     try:
-        inputs = {tensor.name: _some_value(tensor) for tensor in model.inputs} if runs else {}
+        inputs = random_inputs(model.inputs) if runs else {}
         return [model.run_with_report(inputs)[1] for _ in range(runs)], ""
     except (NnhalError, ValueError) as error:
         return [], str(error)
@@ -143,11 +146,3 @@ def _measured(reports: Sequence[RunReport], steps: int) -> Measured:
         sum(step.copied_bytes for step in reports[-1].steps),
         reports[-1].ledger,
     )
-
-
-def _some_value(tensor: Tensor) -> Array:
-    """Random numbers from 0 to 1, of extent 1 in unknown dimensions. Raises ValueError if the input is not numeric."""
-    if tensor.element_type is None:
-        raise ValueError(f"input {tensor.name!r} is not a tensor of numbers")
-    shape = () if tensor.scalar else [axis or 1 for axis in tensor.dimensions]
-    return np.random.default_rng(0).random(shape).astype(tensor.element_type)

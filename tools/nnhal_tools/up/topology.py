@@ -208,6 +208,10 @@ class Topology(BaseModel):
         repositories = (*(given if isinstance(given, tuple) else (given,)), str(repository))
         return self.model_copy(update={"framework": {**self.framework, "model_repository": repositories}})
 
+    def calibrated(self, file: Path) -> Topology:
+        """A copy whose framework models devices as a file of ``nnhal calibrate`` has measured them."""
+        return self.model_copy(update={"framework": {**self.framework, "calibration": str(file.resolve())}})
+
     def shown(self, port: int | None = None) -> Topology:
         """A copy with a dashboard, at a port if one is given: 0 lets the system choose."""
         given = {} if port is None else {"port": port}

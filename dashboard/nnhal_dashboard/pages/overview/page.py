@@ -32,7 +32,7 @@ router = APIRouter()
 def overview(request: Request) -> Response:
     """Show the overview."""
     collector = collector_of(request)
-    collector.traffic.learn(collector.look(), _FIRST_SECONDS)
+    collector.traffic.learn(collector.look(runs=True), _FIRST_SECONDS)
     return show_page(request, "overview/overview.html", {}, "Overview")
 
 
@@ -102,7 +102,7 @@ PAGE = Page(
     (
         Fragment("overview.problems", "overview/problems.html", _problems),
         Fragment("overview.figures", "overview/figures.html", _figures),
-        Fragment("overview.picture", "overview/picture.html", _picture),
+        Fragment("overview.picture", "overview/picture.html", _picture, shows_runs=True),
         Fragment("overview.models", "overview/models.html", _models),
         Fragment("overview.events", "overview/events.html", _events),
     ),

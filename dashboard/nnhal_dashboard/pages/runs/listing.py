@@ -96,7 +96,7 @@ def runs(request: Request) -> Response:
         selection = RunSelection.of(request.query_params)
     except ValueError as error:
         raise HTTPException(400, str(error)) from error
-    snapshot = collector_of(request).look()
+    snapshot = collector_of(request).look(runs=True)
     values = {"selection": selection, "models": model_names(snapshot)}
     return show_page(request, "runs/runs.html", values, "Runs")
 
@@ -149,8 +149,8 @@ def _moment(moment: Moment) -> Mapping[str, Any]:
 
 
 FRAGMENTS = (
-    Fragment("runs.live", "runs/live.html", _live),
+    Fragment("runs.live", "runs/live.html", _live, shows_runs=True),
     Fragment("runs.devices", "runs/on_devices.html", _on_devices),
-    Fragment("runs.finished", "runs/finished.html", _finished),
-    Fragment("runs.moment", "runs/moment.html", _moment),
+    Fragment("runs.finished", "runs/finished.html", _finished, shows_runs=True),
+    Fragment("runs.moment", "runs/moment.html", _moment, shows_runs=True),
 )

@@ -46,7 +46,7 @@ def record(
 @router.get("/recordings/{number}")
 def recording(request: Request, number: _Number) -> Response:
     """Show what a recording has."""
-    snapshot = collector_of(request).look()
+    snapshot = collector_of(request).look(runs=True)
     kept = _kept(request, number)
     rows = [
         ShownRun(run, f"/recordings/{number}/{index}", epoch_ns(run.ended_ns, snapshot))
@@ -69,7 +69,7 @@ def trace(request: Request, number: _Number) -> Response:
 def recorded_run(request: Request, number: _Number, index: int) -> Response:
     """Show a run of a recording, by its place in it."""
     collector = collector_of(request)
-    snapshot = collector.look()
+    snapshot = collector.look(runs=True)
     runs = _kept(request, number).runs
     if not 1 <= index <= len(runs):
         raise LookupError(f"recording {number} has no run {index}: it has {len(runs)}")
@@ -101,6 +101,6 @@ def _progress(moment: Moment) -> Mapping[str, Any]:
 
 
 FRAGMENTS = (
-    Fragment("recordings.list", "runs/recordings.html", _list),
-    Fragment("recordings.progress", "runs/progress.html", _progress),
+    Fragment("recordings.list", "runs/recordings.html", _list, shows_runs=True),
+    Fragment("recordings.progress", "runs/progress.html", _progress, shows_runs=True),
 )

@@ -29,7 +29,7 @@ _SAME_NS = 10**6
 def finished_run(request: Request, number: int, arrived: int = 0) -> Response:
     """Show a run, by its number; ``arrived`` tells it from one of the framework's life before."""
     collector = collector_of(request)
-    snapshot = collector.look()
+    snapshot = collector.look(runs=True)
     found = (run for run in reversed(snapshot.finished) if run.number == number and arrived in (0, run.arrived_ns))
     run = next(found, None)
     if run is None:

@@ -7,8 +7,10 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
+from nnhal.calibration import DeviceCalibration
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.types import ErrorStatus
@@ -64,14 +66,20 @@ class Fleet:
         patience: float = _PATIENCE_SECONDS,
         note: Note = no_note,
         hang_seconds: float = HANG_SECONDS,
+        calibration: Mapping[str, DeviceCalibration] = MappingProxyType({}),
     ) -> None:
         """``getter_seconds`` is how long a device may take to answer each question about itself, ``patience`` how long
         it may be silent, and ``hang_seconds`` how long while a run waits for it. ``note`` is told what becomes of
-        devices.
+        devices. ``calibration`` is what was measured of devices, by name.
         """
         self._hangs = HangWatch(hang_seconds, note)
         self._register = partial(
-            Registration, getter_seconds=getter_seconds, patience=patience, note=note, hangs=self._hangs
+            Registration,
+            getter_seconds=getter_seconds,
+            patience=patience,
+            note=note,
+            hangs=self._hangs,
+            calibration=calibration,
         )
         self._changing = threading.Lock()
         # These are replaced and not changed, so that they may be read at any time.

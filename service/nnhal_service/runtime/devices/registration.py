@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from types import MappingProxyType
 
+from nnhal.calibration import DeviceCalibration
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
 from nnhal.remote import DeviceIdentity, RemoteDevice
@@ -34,6 +37,8 @@ class FleetMember:
     identity: DeviceIdentity
     hangs: HangWatch
     """Looks after it while something runs on it."""
+    calibration: DeviceCalibration | None = None
+    """What was measured of this version of it on this machine, if plans are to be made by that."""
 
     @property
     def version(self) -> str:
@@ -67,7 +72,9 @@ class Registration:
         patience: float,
         note: Note = no_note,
         hangs: HangWatch | None = None,
+        calibration: Mapping[str, DeviceCalibration] = MappingProxyType({}),
     ) -> None:
+        self._calibration = calibration.get(name)
         self._name = name
         self._endpoint = endpoint
         self._getter_seconds = getter_seconds
@@ -105,7 +112,10 @@ class Registration:
                 del attempt  # as in _await
         if remote is None or refusal or self._identity is None:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, f"device {self._name!r} is refused: {refusal}")
-        return FleetMember(self._name, remote, self._identity, self._hangs)
+        measured = self._calibration
+        if measured is not None and measured.version != self._identity.version:
+            measured = None
+        return FleetMember(self._name, remote, self._identity, self._hangs, measured)
 
     def is_there(self) -> bool:
         """As ``Fleet.is_there``."""
@@ -236,6 +246,10 @@ class Registration:
         except BaseException:
             remote.close()
             raise
+        measured = self._calibration
+        if measured is not None and self._identity is not None and measured.version != self._identity.version:
+            versions = f"it is {self._identity.version}, and {measured.version} was measured"
+            _log.warning("a device is not modelled as it was calibrated", device=self._name, reason=versions)
         if refusal:
             _log.warning("a device is refused", device=self._name, reason=refusal)
         return remote, refusal

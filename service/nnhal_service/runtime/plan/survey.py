@@ -252,7 +252,10 @@ def _answer(member: FleetMember, imported: ImportedModel, side: Side, descriptio
         operations = range(len(imported.model.main.operations))
         candidate, wants = Candidate(member.name, member.capabilities, dict.fromkeys(operations, str(error))), False
     else:
-        hop_ns = side.costs.hop_ns  # a sync is an edge's
+        hop_ns, measured = side.costs.hop_ns, member.calibration  # a sync is an edge's
+        if measured is not None:
+            costs = measured.operation_ns(costs)
+            hop_ns = hop_ns if side.costs.is_wire else measured.launch_ns
         candidate = Candidate(member.name, member.capabilities, refusals, costs, hop_ns, referenced=referenced)
     extension = None if imported.source is None else imported.source.extension
     prefers = description is not None and extension is not None and description.source_extension == extension
