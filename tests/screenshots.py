@@ -20,7 +20,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.serve import Load, Target, Transport
 from tests.support.browsing import CHROMIUM, launch
-from tests.support.showcase import MODELS, Showcase, showcase
+from tests.support.showcase import DEMO, MODELS, Showcase, showcase
 from tests.support.waiting import wait_until
 
 PICTURES = Path(__file__).parents[1] / "docs/pictures/dashboard"
@@ -29,6 +29,10 @@ _COLOURS: Sequence[Literal["light", "dark"]] = ("light", "dark")
 _KILLED = "cpu_acc"
 _PINNED, _ONTO = "digits_int8", "cpu_ref"
 """A model that is given a plan of several steps, by a pin of its second operation."""
+_MORE = {"meters": "digits", "plates": "digits_int8", "stamps": "digits", "forms": "digits_int8", "labels": "digits"}
+"""Further models, each with the network of one of the demo's."""
+_BUSY = (*MODELS, "meters")
+"""Those that requests are for; the others are idle."""
 _RATE = 60.0
 _WARM_SECONDS = 45.0
 """Long enough for charts with something in them."""
@@ -51,7 +55,8 @@ def main() -> int:
         return 1
     windows = {f"-{width}": (width, 900) for width in arguments.width or ()} or _WINDOWS
     arguments.out.mkdir(parents=True, exist_ok=True)
-    with showcase() as testbed, Load(_targets(testbed)) as load, load.flowing(_RATE):
+    more = {name: (DEMO / f"{network}.onnx").read_bytes() for name, network in _MORE.items()}
+    with showcase(more) as testbed, Load(_targets(testbed)) as load, load.flowing(_RATE):
         _live_through(testbed, arguments.seconds)
         with sync_playwright() as playwright, launch(playwright, CHROMIUM) as browser:
             context = browser.new_context(base_url=testbed.dashboard, reduced_motion="reduce")
@@ -75,7 +80,7 @@ def main() -> int:
 
 
 def _targets(testbed: Showcase) -> list[Target]:
-    return [Target(Transport.HTTP, testbed.http, model) for model in MODELS]
+    return [Target(Transport.HTTP, testbed.http, model) for model in _BUSY]
 
 
 def _live_through(testbed: Showcase, seconds: float) -> None:
@@ -102,7 +107,7 @@ def _pages(page: Page) -> dict[str, str]:
         "run": _recorded_run(page),
         "memory": "/memory",
         "sessions": "/sessions",
-        "metrics": "/metrics",
+        "metrics": "/metrics?range=5m",
         "arena": f"/memory/arena?model={_PINNED}",
         "try": "/try?model=digits",
         "logs": "/logs",

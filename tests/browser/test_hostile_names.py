@@ -71,6 +71,9 @@ def test_the_pages_of_all_models_show_names_as_text(visit: Visit, testbed: Showc
         "/models/digits/plan?pin={}",
         "/models/digits/plan?node={}",
         "/metrics?minutes={}",
+        "/metrics?range={}",
+        "/events?text={}",
+        "/runs?from={}",
         "/login?to={}",
     ],
 )

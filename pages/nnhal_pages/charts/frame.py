@@ -14,8 +14,8 @@ from nnhal_pages.text import shortened
 
 LINE = 16
 """The height of a line of text."""
-ZONE = 64
-"""The width that the name of a time zone may need, right of an axis of times."""
+_LEFT, _BESIDE = 56.0, 0.3
+"""The room left of a chart of a time, and the share of its width right of it."""
 _GAP = 8
 _CLOCK = (("%H:%M:%S", "00:00:00"), ("%H:%M", "00:00"))
 """How a time of day is written, with seconds and without, and how wide that is."""
@@ -59,6 +59,11 @@ def across_axis(frame: Frame, scale: Scale, ticks: Iterable[Tick], has_grid: boo
             parts.append(label(middle, frame.bottom + LINE + 2, tick.text, f"muted {place}"))
             free = start + 2 * half + _GAP
     return "".join(parts)
+
+
+def time_frame(width: float, top: float, bottom: float) -> Frame:
+    """Return the frame of a chart of a time. All of one width have the same edges, so that instants are in line."""
+    return Frame(_LEFT, width * (1 - _BESIDE), top, bottom)
 
 
 def places(frame: Frame, window: TimeWindow, high: float = 0.0) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, floor
 
-from nnhal_pages.charts.frame import LINE, ZONE, Frame, across_axis, places, room_for, time_axis, up_axis, wide
+from nnhal_pages.charts.frame import LINE, Frame, across_axis, places, room_for, time_axis, time_frame, up_axis, wide
 from nnhal_pages.charts.marks import ChartMark, marked
 from nnhal_pages.charts.measures import COUNT, NANOSECONDS, Tick
 from nnhal_pages.charts.series import TimeWindow
@@ -106,7 +106,7 @@ def heat_map(
         for row, bound in enumerate(bounds)
         if bound in _POWERS and rows.start <= row + 1 <= rows.stop
     ]
-    frame = Frame(room_for(tick.text for tick in ticks), width - ZONE, top, bottom)
+    frame = time_frame(width, top, bottom)
     across = Scale(window.begin, window.end, frame.left, frame.right)
     cells: list[list[str]] = [[] for _ in thresholds]
     readings = []
@@ -119,7 +119,7 @@ def heat_map(
                 cells[shade].append(_cell(left, right, up(row + 1), up(row)))
     parts = [
         label(0, 12, what, "muted"),
-        _key(thresholds, frame.right),
+        _key(thresholds, width - 8.0),
         label(0, top - 8, "ms", "muted"),
         up_axis(frame, up, ticks),
         time_axis(frame, across, window),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnhal_pages.charts.frame import LINE, ZONE, Frame, apart, fitted, places, room_for, time_axis, up_axis, wide
+from nnhal_pages.charts.frame import LINE, Frame, apart, fitted, places, time_axis, time_frame, up_axis, wide
 from nnhal_pages.charts.marks import ChartMark, marked
 from nnhal_pages.charts.measures import Measure
 from nnhal_pages.charts.series import ChartSeries, TimeWindow, line_path, spread_path
@@ -13,8 +13,8 @@ from nnhal_pages.svg import Drawing, Scale, element, label, title
 _LOOKS = 6
 """Colours, and as many forms of dashes. So many series can be told apart."""
 _ROOM = 1.08
-_NAMES, _SAMPLE = 190, 20
-"""The width of the names beside the lines, and of a piece of the line before each."""
+_SAMPLE = 20
+"""The width of a piece of the line before its name."""
 
 
 def line_chart(
@@ -48,13 +48,12 @@ def line_chart(
     unit, bare = measure.unit(max(high, reach))
     ticks = list(bare.ticks(up, max(2, round((bottom - top) / 32))))
     words = [_words(each, bare, len(series) > 1) for each in shown]
-    beside = max(_SAMPLE + 6 + room_for(words, _NAMES - _SAMPLE - 6), ZONE)
-    frame = Frame(room_for(tick.text for tick in ticks), width - beside, top, bottom)
+    frame = time_frame(width, top, bottom)
     across = Scale(window.begin, window.end, frame.left, frame.right)
     parts = [heading, label(0, top - 10, unit, "muted"), up_axis(frame, up, ticks)]
     parts.append(time_axis(frame, across, window))
     lines = [_line(number, each, measure, across, up) for number, each in enumerate(shown)]
-    lines += _last_values(shown, words, bare, up, frame)
+    lines += _last_values(shown, words, bare, up, frame, width - frame.right - _SAMPLE - 6)
     parts.append(element("g", "".join(lines), data_chart="lines", **places(frame, window, high / bare.units[0][0])))
     parts.append(marked(marks, frame, across, window))  # above the lines, so that they can be hit
     told = "; ".join(_words(each, measure, len(series) > 1) for each in shown)
@@ -98,7 +97,7 @@ def _line(number: int, series: ChartSeries, measure: Measure, across: Scale, up:
 
 
 def _last_values(
-    shown: Sequence[ChartSeries], words: Sequence[str], measure: Measure, up: Scale, frame: Frame
+    shown: Sequence[ChartSeries], words: Sequence[str], measure: Measure, up: Scale, frame: Frame, room: float
 ) -> list[str]:
     """The words beside the ends of lines, moved apart; what does not fit is in the titles of the lines."""
     most = max(1, int((frame.bottom - frame.top) / LINE))
@@ -108,8 +107,8 @@ def _last_values(
     for number, y in zip(known, apart(places, LINE, frame.top + 8, frame.bottom + 4), strict=True):
         text = words[number]
         value = _words(shown[number], measure, False)
-        if wide(text) > _NAMES - _SAMPLE - 12:
-            text = f"{fitted(shown[number].name, _NAMES - _SAMPLE - 20 - wide(value))} {value}".strip()
+        if wide(text) > room - 6:
+            text = f"{fitted(shown[number].name, room - 14 - wide(value))} {value}".strip()
         look = f"series-{number % _LOOKS + 1}"
         x = frame.right + 6
         parts.append(element("line", class_=f"series {look}", x1=x, x2=x + _SAMPLE, y1=y - 4, y2=y - 4))

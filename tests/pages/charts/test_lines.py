@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from nnhal.admin import DURATION_BOUNDS_NS
+from nnhal_pages.charts.heat_map import heat_map
 from nnhal_pages.charts.lines import line_chart, sparkline
 from nnhal_pages.charts.measures import BYTES, BYTES_PER_SECOND, MILLISECONDS, PER_SECOND
 from nnhal_pages.charts.series import ChartSeries, TimeWindow
@@ -25,11 +27,11 @@ def test_the_last_value_stands_beside_the_line() -> None:
 
 def test_the_axis_has_times_of_day_at_round_instants_and_says_their_zone() -> None:
     picture = assert_drawn_well(line_chart("Requests", [series("all", 3, 5, 7)], PER_SECOND, WINDOW))
-    assert {"07:50", "07:52", "UTC"} <= set(texts(picture))
+    assert {"07:51", "07:54", "UTC"} <= set(texts(picture))
     at = {each.text: int(each.attrib["data-at"]) for each in picture.iter("text") if "data-at" in each.attrib}
-    assert at["07:50"] == END - 600
+    assert at["07:51"] == END - 540
     later = assert_drawn_well(line_chart("Requests", [series("all", 3)], PER_SECOND, TimeWindow(END + 7)))
-    assert "07:50" in texts(later)
+    assert "07:51" in texts(later)
 
 
 @pytest.mark.parametrize("seconds", [60, 300, 900, 3600, 86400])
@@ -51,6 +53,17 @@ def test_a_chart_keeps_its_unit_while_its_range_changes() -> None:
         assert not any("µs" in word or " ms" in word for word in words)
     copied = line_chart("Copied", [series("all", 3000.0)], BYTES_PER_SECOND, WINDOW, reach=5 << 20)
     assert {"MiB/s", "0.00286"} <= set(texts(assert_drawn_well(copied)))
+
+
+def test_all_charts_of_one_width_have_the_same_edges() -> None:
+    few = line_chart("Requests", [series("all", 1.0)], PER_SECOND, WINDOW)
+    many = line_chart("Memory", [series(f"a long name {n}", 1e9) for n in range(9)], BYTES, WINDOW)
+    durations = heat_map("How long", [(END - 100, [0, 5])], DURATION_BOUNDS_NS, WINDOW)
+    edges = set()
+    for drawing in (few, many, durations):
+        (chart,) = [each for each in assert_drawn_well(drawing).iter("g") if "data-chart" in each.attrib]
+        edges.add(tuple(chart.attrib["data-box"].split()[:2]))
+    assert len(edges) == 1
 
 
 def test_what_lies_around_a_mean_is_seen() -> None:

@@ -51,3 +51,13 @@ def test_marks_that_are_close_to_each_other_are_one_with_the_gravest_sign() -> N
 
 def test_marks_outside_of_the_window_are_left_out() -> None:
     assert not having(assert_drawn_well(chart(mark(901), mark(-1))), "event-mark")
+
+
+def test_a_sign_tells_of_the_gravest_of_many_events() -> None:
+    many = [mark(300 + number / 100, "load") for number in range(300)]
+    picture = assert_drawn_well(chart(*many, mark(301.5, "death")))
+    (found,) = having(picture, "event-mark")
+    assert found.attrib["aria-label"].startswith("301 events: ")
+    assert "death of npu" in found.attrib["aria-label"]
+    assert found.attrib["aria-label"].endswith("; and 289 more")
+    assert len(found.attrib["data-at"].split()) == 12

@@ -2,8 +2,8 @@
 
 x * sigmoid(x) is silu, clip(x + 3, 0, 6) / 6 is hard_sigmoid, and with x as a further factor hard_swish, and
 x * (1 + erf(x / sqrt(2))) / 2 is gelu: functions that a table has. A division by a constant is a multiplication, a
-difference a sum, a prelu and a batch normalisation that stands alone are products and sums. The public flow does none
-of this.
+difference a sum, a prelu and a batch normalisation that stands alone are products and sums; a product with a number
+for each channel is in the weights of the layer before it. The public flow does none of this.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from nnhal_mlip.flow.graph.flow_graph import Attribute, FlowGraph, FlowNode, Flo
 from nnhal_mlip.flow.graph.operators import Operator
 
 _CLOSE = 1e-3
+_CONVOLUTIONS = (Operator.CONV2D, Operator.CONV2D_TRANSPOSE)
 _SIXTH: Mapping[str, Attribute] = {"alpha": 1 / 6, "beta": 0.5}
 
 
@@ -58,7 +59,8 @@ class _Rewriting:
             return [node]
         match node.operator:
             case Operator.MULTIPLY | Operator.DIVIDE:
-                return [self._function(node) or self._divided(node)]
+                function = self._function(node)
+                return [function] if function else self._scaled(self._divided(node))
             case Operator.SUBTRACT:
                 return list(self._subtracted(node))
             case Operator.PRELU if node.inputs[1] in self._constants:
@@ -187,6 +189,57 @@ class _Rewriting:
             inverse = self._constant(node, "reciprocal", 1 / divisor.astype(np.float64))
         return replace(node, operator=Operator.MULTIPLY, inputs=(node.inputs[0], inverse))
 
+    def _scaled(self, node: FlowNode) -> Sequence[FlowNode]:
+        """A layer with other weights, in place of the product of its result with a constant or one for each channel."""
+        constants = [name for name in node.inputs if name in self._constants]
+        if node.operator != Operator.MULTIPLY or len(constants) != 1:
+            return [node]
+        (data,) = (name for name in node.inputs if name not in constants)
+        biased = self._inner(data)
+        layer = self._inner(self._unbiased(biased)) if biased is not None else None
+        if layer is None:
+            layer, biased = biased, None
+        factors = self._by_channel(layer, self._constants[constants[0]]) if layer is not None else None
+        if layer is None or factors is None:
+            return [node]
+        axis = layer.text("kernel_layout").index("O") if layer.operator in _CONVOLUTIONS else 0
+        weights = self._constants[layer.inputs[1]]
+        along = factors.reshape([-1 if each == axis else 1 for each in range(weights.ndim)])
+        scaled = self._constant(node, "weights", weights * along)
+        inputs = (layer.inputs[0], scaled)
+        if biased is None:
+            return [replace(layer, inputs=inputs, outputs=node.outputs, sources=(*layer.sources, *node.sources))]
+        summed = self._value(node, "summed", self._values[layer.output])
+        self._uses[summed] = 1
+        (name,) = (each for each in biased.inputs if each in self._constants)
+        by = factors if biased.operator == Operator.BIAS_ADD else self._constants[constants[0]]
+        bias = self._constant(node, "bias", self._constants[name] * by)
+        operands = tuple(bias if each == name else summed for each in biased.inputs)
+        return [
+            replace(layer, inputs=inputs, outputs=(summed,)),
+            replace(biased, inputs=operands, outputs=node.outputs, sources=(*biased.sources, *node.sources)),
+        ]
+
+    def _unbiased(self, node: FlowNode) -> str:
+        """What a node adds constants to; empty if it does not."""
+        computed = [name for name in node.inputs if name not in self._constants]
+        adds = node.operator in (Operator.BIAS_ADD, Operator.ADD) and len(computed) == 1
+        return computed[0] if adds and self._values[computed[0]].shape == self._values[node.output].shape else ""
+
+    def _by_channel(self, layer: FlowNode, constant: Array) -> Array | None:
+        """The factors of a layer's channels, if a constant that its result is multiplied with says no more."""
+        weighted = layer.operator in (*_CONVOLUTIONS, Operator.DENSE) and layer.inputs[1] in self._constants
+        value = self._values[layer.output]
+        if not weighted or constant.ndim > value.rank or value.element_type.kind != "f":
+            return None
+        if layer.operator == Operator.CONV2D_TRANSPOSE and layer.integer("groups") != 1:
+            return None
+        axis = layer.text("data_layout").index("C") if layer.operator in _CONVOLUTIONS else value.rank - 1
+        whole = constant.reshape((1,) * (value.rank - constant.ndim) + constant.shape)
+        if any(length != 1 and each != axis for each, length in enumerate(whole.shape)):
+            return None
+        return np.broadcast_to(whole.reshape(-1), value.shape[axis])
+
     def _subtracted(self, node: FlowNode) -> Iterator[FlowNode]:
         left, right = node.inputs
         if right in self._constants:
@@ -217,9 +270,8 @@ class _Rewriting:
             return True
         before = self._inner(node.inputs[0])
         if before is not None and before.operator in (Operator.BIAS_ADD, Operator.ADD):
-            biased = [name for name in before.inputs if name not in self._constants]
-            before = self._inner(biased[0]) if len(biased) == 1 else None
-        return before is not None and before.operator in (Operator.CONV2D, Operator.CONV2D_TRANSPOSE)
+            before = self._inner(self._unbiased(before))
+        return before is not None and before.operator in _CONVOLUTIONS
 
     def _normalised(self, node: FlowNode) -> Iterator[FlowNode]:
         value = self._values[node.output]

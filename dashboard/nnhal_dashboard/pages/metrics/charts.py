@@ -46,6 +46,9 @@ _drawn: WeakKeyDictionary[History, dict[tuple[str, str | None, str], tuple[tuple
     WeakKeyDictionary()
 )
 """The charts of each history as they were drawn last, by names, lines and ranges, with what they were drawn of."""
+_marked: WeakKeyDictionary[History, tuple[Sequence[supervisor_pb2.ProcessEvent], Sequence[ChartMark]]] = (
+    WeakKeyDictionary()
+)
 _NOT_YET = "The dashboard has just begun to collect: the first values are shown after two seconds."
 _NO_FRAMEWORK = "The framework did not answer in this time."
 _NO_DEVICE = "No device answered in this time."
@@ -176,11 +179,19 @@ def chart(name: str, moment: Moment, only: str | None = None, width: int = 560, 
     known = drawn.get((name, only, shown.name))
     if known is None or known[0] != state:
         window = TimeWindow(ceil(now / shown.step) * shown.step, shown.seconds)
-        marks = [_mark(event) for event in events if event.at_ns >= window.begin * 1e9]
+        marks = [mark for mark in _marks(history, events) if mark.at >= window.begin]
         extent = Extent(history, shown, window, marks, width, height)
         if len(drawn) >= _MOST_DRAWN:
             drawn.clear()
         known = drawn[name, only, shown.name] = state, DRAWINGS[name](extent, only)
+    return known[1]
+
+
+def _marks(history: History, events: Sequence[supervisor_pb2.ProcessEvent]) -> Sequence[ChartMark]:
+    """The marks of events, which are made once for all charts."""
+    known = _marked.get(history)
+    if known is None or known[0] is not events:
+        known = _marked[history] = events, [_mark(event) for event in events]
     return known[1]
 
 

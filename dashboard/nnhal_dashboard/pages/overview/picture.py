@@ -29,6 +29,7 @@ _WIDE, _NARROW = (1180, 212), (358, 96)
 """Widths of the picture and of its blocks, for wide windows and for phones."""
 _AWAY = ("down", "silent", "restarting", "starting", "stopped")
 _REST = "rest"
+_REFUSED = "refused "
 _DOT = " · "
 """Between the figures of a line."""
 
@@ -91,7 +92,7 @@ def refused(traffic: ServedTraffic) -> list[RefusedInAll]:
             most[each.device] = max(most.get(each.device, (0, model.key)), (each.refused, model.key))
     found = []
     for device, count in sorted(counts.items(), key=lambda item: -item[1]["refused"]):
-        words = f"refused {count['refused']:,} of {count['total']:,}: {causes[device].most_common(1)[0][0]}"
+        words = f"{_REFUSED}{count['refused']:,} of {count['total']:,}: {causes[device].most_common(1)[0][0]}"
         more = len(causes[device]) - 1
         told = f", and {more} more cause{'s' if more > 1 else ''}" if more else ""
         found.append(RefusedInAll(device, words, told, f"{model_page(most[device][1]).removesuffix('/plan')}/plan"))
@@ -210,8 +211,9 @@ def _copies(traffic: ServedTraffic) -> list[FlowBlock]:
 
 
 def _stacked(node: FlowBlock) -> FlowBlock:
-    """The block with a line for each of its figures, for narrow columns."""
-    return replace(node, lines=tuple(part for line in node.lines for part in line.split(_DOT)))
+    """The block with a line for each of its figures, for narrow columns; what it refused stands above the picture."""
+    lines = tuple(part for line in node.lines if not line.startswith(_REFUSED) for part in line.split(_DOT))
+    return replace(node, lines=lines)
 
 
 def _others(key: Hashable, count: int, address: str, does: str) -> FlowBlock:

@@ -101,3 +101,11 @@ def test_a_moment_shows_its_runs_and_what_happened() -> None:
     assert "killed by SIGKILL" in page and "is loaded" not in page
     assert "Runs of that moment" in page
     assert "expected an instant as" in pages.page("/runs?from=then", 400)
+
+
+@pytest.mark.parametrize("room", ["/runs", "/events"])
+def test_a_time_may_have_no_end_or_no_beginning(room: str) -> None:
+    pages = browser()
+    after, before = (pages.page(f"{room}?{name}=2027-01-15T07:59:00Z") for name in ("from", "until"))
+    assert "killed by SIGKILL" in after and "is loaded" not in after
+    assert "killed by SIGKILL" in before and "is loaded" in before and "of a kind that is new" not in before

@@ -134,3 +134,28 @@ def test_a_normalisation_behind_a_convolution_stays_for_its_layer() -> None:
     g = GraphOf()
     graph = g.build(g.batch_norm(g.bias(g.conv(g.input(*SHAPE), 4))))
     assert in_own_operators(graph).nodes == graph.nodes
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_product_with_a_number_for_each_channel_is_in_the_weights(layout: str, biased: bool) -> None:
+    g = GraphOf(layout)
+    channels = (6, 1, 1) if layout == "NCHW" else (6,)
+    x = g.input(2, 4, 5, 4)
+    x = g.bias(g.conv(x, 6)) if biased else g.conv(x, 6)
+    x = g.op("multiply", g.op("multiply", x, g.random_constant(*channels)), g.random_constant(1))
+    x = g.op("divide", g.dense(g.flatten(g.op("add", x, g.random_constant(1))), 3), number(g, 0.3))
+    graph = g.build(x)
+    after = simplify(in_own_operators(graph))
+    assert "multiply" not in {node.operator for node in after.nodes}
+    named = {source.name for node in after.nodes for source in node.sources}
+    assert named == {node.name for node in graph.nodes}
+    inputs = random_inputs(graph)
+    np.testing.assert_allclose(evaluate(after, inputs)[x], evaluate(graph, inputs)[x], rtol=1e-4, atol=1e-4)
+
+
+def test_a_product_with_a_number_for_each_pixel_or_of_what_others_read_stays() -> None:
+    g = GraphOf()
+    x = g.conv(g.input(1, 4, 5, 6), 3, pad=1)
+    graph = g.build(g.op("multiply", x, g.random_constant(5, 6)), g.op("multiply", g.relu(x), number(g, 2)))
+    assert in_own_operators(graph).nodes == graph.nodes
