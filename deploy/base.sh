@@ -21,5 +21,27 @@ mmdebstrap --quiet --architectures="$machine" --variant=minbase --include=python
   --aptopt='APT::Install-Recommends false' "${left_out[@]}" --dpkgopt='path-include=/usr/share/doc/*/copyright' \
   --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/* "$1"/var/cache/debconf/*-old "$1"/var/log/*' \
   "$suite" "$root"
-docker import --platform "linux/$machine" --change 'CMD ["python3"]' "$root" "$image" >/dev/null
+# 'docker import' says of every image that it is for this machine.
+python3 - "$root" "$image" "$machine" <<'END' | docker load --quiet >/dev/null
+import hashlib, io, json, sys, tarfile
+
+root, name, machine = sys.argv[1:]
+with open(root, "rb") as layer:
+    digest = hashlib.file_digest(layer, "sha256").hexdigest()
+    config = {
+        "architecture": machine, "os": "linux", "config": {"Cmd": ["python3"], "Env": ["PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]}, "history": [{"created_by": "deploy/base.sh"}],
+    }
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
+        for file, content in (("config.json", config), ("manifest.json", manifest)):
+            text = json.dumps(content).encode()
+            entry = tarfile.TarInfo(file)
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text))
+        entry = tarfile.TarInfo("layer.tar")
+        entry.size = layer.seek(0, 2)
+        layer.seek(0)
+        archive.addfile(entry, layer)
+END
 docker image inspect --format "$image: {{.Size}} bytes" "$image"

@@ -67,7 +67,7 @@ class Endpoint:
         with contextlib.suppress(OSError, ValueError):
             self.create()
             draft = self.directory / f".trouble-{os.getpid()}"
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(reason.encode()[:_MOST_TROUBLE_BYTES])
             draft.replace(self._trouble)

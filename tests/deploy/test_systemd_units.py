@@ -55,6 +55,7 @@ def test_a_service_is_started_again_as_often_as_it_dies(name: str) -> None:
     assert unit.settings["Service.Restart"] == ["on-failure"]
     assert unit.settings["Unit.StartLimitIntervalSec"] == ["0"]
     assert unit.settings["Service.Type"] == ["notify"]
+    assert unit.settings["Service.WatchdogSec"] == ["60"]  # what hangs dies of it, which is a failure too
 
 
 def test_units_that_are_named_exist() -> None:

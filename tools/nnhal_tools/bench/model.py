@@ -14,6 +14,7 @@ from nnhal.arrays import Array
 from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError
 from nnhal.remote import RemoteDevice
+from nnhal.reports import NOTHING_COPIED, CopiedBytes, copied_by
 from nnhal.tensors import stored_inputs
 from nnhal.types.layout import Dimensions
 from nnhal_client.explanation import Explanation
@@ -22,7 +23,7 @@ from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_tools.bench.on_devices import Operated, ToldTime, told_times
 from nnhal_tools.bench.samples import Action, Samples
-from nnhal_tools.explain import with_unknown_times
+from nnhal_tools.explain import UNKNOWN, with_unknown_times
 from nnhal_tools.runtimes import LiteRT, OnnxRuntime, differences, place_alike, profile_of
 
 T = TypeVar("T")
@@ -134,6 +135,13 @@ class ModelReport:
     """What could not be measured, and why."""
     reports: tuple[RunReport, ...] = field(default=(), compare=False)
     """The measured runs."""
+    modelled_ns: float = UNKNOWN
+    """The modelled time of a run."""
+
+    @property
+    def copied(self) -> CopiedBytes:
+        """What devices copied in a measured run, by place."""
+        return copied_by(self.reports[-1].ledger) if self.reports else NOTHING_COPIED
 
 
 @dataclass(slots=True)
@@ -224,6 +232,7 @@ def measure_model(
         ),
         tuple(notes),
         reports,
+        explanation.modelled_ns,
     )
     return report, model
 

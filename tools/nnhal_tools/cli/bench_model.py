@@ -20,10 +20,11 @@ from rich.progress import Progress
 from nnhal.endpoint import Endpoint
 from nnhal_client.model import Model
 from nnhal_hosting.trace import Trace
+from nnhal_pages.copies import copied_figures, copied_words
 from nnhal_pages.document import Figure
 from nnhal_pages.report import Column, FigureCards, Name, PagePart, ReportTable, report_page
 from nnhal_pages.terminal import output_console, show_parts
-from nnhal_pages.units import duration, modelled
+from nnhal_pages.units import beside_model, duration, modelled, size
 from nnhal_tools.bench.model import BLOCK, VERSION, BenchedModel, BesideReport, ModelReport, StepTime, Times
 from nnhal_tools.bench.model import measure_model as measured
 from nnhal_tools.bench.on_devices import Operated, ToldTime
@@ -113,7 +114,7 @@ def as_dict(report: ModelReport) -> dict[str, object]:
     """Return the JSON of a report, with its version (docs/benchmarks.md has its form)."""
     found = asdict(replace(report, reports=()))
     del found["reports"]
-    return {"version": VERSION, **found}
+    return {"version": VERSION, **found, "copied": report.copied._asdict()}
 
 
 def _sections(report: ModelReport) -> Iterator[tuple[str, Sequence[PagePart]]]:
@@ -228,7 +229,11 @@ def _notes(report: ModelReport) -> list[str]:
         for name, count in report.prepared_again.items()
         if count is not None
     ]
-    return [*again, *report.notes]
+    measured = (
+        f"nnhal takes {beside_model(report.nnhal.p50_ns, report.modelled_ns)}; modelled {modelled(report.modelled_ns)}"
+    )
+    copied = f"copied in a run: {copied_words(copied_figures(report.copied, size))}"
+    return [measured, copied, *again, *report.notes]
 
 
 def _found(report: ModelReport) -> list[str]:
