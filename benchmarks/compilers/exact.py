@@ -44,7 +44,7 @@ def exact(path: Path, accelerator: str, seconds: float) -> ExactResult:
     python = interpreter(environments_directory() / "ortools", (REQUIREMENT,), ("ortools.sat.python.cp_model",))
     graph, system = read_network(path).graph, system_for(accelerator)
     schedule = compile_graph(graph, system, CompilerOptions(least_memory(graph, system)))
-    command = [python, _SOLVER, str(seconds)]
+    command = [str(python), str(_SOLVER), str(seconds)]
     done = subprocess.run(
         command, input=json.dumps(placement_problem(schedule)), capture_output=True, text=True, check=True
     )
