@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, cast
 
 import httpx
 
+from nnhal.errors import TransportError
 from nnhal.remote.admin import FrameworkAdmin
+from nnhal.remote.faults import FaultState
 from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.access.visitors import Visitors
 from nnhal_dashboard.app import create_app
@@ -61,6 +63,8 @@ class ScriptedContacts:
             ("framework", "explain"): framework_admin_pb2.ExplainTargetResponse()
         }
         """By process and method: a value, a function of the arguments, or an error to raise."""
+        self.faults: dict[str, list[FaultState]] = {}
+        """Those of the devices that take faults."""
 
     def supervisor(self) -> ScriptedContact:
         """The supervisor."""
@@ -79,6 +83,22 @@ class ScriptedContacts:
         if self._collector.snapshot.find(name) is None:
             raise LookupError(f"no process {name!r}")
         return self._of(name)
+
+    def fault_states(self, name: str) -> list[FaultState]:
+        """The faults of a device; without an answer it takes none."""
+        if name not in self.faults:
+            raise TransportError("it has no FaultService")
+        return self.faults[name]
+
+    def set_faults(self, name: str, *faults: Mapping[str, Any]) -> list[str]:
+        """Set faults of a device."""
+        self.process(name).set_faults(*faults)
+        return [str(each.get("name", each["what"])) for each in faults]
+
+    def clear_faults(self, name: str, names: Sequence[str] = ()) -> int:
+        """Clear faults of a device."""
+        self.process(name).clear_faults(names)
+        return len(names)
 
     def _of(self, name: str) -> ScriptedContact:
         error = self.answers.get((name, "connect"))

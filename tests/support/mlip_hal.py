@@ -135,7 +135,7 @@ def mlip_examples(code: OperandType) -> dict[str, ResolvedModel]:
 
     kinds = OperationType
     return {
-        **({"CAST": one(kinds.CAST)} if code in (F16, F32) else {}),
+        **({"CAST": one(kinds.CAST), "LOGISTIC": one(kinds.LOGISTIC)} if code in (F16, F32) else {}),
         "ADD": one(kinds.ADD, 0, tensors=(_IMAGE, _IMAGE), scales=(SCALE, 0.03), output=0.1),
         "ADD of a row": one(kinds.ADD, 1, tensors=(_IMAGE, (1, 1, 5, 1))),
         "ADD of channels": one(kinds.ADD, 3, tensors=((4,), _IMAGE)),
@@ -178,6 +178,11 @@ def mlip_examples(code: OperandType) -> dict[str, ResolvedModel]:
             kinds.GROUPED_CONV_2D, (6, 3, 3, 2), SAME, 1, 1, 2, 1, False, channels=(0.02, 0.01, 0.015) * 2
         ),
         "MAX_POOL_2D": one(kinds.MAX_POOL_2D, SAME, 3, 2, 2, 3, 0),
+        "HARD_SWISH": one(kinds.HARD_SWISH),
+        "MUL": one(kinds.MUL, 0, tensors=(_IMAGE, _IMAGE), scales=(SCALE, 0.03), output=0.1),
+        "MUL by a gate": one(kinds.MUL, 3, tensors=(_IMAGE, (1, 1, 1, 4))),
+        "MUL by a constant": one(kinds.MUL, 0, constant=(4,)),
+        "TANH": one(kinds.TANH, output=1 / 128),
         "MAX_POOL_2D with RELU6": one(kinds.MAX_POOL_2D, SAME, 1, 1, 3, 3, 3),
         "MEAN of rows and columns": one(kinds.MEAN, [1, 2], 1),
         "MEAN without the axes": one(kinds.MEAN, [-2, 1], 0),

@@ -28,10 +28,24 @@ _ACTIVATIONS = {
 }
 
 
-def emit_add(op: HalOperation) -> str:
-    """Add the nodes of an ADD."""
-    summed = op.add(Operator.ADD, [op.tensor(BinaryInput.FIRST), op.tensor(BinaryInput.SECOND)])
-    return op.activated(summed, activation_of(op.context, BinaryInput.ACTIVATION))
+_TABLES = {
+    OperationType.HARD_SWISH: Operator.HARD_SWISH,
+    OperationType.LOGISTIC: Operator.SIGMOID,
+    OperationType.TANH: Operator.TANH,
+}
+_BINARIES = {OperationType.ADD: Operator.ADD, OperationType.MUL: Operator.MULTIPLY}
+
+
+def emit_binary(op: HalOperation) -> str:
+    """Add the nodes of an ADD or a MUL."""
+    operands = [op.tensor(BinaryInput.FIRST), op.tensor(BinaryInput.SECOND)]
+    made = op.add(_BINARIES[OperationType(op.context.type)], operands)
+    return op.activated(made, activation_of(op.context, BinaryInput.ACTIVATION))
+
+
+def emit_table(op: HalOperation) -> str:
+    """Add the node of a LOGISTIC, TANH or HARD_SWISH."""
+    return op.add(_TABLES[OperationType(op.context.type)], [op.tensor(0)])
 
 
 def emit_activation(op: HalOperation) -> str:
@@ -71,7 +85,7 @@ _CONVOLVED = (FILTER, BIAS)
 _PADDED = (PadInput.PADDINGS,)
 
 IMPORT_RULES: Mapping[int, ImportRule] = {
-    OperationType.ADD: ImportRule(emit_add, tensors=_both),
+    OperationType.ADD: ImportRule(emit_binary, tensors=_both),
     OperationType.AVERAGE_POOL_2D: ImportRule(windows.emit_average_pool_2d, forms=FORMS),
     OperationType.CAST: ImportRule(movement.emit_cast, floats=True),
     OperationType.CONCATENATION: ImportRule(movement.emit_concatenation, tensors=_all_fields),
@@ -84,8 +98,11 @@ IMPORT_RULES: Mapping[int, ImportRule] = {
         windows.emit_fully_connected, (FullyConnectedInput.WEIGHTS, FullyConnectedInput.BIAS)
     ),
     OperationType.GROUPED_CONV_2D: ImportRule(windows.emit_grouped_conv_2d, _CONVOLVED, forms=GROUPED_CONV_2D_FORMS),
+    OperationType.HARD_SWISH: ImportRule(emit_table),
+    OperationType.LOGISTIC: ImportRule(emit_table),
     OperationType.MAX_POOL_2D: ImportRule(windows.emit_max_pool_2d, forms=FORMS),
     OperationType.MEAN: ImportRule(windows.emit_mean, (MeanInput.AXES,)),
+    OperationType.MUL: ImportRule(emit_binary, tensors=_both),
     OperationType.PAD: ImportRule(movement.emit_pad, _PADDED),
     OperationType.PAD_V2: ImportRule(movement.emit_pad, _PADDED),
     OperationType.RELU: ImportRule(emit_activation),
@@ -93,5 +110,6 @@ IMPORT_RULES: Mapping[int, ImportRule] = {
     OperationType.RELU6: ImportRule(emit_activation),
     OperationType.RESHAPE: ImportRule(movement.emit_reshape, (ReshapeInput.SHAPE,)),
     OperationType.SQUEEZE: ImportRule(movement.emit_squeeze, (SqueezeInput.AXES,)),
+    OperationType.TANH: ImportRule(emit_table),
     OperationType.TRANSPOSE: ImportRule(movement.emit_transpose, (TransposeInput.PERMUTATION,)),
 }

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin, ProcessAdmin
+from nnhal.remote.faults import FaultControl, FaultState
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal_dashboard.monitoring.observer import CLIENT_NAME
 from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
@@ -72,6 +73,25 @@ class Contacts:
     def process(self, name: str) -> ProcessAdmin:
         """Return a session with a device or the framework. Raises LookupError if it is not known."""
         return self.framework() if self._known(name).kind == "framework" else self.device(name)
+
+    def fault_states(self, name: str) -> list[FaultState]:
+        """Return the faults of a device. Raises as ``FaultControl`` does, LookupError if it is not known."""
+        with self._faults(name) as faults:
+            return faults.faults()
+
+    def set_faults(self, name: str, *faults: Mapping[str, Any]) -> list[str]:
+        """Add faults to a device, and return their names. Raises as ``fault_states``."""
+        with self._faults(name) as control:
+            return control.set(*faults)
+
+    def clear_faults(self, name: str, names: Sequence[str] = ()) -> int:
+        """Remove faults of a device, all without names, and return how many. Raises as ``fault_states``."""
+        with self._faults(name) as control:
+            return control.clear(names)
+
+    def _faults(self, name: str) -> FaultControl:
+        """Open a session of its own, which ends with what is asked: a device without faults has no such service."""
+        return FaultControl(Endpoint(Path(self._known(name).directory)), CLIENT_NAME)
 
     def close(self) -> None:
         """End all sessions."""

@@ -56,7 +56,7 @@ def test_pinned_weights_need_no_transfer() -> None:
 
 def test_operations_that_are_not_supported_do_not_matter() -> None:
     recipe = MlipRecipe(F16)
-    bent = recipe.operation(OperationType.TANH, [recipe.tensor((1, 16, 16, 64))], recipe.like())
+    bent = recipe.operation(OperationType.L2_NORMALIZATION, [recipe.tensor((1, 16, 16, 64))], recipe.like())
     clamped = recipe.operation(OperationType.RELU, [bent], recipe.like())
     costs = operation_ns(recipe.finish(clamped), read_options({}))
     assert costs[0] == 1 < costs[1]

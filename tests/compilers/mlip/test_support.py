@@ -67,9 +67,9 @@ def test_operations_that_the_accelerator_does_not_have() -> None:
 def test_what_is_between_operations_of_others_is_taken_all_the_same() -> None:
     recipe = MlipRecipe(F16)
     image = recipe.tensor((1, 6, 5, 4))
-    before = recipe.operation(OperationType.TANH, [image], recipe.like())
+    before = recipe.operation(OperationType.L2_NORMALIZATION, [image], recipe.like())
     after = convolved(recipe, before, 3, 4)
-    last = recipe.operation(OperationType.TANH, [after], recipe.like())
+    last = recipe.operation(OperationType.L2_NORMALIZATION, [after], recipe.like())
     answers = supported_operations(recipe.finish(last))
     assert [answer == SUPPORTED for answer in answers] == [False, True, False]
 

@@ -14,7 +14,7 @@ from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.history import HistorySample
 from nnhal_dashboard.monitoring.snapshot import ObservedProcess
 from nnhal_dashboard.monitoring.standing import state_of
-from nnhal_dashboard.pages.devices import actions, details
+from nnhal_dashboard.pages.devices import actions, details, faults
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.ranges import range_of
 from nnhal_dashboard.web.request_state import collector_of, show_page
@@ -69,6 +69,7 @@ def _others(moment: Moment) -> Mapping[str, Any]:
 
 router = APIRouter()
 router.include_router(actions.router)
+router.include_router(faults.router)
 
 
 @router.get("/devices")
@@ -85,7 +86,13 @@ def device(request: Request, name: str) -> Response:
     found = _known(request, name)
     if found.kind != "device":
         return _elsewhere(found)
-    return show_page(request, "devices/device.html", {"process": found, "range": range_of(request)}, found.name)
+    values = {
+        "process": found,
+        "range": range_of(request),
+        "faults": faults.faults_of(collector_of(request).contacts, found),
+        "fault_kinds": faults.KINDS,
+    }
+    return show_page(request, "devices/device.html", values, found.name)
 
 
 @router.get("/processes/{name}")

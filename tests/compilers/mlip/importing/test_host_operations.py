@@ -17,7 +17,7 @@ from tests.support.models import Recipe, run_on
 def test_the_host_computes_what_cpu_ref_does(code: OperandType, scale: float, zero_point: int) -> None:
     recipe = Recipe()
     x = recipe.input(code, (2, 6), scale, zero_point)
-    bent = recipe.operation(OperationType.TANH, [x], Operand(code, (), *_tanh_quantisation(code)))
+    bent = recipe.operation(OperationType.L2_NORMALIZATION, [x], Operand(code, (), *_normal_quantisation(code)))
     model = recipe.build(bent)
     real = np.random.default_rng(0).uniform(-3, 3, (2, 6)).astype(np.float32)
     operand = model.model.main.operands[model.model.main.input_indexes[0]]
@@ -37,5 +37,5 @@ def test_an_operation_that_nobody_has_is_named() -> None:
         host_evaluation(None, [0], "odd")([np.zeros(1)])
 
 
-def _tanh_quantisation(code: OperandType) -> tuple[float, int]:
+def _normal_quantisation(code: OperandType) -> tuple[float, int]:
     return {Q8A: (1 / 128, 128), Q8AS: (1 / 128, 0)}.get(code, (0.0, 0))
