@@ -15,13 +15,14 @@ from benchmarks.aims import Aim, statement, tell
 from benchmarks.cascade.loading import NoNetworksError
 from benchmarks.compilers.arenas import ArenaRequest, comparisons, row
 from benchmarks.compilers.comparison import comparison_table, summary_table
+from benchmarks.compilers.exact import exact, exact_aims, exact_table
 from benchmarks.compilers.networks import networks
 from benchmarks.compilers.others import compare, network_aims, network_table
 from benchmarks.compilers.program import Core, vela_program
 from benchmarks.environments import InstallationError
 from benchmarks.tables import ShownTables, say
 
-_SECTIONS = ("networks", "arenas")
+_SECTIONS = ("networks", "arenas", "placement")
 _ARENA_NETWORKS = "mobilenet_v1_1.0_224,mobilenet_v2_1.0_224"
 _ACCELERATORS = "u55-128"
 _ARENAS = "0,160,192,224,256,288,320,352,384,416,448,512,640,768,1024,1280"
@@ -36,6 +37,8 @@ def main() -> int:
             aims += _networks(arguments, tables)
         if "arenas" in arguments.sections:
             aims += _arenas(arguments, tables)
+        if "placement" in arguments.sections:
+            aims += _placement(arguments, tables)
     except (NoNetworksError, InstallationError, OSError) as error:
         say(str(error))
         return 2
@@ -69,6 +72,13 @@ def _arenas(arguments: argparse.Namespace, tables: ShownTables) -> Iterator[Aim]
     yield statement("Vela's schedules that the frontier does not dominate", sum(e.own is None for e in found), remark)
 
 
+def _placement(arguments: argparse.Namespace, tables: ShownTables) -> Iterator[Aim]:
+    """No addresses should make a least schedule smaller."""
+    found = [exact(path, arguments.accelerators[0], arguments.seconds) for path in networks(arguments.networks)]
+    tables.show(exact_table(found))
+    yield from exact_aims(found)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m benchmarks.compilers", description=__doc__)
     parser.add_argument("--sections", type=_words, default=_SECTIONS, help=f"of {', '.join(_SECTIONS)}, with commas")
@@ -78,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cores", type=_cores, default=tuple(Core), help=f"of {', '.join(Core)}, with commas")
     parser.add_argument("--arenas", type=_numbers, default=_numbers(_ARENAS), help="KiB, with commas; 0 is the least")
     parser.add_argument("--recompute", action="store_true", help="let the frontier recompute")
+    parser.add_argument("--seconds", type=float, default=60, help="for the solver, of each network's placement")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables to it")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the aims to it")
     parser.add_argument("--arenas-json", type=Path, metavar="FILE", help="write each schedule of Vela's arenas to it")

@@ -66,8 +66,7 @@ class Lowering:
         If the tensors that it spills do not fit into their region, that is at its first plan.
         """
         scratch = [self._scratch(plan) for plan in proposal.plans]
-        needs = [self._inputs(), *map(self._needs, proposal.plans, scratch)]
-        placer = Placer([tensor.bytes for tensor in self._graph.tensors], needs)
+        placer = Placer([tensor.bytes for tensor in self._graph.tensors], self.needs(proposal))
         least = placer.least()
         for room in (int(least * (1 + room)) for room in _ROOM):
             if limit is not None and room > limit:
@@ -81,6 +80,10 @@ class Lowering:
                     found = min(found, self._made(proposal, scratch, placed), key=lambda each: each.cycles)
                 return found if found.spill_peak <= self._spill_room else Unplaced(0)
         return Unplaced(max(0, placer.deepest - 1))
+
+    def needs(self, proposal: Proposal) -> list[PlanNeeds]:
+        """Return what is placed for a proposal: for the network's inputs, and then for each plan."""
+        return [self._inputs(), *(self._needs(plan, self._scratch(plan)) for plan in proposal.plans)]
 
     def _inputs(self) -> PlanNeeds:
         """The network's inputs, which are there before the first plan."""
