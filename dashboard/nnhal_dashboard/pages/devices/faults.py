@@ -23,7 +23,7 @@ KINDS = ("error", "delay", "hang", "death", "memory", "values", "slow_clock", "a
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceFaults:
+class ShownFaults:
     """What the page of a device shows of its faults."""
 
     states: Sequence[FaultState]
@@ -31,14 +31,14 @@ class DeviceFaults:
     """Why it has none to show; empty if it takes faults."""
 
 
-def faults_of(contacts: Contacts, process: ObservedProcess) -> DeviceFaults | None:
+def faults_of(contacts: Contacts, process: ObservedProcess) -> ShownFaults | None:
     """Ask a device for its faults. Returns None if it does not answer anyway."""
     if not process.answers:
         return None
     try:
-        return DeviceFaults(contacts.fault_states(process.name), "")
+        return ShownFaults(contacts.fault_states(process.name), "")
     except (NnhalError, LookupError) as error:
-        return DeviceFaults((), str(error))
+        return ShownFaults((), str(error))
 
 
 @router.post("/faults/set")
