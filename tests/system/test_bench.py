@@ -111,6 +111,8 @@ def test_a_model_of_the_users_is_measured_beside_its_runtime(tmp_path: Path) -> 
         "bound_again",
         "pointed_at",
         "notes",
+        "modelled_ns",
+        "copied",
     }
     assert report["version"] == 1
     assert report["inputs"] == {"x": "float32 [1, 8]"}

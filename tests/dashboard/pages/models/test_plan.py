@@ -49,6 +49,16 @@ def test_the_graph_has_the_steps_and_opens_them(browser: PageBrowser) -> None:
     assert "CONV_2D, conv, on npu" in opened
 
 
+def test_what_runs_have_taken_and_copied_is_told_beside_the_model() -> None:
+    copied = wire.CopiedBytes(between=0, clients=2048, staged=1024)
+    counts = wire.ModelCounts(runs=4, run_ns=8_000_000, copied=copied)
+    browser = browser_of(served(counts=counts, modelled_ns=500_000))
+    runs_by(browser, two_steps())
+    told = " ".join(re.sub("<[^>]*>", "", browser.page(PLAN)).split())
+    assert "a run takes 2 ms in the mean of 4 runs, 4 times of the modelled 500 µs, and copies" in told
+    assert "0 B between devices, 512 B to and from clients, 256 B staged." in told
+
+
 def test_what_each_device_said_of_an_operation_is_told(browser: PageBrowser) -> None:
     page = browser.page(f"{PLAN}?node=0")
     assert "Operation 0" in page
