@@ -53,7 +53,7 @@ def framework_over(device: Endpoint, folder: Path, variables: dict[str, str] | N
     words = ["--endpoint", str(endpoint.directory), "--device", f"npu={device.directory}"]
     child = Child("nnhal_service", words, variables=variables, zygote=None if variables else WARM)
     try:
-        child.wait_until_ready()
+        child.wait_until_ready(300)  # what it imports was never compiled
         yield endpoint.directory
     finally:
         child.stop()
@@ -76,6 +76,7 @@ def scores(framework: Path) -> list[float]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_devices_frameworks_and_clients_of_the_last_release_work_with_those_of_today(
     released: dict[str, str], device_processes: Devices, short_path: Path
 ) -> None:
@@ -83,7 +84,7 @@ def test_devices_frameworks_and_clients_of_the_last_release_work_with_those_of_t
     words = ["cpu_acc", "--endpoint", str(old_device.directory)]
     child = Child("nnhal_devices", words, variables=released)
     try:
-        child.wait_until_ready()
+        child.wait_until_ready(300)  # what it imports was never compiled
         with framework_over(old_device, short_path) as new_framework:
             expected = scores(new_framework)
             client = [
