@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from nnhal_client import Framework, Model, connect
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.deaths import kill_for_good
 from tests.support.processes import WARM
-from tests.support.waiting import wait_until
+from tests.support.waiting import stop, wait_until
 
 
 @pytest.fixture
@@ -104,6 +106,20 @@ def test_a_deadline_missed_in_a_chain_of_steps_affects_only_its_run(framework: F
     assert caught.value.status == ErrorStatus.MISSED_DEADLINE_PERSISTENT
     binding.run()
     np.testing.assert_allclose(binding.outputs["t5"], expected(np.full((1, 16), 0.5, np.float32)), atol=1e-6)
+
+
+@pytest.mark.contract("QS-05")
+def test_a_run_whose_deadline_has_passed_asks_no_device(framework: Framework, path: Path, testbed: Testbed) -> None:
+    binding = zigzag(framework, path).bind()
+    pid = testbed.pid("cpu_ref")
+    stop(pid)
+    try:
+        with pytest.raises(HalError, match="had passed before the run began") as caught:
+            binding.run(deadline_ns=1)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert caught.value.status == ErrorStatus.MISSED_DEADLINE_PERSISTENT
+    binding.run()
 
 
 def test_an_operation_that_no_device_takes_is_named_with_every_refusal(framework: Framework, path: Path) -> None:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from nnhal.clock import now_ns
-from nnhal.errors import NnhalError, invalid_argument
+from nnhal.errors import HalError, NnhalError, invalid_argument
 from nnhal.fence import Fence
-from nnhal.types import NO_DEADLINE, NO_HINTS, ExecutionConfig, Hints, Memory, RunUsage
+from nnhal.types import NO_DEADLINE, NO_HINTS, ErrorStatus, ExecutionConfig, Hints, Memory, RunUsage
 from nnhal.types.layout import Dimensions
 from nnhal_service.runtime.context.attempts import Attempts
 from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding
@@ -25,6 +25,7 @@ from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.bound_plan import NO_LENGTHS
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, RunCancellation
 from nnhal_service.runtime.run.chained import Launched
+from nnhal_service.runtime.run.deadlines import has_passed
 from nnhal_service.runtime.run.launched_run import LaunchedRun, LaunchMethods, start_launched_run
 from nnhal_service.runtime.run.reports import OutputReport, RunReport, RunWatcher
 from nnhal_service.runtime.run.run_channel import DirectRuns, RunChannelEnd
@@ -172,6 +173,9 @@ class ExecutionContext:
         self._current, followed = cancellation, self._followed
 
         def attempt(deadline_ns: int) -> Outcome:
+            if has_passed(deadline_ns):
+                missed = ErrorStatus.MISSED_DEADLINE_PERSISTENT
+                raise HalError(missed, "the deadline had passed before the run began")
             return followed.bound.run(deadline_ns, cancellation, lengths)
 
         try:

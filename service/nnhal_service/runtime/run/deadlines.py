@@ -50,17 +50,7 @@ def still_running() -> StillRunningError:
 
 
 def run_by_deadline(run: Callable[[int], T], deadline_ns: int, late: Callable[[T], object] = lambda _: None) -> T:
-    """Call ``run`` with its deadline, an instant of CLOCK_BOOTTIME, as ``end_by_deadline`` does.
-
-    Raises MISSED_DEADLINE_PERSISTENT without calling it if the deadline has passed.
-    """
-    if has_passed(deadline_ns):
-        raise HalError(ErrorStatus.MISSED_DEADLINE_PERSISTENT, "the deadline had passed before the run began")
-    return end_by_deadline(run, deadline_ns, late)
-
-
-def end_by_deadline(run: Callable[[int], T], deadline_ns: int, late: Callable[[T], object] = lambda _: None) -> T:
-    """Call ``run`` with its deadline, and wait for it slightly longer than that.
+    """Call ``run`` with its deadline, an instant of CLOCK_BOOTTIME, and wait for it slightly longer than that.
 
     Raises as ``run`` does, and StillRunningError if it has not ended. It then continues without its caller, since
     devices may still use its memory; ``late`` is called with its result.

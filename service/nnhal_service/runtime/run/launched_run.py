@@ -22,7 +22,7 @@ from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError
 from nnhal_service.runtime.run.chained import MAX_FENCES, Chained, Launched, abort_launched
-from nnhal_service.runtime.run.deadlines import end_by_deadline
+from nnhal_service.runtime.run.deadlines import run_by_deadline
 from nnhal_service.runtime.run.reports import RunReport
 
 _log = get_logger(__name__)
@@ -218,7 +218,7 @@ def _in_thread(run: LaunchedRun, ways: LaunchMethods, limits: _Limits, work: Cal
 
     def by_its_deadline() -> None:
         try:
-            ending = end_by_deadline(to_the_end, limits.latest())
+            ending = run_by_deadline(to_the_end, limits.latest())
         except NnhalError as error:
             cancelled = HalError(ErrorStatus.GENERAL_FAILURE, "the run was cancelled")
             ending = Ending(error=cancelled if limits.is_cancelled else error)

@@ -19,7 +19,7 @@ from nnhal_service.runtime import (
     TensorBinding,
 )
 from nnhal_service.runtime.run.cancellation import Cancellation
-from nnhal_service.runtime.run.deadlines import end_by_deadline, run_by_deadline
+from nnhal_service.runtime.run.deadlines import run_by_deadline
 from nnhal_service.serving.instances.bindable_model import (
     OUTPUT,
     AwaitedAnswer,
@@ -190,7 +190,7 @@ class Instance:
 
     def recover(self, failed: InstanceRun, deadline_ns: int) -> RunReport:
         """Recover a run that was started and has failed. Raises as ``run``."""
-        return self._noted(end_by_deadline(lambda _: failed.recover(), deadline_ns))
+        return self._noted(run_by_deadline(lambda _: failed.recover(), deadline_ns))
 
     @property
     def planned(self) -> PlannedRun:
