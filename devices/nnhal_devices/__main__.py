@@ -93,7 +93,11 @@ def main() -> int:
         configure_logs(name, settings.log_level, settings.log_json)
         guard = MemoryGuard() if settings.map_files else None  # before any thread is started
         register_backends(settings.backend_paths, registry())
-        driver = create_driver(name, DriverOptions(settings.threads, settings.options))
+        try:
+            driver = create_driver(name, DriverOptions(settings.threads, settings.options))
+        except (NnhalError, OSError) as error:  # such as a device on another host that cannot be reached
+            endpoint.tell_trouble(str(error))
+            raise
         threadpool_limits(settings.threads, user_api="blas")  # numpy's would use every processor
         oversight = oversight_of(supervision, settings.admin_key)
         faults = _faults_at_start(settings.allow_faults, settings.faults, started_again, directory)
@@ -103,7 +107,6 @@ def main() -> int:
         return 2
     except (BackendError, LookupError, NnhalError, OSError, TokenFileError, ValueError) as error:
         print(f"nnhal device: {error}", file=sys.stderr)
-        endpoint.tell_trouble(str(error))
         return 2
     with process:
         endpoint.clear_trouble()
