@@ -173,11 +173,11 @@ class Pod:
 
 
 @pytest.mark.slow
-def test_the_containers_serve_together_with_tls_and_tokens(tmp_path: Path) -> None:
-    pod = Pod(tmp_path)
+def test_the_containers_serve_together_with_tls_and_tokens(short_path: Path) -> None:
+    pod = Pod(short_path)
     script = pod.here(POD["initContainers"][0]["command"][2])
     subprocess.run(["sh", "-c", script], check=True)
-    trusted = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    trusted = ssl.create_default_context(cafile=str(short_path / "ca.pem"))
     with ExitStack() as stack:
         for name in ("cpu-acc", "cpu-ref"):
             stack.enter_context(pod.running(name))
