@@ -56,7 +56,7 @@ def test_a_reverted_subgraph_is_told_by_the_users_names(tmp_path: Path) -> None:
 def test_operations_that_cannot_be_imported_have_the_importers_reason(tmp_path: Path) -> None:
     path, _, _ = write_tflite(tmp_path / "model.tflite", "int8")
     (host,) = told(path).host
-    assert (host.kind, host.check, host.code) == ("TANH", "import", "OP")
+    assert (host.kind, host.check, host.code) == ("TANH", "import", "QUANT")
 
 
 def test_an_explanation_shows_layers_reasons_and_order(digits: Path) -> None:
