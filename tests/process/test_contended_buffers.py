@@ -24,6 +24,7 @@ from tests.support.device_memory import (
     accounts,
     adding,
     allocate,
+    await_given_back,
     contents,
     doubling,
     inside,
@@ -53,7 +54,7 @@ def others_are_unharmed(endpoint: Endpoint) -> Iterator[None]:
         device = other.device
         before, resources = accounts(device.usage()), resources_of(device.pid)
         yield
-        wait_until(lambda: accounts(device.usage()) == before, "everything is released")
+        await_given_back(device, before)
         wait_until(lambda: resources_of(device.pid).within(resources), "descriptors and mappings are released")
 
 
@@ -211,4 +212,4 @@ def test_the_memory_of_a_client_that_dies_is_released(endpoint: Endpoint) -> Non
         before = accounts(observer.usage())
         for _ in range(2):
             hoard_and_die(endpoint)
-            wait_until(lambda: accounts(observer.usage()) == before, "the objects of the client are released")
+            await_given_back(observer, before)

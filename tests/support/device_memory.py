@@ -272,13 +272,31 @@ def is_busy(prepared: RemotePreparedModel, request: Request) -> bool:
     return False
 
 
+def await_given_back(device: RemoteDevice, before: tuple[int, ...]) -> None:
+    """Wait until a device process holds no more for its clients than before. It may hold less: what clients of an
+    earlier test held may have been on its way back.
+    """
+
+    now = before
+
+    def is_given_back() -> bool:
+        nonlocal now
+        now = accounts(device.usage())
+        return all(is_held <= was_held for is_held, was_held in zip(now, before, strict=True))
+
+    try:
+        wait_until(is_given_back, "everything is released")
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {now}, before {before}") from None
+
+
 @contextmanager
 def everything_given_back(endpoint: Endpoint) -> Iterator[None]:
     """Check that the device process holds the same for its clients after the context as before."""
     with RemoteDevice(endpoint, "observer") as observer:
         before = accounts(observer.usage())
         yield
-        wait_until(lambda: accounts(observer.usage()) == before, "everything is released")
+        await_given_back(observer, before)
 
 
 Way = Callable[[RemoteDevice, RemotePreparedModel, Request], object]

@@ -75,12 +75,12 @@ def test_a_machine_takes_what_was_planned_and_computes_what_cpu_ref_does(
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(random_networks())
 def test_more_memory_is_never_slower(model: ResolvedModel) -> None:
     assume(is_taken(model))
     graph, system = build_graph(model), system_for("u55-128")
     least, most = least_memory(graph, system), compile_graph(graph, system).peak
-    budgets = sorted({least, *(least + (most - least) * step // 6 for step in range(1, 6)), max(least, most)})
+    budgets = sorted({least, *(least + (most - least) * step // 4 for step in (1, 3)), max(least, most)})
     cycles = [compile_graph(graph, system, CompilerOptions(budget)).cycles for budget in budgets]
     assert cycles == sorted(cycles, reverse=True)
