@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -49,9 +50,12 @@ def keep_outline(directory: CacheDirectory, imported: ImportedModel, limits: Imp
     content = _encoded(outline)
     try:
         make_private_folder(directory.path)
-        with NamedTemporaryFile(dir=directory.path, delete=False) as file:
+        with NamedTemporaryFile(dir=directory.path, delete=False) as file, ExitStack() as undo:
+            undo.callback(Path(file.name).unlink)
             file.write(sha256(content).digest() + content)
-        Path(file.name).replace(_path(directory, limits))
+            file.flush()
+            Path(file.name).replace(_path(directory, limits))
+            undo.pop_all()
     except (OSError, ValueError) as error:
         _log.warning("the outline of a file cannot be kept", reason=str(error))
 

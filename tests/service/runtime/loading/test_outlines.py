@@ -117,3 +117,13 @@ def test_tensors_of_other_elements_than_numpys_are_as_they_were(directory: Cache
     outline = kept_outline(directory, DEFAULT_LIMITS)
     assert outline is not None
     assert outline.inputs[0].element_type == np.dtype(object)
+
+
+def test_an_outline_that_cannot_be_kept_leaves_nothing(directory: CacheDirectory) -> None:
+    keep_outline(directory, whole(2), DEFAULT_LIMITS)
+    (place,) = directory.path.iterdir()
+    place.unlink()
+    place.mkdir()
+    keep_outline(directory, whole(2), DEFAULT_LIMITS)
+    assert list(directory.path.iterdir()) == [place]
+    assert kept_outline(directory, DEFAULT_LIMITS) is None
