@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nnhal.given_files import MOST_TEXT_BYTES, read_given_file
+from nnhal.whole_files import write_whole
 
 VERSION = 1
 """Of the file. It grows if a member goes or means something else."""
@@ -60,9 +61,8 @@ def write_calibration(path: Path, devices: Mapping[str, DeviceCalibration], mach
     machines = _machines(path.read_bytes(), path) if path.exists() else {}
     kept = machines.setdefault(machine or this_machine(), {})
     kept.update({name: asdict(device) for name, device in devices.items()})
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps({"version": VERSION, "machines": machines}, indent=2) + "\n")
-    draft.replace(path)
+    text = json.dumps({"version": VERSION, "machines": machines}, indent=2) + "\n"
+    write_whole(path, text.encode(), 0o666, f"{os.getpid()}")
 
 
 def this_machine() -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nnhal.given_files import read_given_file
 from nnhal.private_folders import give_to_group, make_private_folder, require_trusted_folder
+from nnhal.whole_files import write_whole
 
 SERVER_UIDS = "NNHAL_SERVER_UIDS"
 GROUP = "NNHAL_GROUP"
@@ -66,11 +67,7 @@ class Endpoint:
         """
         with contextlib.suppress(OSError, ValueError):
             self.create()
-            draft = self.directory / f".trouble-{os.getpid()}"
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(reason.encode()[:_MOST_TROUBLE_BYTES])
-            draft.replace(self._trouble)
+            write_whole(self._trouble, reason.encode()[:_MOST_TROUBLE_BYTES], writer=f"{os.getpid()}")
 
     def clear_trouble(self) -> None:
         """Undo ``tell_trouble``, since a process serves."""

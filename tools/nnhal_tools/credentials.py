@@ -6,7 +6,6 @@ They lie in three folders, so that each process is given what it needs and nothi
 from __future__ import annotations
 
 import ipaddress
-import os
 import secrets
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from nnhal.errors import NnhalError
+from nnhal.whole_files import write_whole
 from nnhal_hosting.admin_keys import new_admin_key
 
 _BYTES = 32
@@ -49,19 +49,6 @@ class CredentialFolders:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def write_private(path: Path, content: str) -> None:
-    """Write a file that only its user reads, whole or not at all. Raises OSError."""
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # with mode 0600
-    temporary = Path(name)
-    try:
-        with os.fdopen(number, "w") as file:
-            file.write(content)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink()
-        raise
-
-
 _DAYS = "825"
 """The longest time for which browsers trust a server's certificate of a private authority."""
 _SOON_SECONDS = 7 * 24 * 3600
@@ -93,7 +80,7 @@ def make_certificate(folders: CredentialFolders, names: Sequence[str]) -> Iterat
         folder = Path(temporary)
         _make(folder, names)
         for path in (folders.clients / "ca.pem", key, certificate):
-            write_private(path, (folder / path.name).read_text())
+            write_whole(path, (folder / path.name).read_bytes())
             yield path
 
 
@@ -144,12 +131,12 @@ def make_tokens(folders: CredentialFolders) -> Iterator[Path]:
     entries = []
     for role in ROLES:
         token = secrets.token_urlsafe(_BYTES)
-        write_private(token_path(folders, role), f"{token}\n")
+        write_whole(token_path(folders, role), f"{token}\n".encode())
         yield token_path(folders, role)
         entries.append(
             f'[[token]]\nname = "{role}"\nrole = "{role}"\nsha256 = "{sha256(token.encode()).hexdigest()}"\n'
         )
-    write_private(digests, "\n".join(entries))  # last: its presence says that the others are there
+    write_whole(digests, "\n".join(entries).encode())  # last: its presence says that the others are there
     yield digests
 
 
@@ -157,5 +144,5 @@ def make_admin_key(folders: CredentialFolders) -> Iterator[Path]:
     """Make the admin key unless there is one. Yields what was made. Raises OSError."""
     key = folders.operators / "admin.key"
     if not key.exists():
-        write_private(key, f"{new_admin_key()}\n")
+        write_whole(key, f"{new_admin_key()}\n".encode())
         yield key

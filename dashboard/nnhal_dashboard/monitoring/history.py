@@ -199,7 +199,7 @@ def _sample(last: Snapshot, now: Snapshot) -> HistorySample:
         failures=(counts.failures - old_counts.failures) / seconds,
         copied_bytes=(counts.copied_bytes - old_counts.copied_bytes) / seconds,
         fell_back=(counts.fell_back - old_counts.fell_back) / seconds,
-        durations=_added(old_counts.durations, counts.durations),
+        durations=durations_since(old_counts.durations, counts.durations),
         is_known=True,
         models=rates,
         model_failures=failed,
@@ -227,6 +227,7 @@ def _counts_by_model(framework: framework_admin_pb2.GetFrameworkResponse) -> dic
     return found
 
 
-def _added(old: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:
+def durations_since(old: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:
+    """Return how many requests took how long between two counts, of which the earlier one may have fewer ranges."""
     before = [*old, *[0] * (len(new) - len(old))]
     return tuple(max(0, after - count) for after, count in zip(new, before, strict=False))

@@ -6,7 +6,6 @@ import io
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -15,6 +14,7 @@ import orjson
 from numpy.typing import NDArray
 
 from nnhal.v1 import supervisor_pb2
+from nnhal.whole_files import write_whole
 from nnhal_dashboard.monitoring.ring import RANGES, SAMPLES, TIERS, Ring, RingColumn
 from nnhal_hosting.logs import get_logger
 
@@ -59,18 +59,10 @@ class HistoryFile:
 
     def write(self, kept: KeptHistory) -> None:
         """Replace the file."""
-        new = self._path.with_name(f"{self._path.name}.new")
         try:
-            with suppress(FileNotFoundError):
-                new.unlink()
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(new, flags, 0o600), "wb") as file:
-                file.write(_content(kept))
-            new.replace(self._path)
+            write_whole(self._path, _content(kept), writer="new")
             self._has_failed = False
         except OSError as error:
-            with suppress(OSError):
-                new.unlink()
             if not self._has_failed:
                 self._has_failed = True
                 _log.warning(f"the history cannot be kept in {self._path}: {error.strerror}")

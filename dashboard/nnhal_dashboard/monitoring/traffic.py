@@ -15,6 +15,7 @@ from nnhal.quantiles import quantile
 from nnhal.remote.admin import FrameworkAdmin
 from nnhal.v1 import admin_pb2, framework_admin_pb2
 from nnhal_client.explanation import Explanation, explanation_from_wire
+from nnhal_dashboard.monitoring.history import durations_since
 from nnhal_dashboard.monitoring.plans import PlanSubject
 from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_pages.explanation.refusals import DeviceRefusals, refusals_of
@@ -133,6 +134,9 @@ class TrafficWatch:
         self._lock = threading.Lock()
         self._counted: deque[_Counted] = deque()
         self._plans: OrderedDict[ModelKey, tuple[object, PlanTraffic]] = OrderedDict()
+        self._changes = 0
+        self._told: tuple[Snapshot, int, ServedTraffic] | None = None
+        """What flows by the last snapshot that was asked for, and after how many changes of what is known."""
         self._to_ask = threading.Lock()
         self._asking: Future[None] | None = None
 
@@ -145,17 +149,24 @@ class TrafficWatch:
             if self._counted and self._counted[-1].framework is snapshot.framework:
                 return
             self._counted.append(_Counted(snapshot.at, snapshot.framework, devices))
+            self._changes += 1
             while len(self._counted) > 2 and self._counted[1].at <= snapshot.at - SECONDS:
                 self._counted.popleft()
 
     def at(self, snapshot: Snapshot) -> ServedTraffic:
-        """Say what flows by a snapshot."""
+        """Say what flows by a snapshot. Several parts of a page ask for the same."""
         with self._lock:
+            changes = self._changes
+            if self._told is not None and self._told[0] is snapshot and self._told[1] == changes:
+                return self._told[2]
             counted = list(self._counted)
             plans = {key: plan for key, (_, plan) in self._plans.items()}
         if not counted or snapshot.framework is None:
             return ServedTraffic()
-        return _traffic(counted[0], counted[-1], snapshot, plans)
+        traffic = _traffic(counted[0], counted[-1], snapshot, plans)
+        with self._lock:
+            self._told = snapshot, changes, traffic
+        return traffic
 
     def learn(self, snapshot: Snapshot, seconds: float = 0.0) -> None:
         """Have plans asked for that are not known or not the same any more, and wait for that so long.
@@ -181,6 +192,7 @@ class TrafficWatch:
                 plan = NO_PLAN
             with self._lock:
                 self._plans[key] = state, plan
+                self._changes += 1
                 self._plans.move_to_end(key)
                 while len(self._plans) > _KEPT:
                     self._plans.popitem(last=False)
@@ -303,12 +315,11 @@ def _added(
 ) -> framework_admin_pb2.ModelCounts:
     if before is None or before.requests > now.requests:  # a model that was loaded again counts anew
         return now
-    old = [*before.durations, *[0] * (len(now.durations) - len(before.durations))]
     return framework_admin_pb2.ModelCounts(
         requests=now.requests - before.requests,
         failures=now.failures - before.failures,
         duration_ns=now.duration_ns - before.duration_ns,
-        durations=[max(0, count - known) for count, known in zip(now.durations, old, strict=False)],
+        durations=durations_since(before.durations, now.durations),
         copied=framework_admin_pb2.CopiedBytes(
             between=now.copied.between - before.copied.between,
             clients=now.copied.clients - before.copied.clients,

@@ -95,14 +95,11 @@ def _images(folder: Path, registry: str) -> dict[str, str]:
 
 def _program() -> Sequence[str]:
     """The command of Compose, of either generation. Raises ContainersError without it or without an engine."""
-    if (
-        shutil.which("docker") is None
-        or subprocess.run(["docker", "version"], capture_output=True, check=False).returncode
-    ):
+    if shutil.which("docker") is None or not _works("docker", "version"):
         raise ContainersError(
             "no Docker engine answers", "apt-get install docker.io docker-compose; or without containers: nnhal up"
         )
-    if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0:
+    if _works("docker", "compose", "version"):
         return ("docker", "compose")
     if shutil.which("docker-compose"):
         return ("docker-compose",)

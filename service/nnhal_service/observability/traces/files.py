@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from nnhal.whole_files import write_whole
 from nnhal_hosting.logs import get_logger
 from nnhal_service.observability.traces.formats import chrome_trace, triton_trace
 from nnhal_service.observability.traces.request_trace import RequestTrace
@@ -83,13 +84,7 @@ class TraceFiles:
             )
             return
         self._left -= len(content)
-        made = self._directory / f".{name}.{os.getpid()}"
         try:
-            made.unlink(missing_ok=True)
-            descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o640)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            made.replace(self._directory / name)
+            write_whole(self._directory / name, content, 0o640, f"{os.getpid()}")
         except OSError as error:
-            made.unlink(missing_ok=True)
             _log.error("traces are lost: a file cannot be written", file=name, traces=len(traces), reason=str(error))

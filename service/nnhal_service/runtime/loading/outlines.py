@@ -10,13 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,6 +26,7 @@ from nnhal.extensions import onnx
 from nnhal.private_folders import make_private_folder
 from nnhal.types import ExtensionNameAndPrefix, Model, OperandLifeTime, Operation, Subgraph
 from nnhal.v1 import model_pb2
+from nnhal.whole_files import write_whole
 from nnhal_frontends import ImportLimits
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_hosting.logs import get_logger
@@ -50,12 +49,7 @@ def keep_outline(directory: CacheDirectory, imported: ImportedModel, limits: Imp
     content = _encoded(outline)
     try:
         make_private_folder(directory.path)
-        with NamedTemporaryFile(dir=directory.path, delete=False) as file, ExitStack() as undo:
-            undo.callback(Path(file.name).unlink)
-            file.write(sha256(content).digest() + content)
-            file.flush()
-            Path(file.name).replace(_path(directory, limits))
-            undo.pop_all()
+        write_whole(_path(directory, limits), sha256(content).digest() + content)
     except (OSError, ValueError) as error:
         _log.warning("the outline of a file cannot be kept", reason=str(error))
 
