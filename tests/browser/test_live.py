@@ -63,6 +63,22 @@ def test_a_part_that_changes_keeps_the_focus(visit: Visit, testbed: Showcase) ->
     expect(link).to_be_focused()
 
 
+def test_a_part_waits_while_a_pointer_holds_something_of_it(visit: Visit, testbed: Showcase) -> None:
+    page = _live(visit.open("/"))
+    link = page.locator("[data-live='overview.models']").get_by_role("link", name="digits", exact=True)
+    link.dispatch_event("pointerdown")
+    _spoil(page)
+    page.evaluate(
+        "addEventListener('nnhal-live', (event) => { window.told ||= event.detail.key === 'overview.models'; }, true)"
+    )
+    _request(testbed)
+    page.wait_for_function("() => window.told")
+    expect(page.locator("[data-spoilt]")).to_have_count(1)
+    link.dispatch_event("pointerup")
+    _request(testbed)
+    expect(page.locator("[data-spoilt]")).to_have_count(0)
+
+
 def test_all_of_many_tabs_are_live(visit: Visit, testbed: Showcase) -> None:
     pages = [visit.open("/") for _ in range(_TABS)]
     for page in pages:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.support.browsing import Visit
+from tests.support.browsing import Visit, stand_still
 from tests.support.showcase import Showcase, showcase
 
 pytestmark = pytest.mark.browser
@@ -62,6 +62,7 @@ def test_what_is_slow(visit: Visit) -> None:
     expect(band).to_be_visible(timeout=PATIENCE_MS)
     block = page.locator(".picture.wide .flow-node").filter(has_text="cpu_acc")
     expect(block).to_contain_text("% busy")
+    stand_still(page)
     block.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("cpu_acc")

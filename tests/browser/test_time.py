@@ -12,7 +12,7 @@ import tritonclient.http
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import StartVisit
-from tests.support.browsing import Visit
+from tests.support.browsing import Visit, stand_still
 from tests.support.showcase import Showcase
 from tests.support.tritonclients import Triton
 from tests.support.waiting import wait_until
@@ -40,13 +40,13 @@ def test_from_a_death_on_the_overview_to_the_runs_of_that_moment(visit: Visit, k
     page.get_by_role("link", name="Metrics", exact=True).click()
     mark = _death(page)
     expect(mark).to_be_visible(timeout=_LONG_MS)
-    _still(page)
+    stand_still(page)
     mark.click()
     expect(page.get_by_role("heading", name="Runs of that moment")).to_be_visible()
     expect(page.get_by_role("region", name="What happened then")).to_contain_text("SIGKILL")
     runs = page.locator("[data-live^='runs.finished']").get_by_role("row")
     expect(runs.nth(1)).to_contain_text("digits", timeout=_LONG_MS)
-    _still(page)
+    stand_still(page)
     runs.nth(1).get_by_role("link").first.click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("of digits")
 
@@ -59,7 +59,7 @@ def test_what_is_slow_is_found_in_three_clicks(visit: Visit, killed: Showcase) -
     expect(page.locator("[data-live^='metrics.memory'] [data-chart]")).to_have_count(1, timeout=_LONG_MS)
     _requests(killed, 3)
     expect(chart.locator("[data-chart]")).to_have_count(1, timeout=_LONG_MS)
-    _still(page)
+    stand_still(page)
     chart.get_by_text("Numbers").click()
     chart.get_by_role("link", name="digits", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("digits")
@@ -132,11 +132,6 @@ def test_charts_outlast_the_dashboard(visit: Visit, killed: Showcase) -> None:
 def _death(page: Page) -> Locator:
     """The mark of the death in a chart that always has values while somebody looks."""
     return page.locator("[data-live^='metrics.memory'] .event-mark[aria-label*=SIGKILL]").first
-
-
-def _still(page: Page) -> None:
-    """Have the live parts of a page stand still from now on: they are not replaced while something is clicked."""
-    page.evaluate("for (const each of document.querySelectorAll('[data-live]')) each.replaceWith(each.cloneNode(true))")
 
 
 def _requests(testbed: Showcase, count: int) -> None:

@@ -110,6 +110,11 @@ def visiting(browser: Browser, address: str, **options: Any) -> Iterator[Visit]:
         context.close()
 
 
+def stand_still(page: Page) -> None:
+    """Have the live parts of a page stand still from now on: nothing is replaced while something is done with it."""
+    page.evaluate("for (const each of document.querySelectorAll('[data-live]')) each.replaceWith(each.cloneNode(true))")
+
+
 def overflow(page: Page) -> str:
     """Say what makes a page wider than its window; empty if nothing does."""
     said: str = page.evaluate(

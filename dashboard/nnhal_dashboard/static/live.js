@@ -13,8 +13,14 @@ function collect() {
   return [...parts.keys()];
 }
 
-// What somebody types in, or has selected to copy it, is theirs: such a part waits.
+// What a pointer holds down: if it were replaced before it is let go, the click would be lost.
+let pressed = null;
+addEventListener("pointerdown", (event) => { pressed = event.target; }, true);
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { pressed = null; }, true);
+
+// What somebody types in, or has selected to copy it, or clicks on, is theirs: such a part waits.
 function isInUse(element) {
+  if (element.contains(pressed)) return true;
   const selection = getSelection();
   if (!selection.isCollapsed && selection.containsNode(element, true)) return true;
   const active = document.activeElement;
