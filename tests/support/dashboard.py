@@ -20,6 +20,7 @@ from nnhal_dashboard.access.visitors import Visitors
 from nnhal_dashboard.app import create_app
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.monitoring.contacts import Contacts
+from nnhal_dashboard.monitoring.faults import FaultWatch
 from nnhal_dashboard.monitoring.history import History
 from nnhal_dashboard.monitoring.logbook import Logbook
 from nnhal_dashboard.monitoring.plans import PlanBook
@@ -118,6 +119,7 @@ class ScriptedCollector:
         self.logbook = Logbook(cast(Contacts, self.contacts), lambda: self.snapshot)
         self.plans = PlanBook(cast(Callable[[], FrameworkAdmin], self.contacts.framework))
         self.traffic = TrafficWatch(cast(Callable[[], FrameworkAdmin], self.contacts.framework), _at_once)
+        self.faults = FaultWatch(cast(Contacts, self.contacts), _at_once)
         self._listeners: list[Callable[[Snapshot], None]] = []
         self.show(*processes, **fields)
 

@@ -14,6 +14,7 @@ from nnhal.remote.supervisor import SupervisorControl
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.monitoring.contacts import Contacts
 from nnhal_dashboard.monitoring.events import MOMENT_SECONDS, faults_between
+from nnhal_dashboard.monitoring.faults import FaultWatch
 from nnhal_dashboard.monitoring.history import History
 from nnhal_dashboard.monitoring.history_file import HistoryFile
 from nnhal_dashboard.monitoring.kept_runs import continued, kept_runs
@@ -47,7 +48,7 @@ class Collector:
     """Keeps ``snapshot`` and ``history`` up to date from a thread of its own. Use it as a context.
 
     ``contacts`` are for questions and changes besides, ``logbook`` has what processes log, ``plans``
-    those of models, ``traffic`` what flows.
+    those of models, ``traffic`` what flows, ``faults`` those of devices.
     """
 
     def __init__(self, settings: DashboardSettings, key: str = "") -> None:
@@ -72,6 +73,7 @@ class Collector:
         self.logbook = Logbook(self.contacts, lambda: self.snapshot)
         self.plans = PlanBook(self.contacts.framework)
         self.traffic = TrafficWatch(self.contacts.framework, self._pool.submit)
+        self.faults = FaultWatch(self.contacts, self._pool.submit)
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
 
     def __enter__(self) -> Collector:

@@ -1,4 +1,4 @@
-"""The plans by which versions of models were served before, whoever has changed them: an operator can have one again."""
+"""The plans by which versions of models were served before, whoever has changed them: to have one again."""
 
 from __future__ import annotations
 

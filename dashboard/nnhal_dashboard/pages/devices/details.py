@@ -86,6 +86,11 @@ def _facts(moment: Moment) -> Mapping[str, Any]:
     return {"process": process, "said": process.process, "supervised": process.supervised}
 
 
+def _faults(moment: Moment) -> Mapping[str, Any]:
+    process = known(moment)
+    return {"process": process, "faults": moment.collector.faults.of(process)}
+
+
 FRAGMENTS = (
     Fragment("process.head", "devices/head.html", _head),
     Fragment("device.figures", "devices/figures.html", _figures),
@@ -94,5 +99,6 @@ FRAGMENTS = (
     Fragment("process.sessions", "devices/sessions.html", _sessions),
     Fragment("device.models", "devices/models.html", _models),
     Fragment("device.abilities", "devices/abilities.html", _abilities),
+    Fragment("device.faults", "devices/faults.html", _faults),
     Fragment("process.facts", "devices/facts.html", _facts),
 )

@@ -86,10 +86,11 @@ def device(request: Request, name: str) -> Response:
     found = _known(request, name)
     if found.kind != "device":
         return _elsewhere(found)
+    told = collector_of(request).faults.ask(found)
     values = {
         "process": found,
         "range": range_of(request),
-        "faults": faults.faults_of(collector_of(request).contacts, found),
+        "takes_faults": told is not None and not told.refusal,
         "fault_kinds": faults.KINDS,
     }
     return show_page(request, "devices/device.html", values, found.name)
