@@ -25,7 +25,7 @@ from nnhal_dashboard.monitoring.history import History
 from nnhal_dashboard.monitoring.logbook import Logbook
 from nnhal_dashboard.monitoring.plans import PlanBook
 from nnhal_dashboard.monitoring.problems import problems_of
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+from nnhal_dashboard.monitoring.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
 from nnhal_dashboard.monitoring.traffic import TrafficWatch
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_hosting.access import AllowedHosts, Tokens
@@ -138,7 +138,7 @@ class ScriptedCollector:
         """Call ``listener`` with each snapshot that is shown from now on."""
         self._listeners.append(listener)
 
-    def look(self, runs: bool = False) -> Snapshot:
+    def look(self, details: Detail = NO_DETAIL) -> Snapshot:
         """Return the snapshot."""
         return self.snapshot
 
@@ -146,11 +146,11 @@ class ScriptedCollector:
         """Return the snapshot."""
         return self.snapshot
 
-    def watch(self, runs: bool = False) -> None:
+    def watch(self, details: Detail = NO_DETAIL) -> None:
         """Nothing is gathered."""
 
 
-def _at_once(ask: Callable[[], None]) -> Future[None]:
+def _at_once(ask: Callable[[], object]) -> Future[None]:
     """Ask before the page is made, which then shows the answers."""
     done: Future[None] = Future()
     ask()
