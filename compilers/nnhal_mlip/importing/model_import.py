@@ -165,7 +165,7 @@ class _ModelImport:
 
 def _own_sources(model: ResolvedModel) -> list[tuple[SourceNode, ...]]:
     """Each operation by its number, and the user's name of its first output."""
-    found = []
+    found: list[tuple[SourceNode, ...]] = []
     for number, operation in enumerate(model.model.main.operations):
         name = model.names.get(operation.outputs[0]) if operation.outputs else None
         found.append((SourceNode(number, name or describe_operation(model.model, number), _kind(operation)),))
