@@ -9,8 +9,8 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 _EXPOSED = (
-    "Ray Serve does not see which user of a host asks: give 'tokens', the path of a file of bearer tokens on every "
-    "host, or 'insecure=true' to serve whoever reaches the ports"
+    "Ray Serve does not see who asks, and but for 'nnhal ray up' it listens at all interfaces: give 'tokens', the path "
+    "of a file of bearer tokens on every host, or 'insecure=true' to serve whoever reaches the ports"
 )
 
 
