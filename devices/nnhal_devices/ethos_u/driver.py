@@ -36,7 +36,13 @@ from nnhal_devices.ethos_u.artifact import read_artifact, write_artifact
 from nnhal_devices.ethos_u.figures import schedule_figures, schedule_times
 from nnhal_devices.ethos_u.optimize import optimize
 from nnhal_devices.ethos_u.options import OPTIONS, read_options
-from nnhal_devices.ethos_u.performance import TRANSFER_COSTS, capabilities_of, nanoseconds, operation_ns
+from nnhal_devices.ethos_u.performance import (
+    TRANSFER_COSTS,
+    capabilities_of,
+    nanoseconds,
+    operation_ns,
+    operations_of_parts,
+)
 from nnhal_devices.figures import DeviceFigure, OperationTimes, WorkloadFigures
 
 _SCHEDULES = 8
@@ -68,6 +74,7 @@ class EthosU:
             realisation="emulated: command streams, interpreted with cpu_ref's arithmetic on this machine's CPU",
             operation_limits=operation_limits,
             figures=self._figures,
+            together=operations_of_parts,
         )
         self._scheduled = lru_cache(_SCHEDULES)(self._compile)
 

@@ -36,13 +36,24 @@ def nanoseconds(cycles: int, system: System) -> int:
 
 def operation_ns(model: ResolvedModel, system: System) -> list[float]:
     """Return the time of each operation of main: a part's at its first operation, and the least for all others."""
-    supported = [isinstance(answer, Supported) for answer in supported_operations(model)]
-    found = [_NOTHING] * len(supported)
-    numbers = [number for number, taken in enumerate(supported) if taken]
-    graph = build_graph(fold_paddings(part_of(model, numbers)))
+    numbers, graph = _supported_graph(model)
+    found = [_NOTHING] * len(model.model.main.operations)
     for part, cycles in zip(graph.parts, _whole_cycles(graph, system), strict=True):
         found[numbers[part.operations[0]]] += nanoseconds(cycles, system)
     return found
+
+
+def operations_of_parts(model: ResolvedModel) -> list[tuple[int, ...]]:
+    """Return the operations of main of each part that has several: islands of floats, and fused activations."""
+    numbers, graph = _supported_graph(model)
+    return [tuple(numbers[each] for each in part.operations) for part in graph.parts if len(part.operations) > 1]
+
+
+def _supported_graph(model: ResolvedModel) -> tuple[list[int], CascaderGraph]:
+    """The numbers of the operations that are supported, and their graph, which counts them only."""
+    answers = supported_operations(model)
+    numbers = [number for number, answer in enumerate(answers) if isinstance(answer, Supported)]
+    return numbers, build_graph(fold_paddings(part_of(model, numbers)))
 
 
 def _whole_cycles(graph: CascaderGraph, system: System) -> list[int]:
