@@ -12,9 +12,9 @@ from nnhal.support.parts import part_of
 from nnhal.types import Capabilities
 from nnhal_cascade.geometry.box import whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
-from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.graph.paddings import fold_paddings
 from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.performance.encoding import encoded_graph
 from nnhal_cascade.performance.price import StripePlaces
 from nnhal_cascade.performance.stripe_pricer import StripePricer
 from nnhal_cascade.support import supported_operations
@@ -39,7 +39,7 @@ def operation_ns(model: ResolvedModel, system: System) -> list[float]:
     supported = [isinstance(answer, Supported) for answer in supported_operations(model)]
     found = [_NOTHING] * len(supported)
     numbers = [number for number, taken in enumerate(supported) if taken]
-    graph = build_graph(fold_paddings(part_of(model, numbers)))
+    graph = encoded_graph(fold_paddings(part_of(model, numbers)))
     for part, cycles in zip(graph.parts, _whole_cycles(graph, system), strict=True):
         found[numbers[part.operations[0]]] += nanoseconds(cycles, system)
     return found
