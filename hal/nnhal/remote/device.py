@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nnhal.codec import model_to_wire
@@ -237,10 +237,12 @@ class RemoteDevice(Closing):
         extension_names: Sequence[ExtensionNameAndPrefix] = (),
         cache: CompilationCache = NO_CACHE,
         unasked: bool = False,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> RemotePreparedModel:
         """Call prepareModelWithConfig and wait for the notification. The compilation is written to ``cache``.
 
         ``unasked`` says that the device has not been asked what it supports, as one that ``takes_files`` need not be.
+        ``meanwhile`` is done while the device prepares the model, which it gives up if that raises an NnhalError.
         Raises DeadObjectError if the device dies meanwhile.
         """
         request = device_pb2.PrepareModelWithConfigRequest(
@@ -257,7 +259,7 @@ class RemoteDevice(Closing):
                 unasked=unasked,
             ),
         )
-        events = self._calls.stream(self._device.PrepareModelWithConfig, request)
+        events = self._calls.stream(self._device.PrepareModelWithConfig, request, meanwhile)
         handle = prepared_handle(events, self._calls.place)
         return RemotePreparedModel(self._calls, handle, model_dimensions(model))
 
