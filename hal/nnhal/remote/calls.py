@@ -123,7 +123,7 @@ class Calls:
     ) -> Generator[T]:
         """Make a streaming call of this session, which ends with the generator. Raises the same errors as ``call``.
 
-        ``meanwhile`` is done when the request is on its way; an NnhalError of it ends the call.
+        ``meanwhile`` is done when the request is on its way.
         """
         try:
             self._require_answers()

@@ -74,7 +74,7 @@ class PrepareConfig:
     unasked: bool = False
     """Whether the device was not asked what it supports."""
     meanwhile: Callable[[], object] = lambda: None
-    """What is done while a device prepares a model; an NnhalError of it ends the preparation."""
+    """What is done while a device prepares a model, which is released if that raises an NnhalError."""
 
 
 def prepare_part(
