@@ -16,6 +16,7 @@ from nnhal_dashboard.monitoring.contacts import Contacts
 from nnhal_dashboard.monitoring.events import MOMENT_SECONDS, faults_between
 from nnhal_dashboard.monitoring.history import History
 from nnhal_dashboard.monitoring.history_file import HistoryFile
+from nnhal_dashboard.monitoring.hosts import HostsWatch
 from nnhal_dashboard.monitoring.kept_runs import continued, kept_runs
 from nnhal_dashboard.monitoring.logbook import Logbook
 from nnhal_dashboard.monitoring.observer import CLIENT_NAME, Answers, ProcessObserver
@@ -47,11 +48,14 @@ class Collector:
     """Keeps ``snapshot`` and ``history`` up to date from a thread of its own. Use it as a context.
 
     ``contacts`` are for questions and changes besides, ``logbook`` has what processes log, ``plans``
-    those of models, ``traffic`` what flows.
+    those of models, ``traffic`` what flows, ``hosts`` what other hosts do.
     """
 
     def __init__(self, settings: DashboardSettings, key: str = "") -> None:
-        """``key`` is the admin key, if no supervisor says it."""
+        """``key`` is the admin key, if no supervisor says it.
+
+        Raises OSError or ValueError if the file of other hosts cannot be used.
+        """
         self._settings = settings
         self._given_key = self._key = key
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="ask")
@@ -72,6 +76,7 @@ class Collector:
         self.logbook = Logbook(self.contacts, lambda: self.snapshot)
         self.plans = PlanBook(self.contacts.framework)
         self.traffic = TrafficWatch(self.contacts.framework, self._pool.submit)
+        self.hosts = HostsWatch(settings.hosts)
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
 
     def __enter__(self) -> Collector:
@@ -88,6 +93,7 @@ class Collector:
             observer.close()
         self._hang_up()
         self.contacts.close()
+        self.hosts.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def listen(self, listener: Callable[[Snapshot], None]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from nnhal.quantiles import summed
 from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.monitoring.history_file import HistoryFile, KeptHistory
 from nnhal_dashboard.monitoring.ring import Counts, Floats, Ring, RingSample, Stretches
@@ -61,6 +62,29 @@ class HistorySample:
     """Bytes staged a second, by device."""
     memory_bytes: dict[str, int] = field(default_factory=dict)
     """Resident bytes by process, if they were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentFigures:
+    """What was done in the last minute: rates by second."""
+
+    requests: float
+    failures: float
+    copied_bytes: float
+    durations: list[int]
+    """Requests by duration, as ``ModelCounts.durations``."""
+
+    @classmethod
+    def of(cls, history: History) -> RecentFigures:
+        """Add the seconds up in which the framework answered."""
+        samples = [sample for sample in history.samples(RECENT_SECONDS) if sample.is_known]
+        count = max(len(samples), 1)
+        return cls(
+            sum(sample.requests for sample in samples) / count,
+            sum(sample.failures for sample in samples) / count,
+            sum(sample.copied_bytes for sample in samples) / count,
+            summed(sample.durations for sample in samples),
+        )
 
 
 class History:

@@ -87,6 +87,11 @@ class ObservedProcess:
         return "silent" if supervised is not None else "down"
 
     @property
+    def is_dead(self) -> bool:
+        """Whether it does no work, and nobody has asked it to finish what it has."""
+        return self.state in ("down", "silent", "restarting", "stopped")
+
+    @property
     def last_said(self) -> admin_pb2.GetProcessResponse | None:
         """Its last answer, unless what it said of its sessions is over: it has died since, or was stopped."""
         return self.process if self.answers or self.state == "silent" else None

@@ -8,17 +8,17 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from nnhal.quantiles import quantile, summed
+from nnhal.quantiles import quantile
 from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.events import moment_page
+from nnhal_dashboard.monitoring.history import RecentFigures
 from nnhal_dashboard.monitoring.traffic import SECONDS, ModelTraffic
 from nnhal_dashboard.pages.overview.picture import PACES, draw, model_page, refused
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_dashboard.web.sparklines import spark
 
-_RECENT_SECONDS = 60
 _EVENTS = 12
 _FIRST_SECONDS = 0.5
 """How long the page itself waits for plans that nobody has asked for yet."""
@@ -41,16 +41,14 @@ def _problems(moment: Moment) -> Mapping[str, Any]:
 
 
 def _figures(moment: Moment) -> Mapping[str, Any]:
-    samples = [sample for sample in moment.collector.history.samples(_RECENT_SECONDS) if sample.is_known]
-    durations = summed(sample.durations for sample in samples)
+    recent = RecentFigures.of(moment.collector.history)
     processes = [process for process in moment.snapshot.processes if process.process is not None]
-    count = max(len(samples), 1)
     return {
-        "requests": sum(sample.requests for sample in samples) / count,
-        "failures": sum(sample.failures for sample in samples) / count,
-        "copied": sum(sample.copied_bytes for sample in samples) / count,
-        "p50": quantile(durations, 0.5),
-        "p99": quantile(durations, 0.99),
+        "requests": recent.requests,
+        "failures": recent.failures,
+        "copied": recent.copied_bytes,
+        "p50": quantile(recent.durations, 0.5),
+        "p99": quantile(recent.durations, 0.99),
         "memory": sum(each.process.usage.resident_bytes for each in processes if each.process is not None),
         "framework": moment.snapshot.framework,
     }
