@@ -99,7 +99,9 @@ def _subgraphs(name: str, model: ResolvedModel, refused: Container[int]) -> dict
     islands = (each.operations for each in float_islands(model).values() if each.operations[0] not in refused)
     found = {}
     for group in sorted(groups_of(model, failed, islands), key=len, reverse=True):
-        which = f"operation {group[0]}" if len(group) == 1 else f"{len(group)} operations from {group[0]} to {group[-1]}"
+        which = (
+            f"operation {group[0]}" if len(group) == 1 else f"{len(group)} operations from {group[0]} to {group[-1]}"
+        )
         network = _network(f"{name}, {which}", part_of(model, group))
         if network.graph.parts:
             found[tuple(group)] = network
