@@ -29,14 +29,15 @@ def staged_readings(homes: Homes, pricer: StripePricer) -> frozenset[Reading]:
     if system.spill is None:
         return frozenset()
     for part in graph.parts:
+        away = homes.away(part.index, frozenset())
+        read = dict.fromkeys(each.tensor for each in part.inputs if each.tensor in away)
+        if not read or part.kind == PartKind.COPY:
+            continue
         output = graph.tensors[part.output].shape
         shapes = tuple(each.needs(whole(output)).shape for each in part.inputs)
         weights = WeightsIn.STREAMED if part.constants else WeightsIn.NONE
-        away = homes.away(part.index, frozenset())
         cycles = pricer.price(part.index, output, shapes, homes.places_of(part.index, weights, away)).cycles
-        for tensor in dict.fromkeys(each.tensor for each in part.inputs):
-            if part.kind == PartKind.COPY or tensor not in away:
-                continue
+        for tensor in read:
             near = homes.places_of(part.index, weights, away - {tensor})
             copied = copy_cycles(system, system.spill.name, system.working.name, graph.tensors[tensor].bytes)
             if pricer.price(part.index, output, shapes, near).cycles + copied < cycles:
