@@ -116,6 +116,7 @@ class RayCluster:
     def begin_to_deploy(self, **arguments: object) -> None:
         """Deploy the application."""
         config = yaml.safe_load(CONFIG.read_text())
+        config["http_options"]["host"] = _NOT_LOOPBACK
         config["http_options"]["port"], config["grpc_options"]["port"] = self.head.http, self.head.grpc
         (application,) = config["applications"]
         application["args"] = {"insecure": True, **arguments}
