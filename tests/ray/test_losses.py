@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
-import urllib.request
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -15,6 +15,7 @@ import pytest
 import tritonclient.grpc
 from tritonclient.utils import InferenceServerException
 
+from nnhal.remote.supervisor import SupervisorControl
 from tests.support.ray_cluster import RayCluster, worker_node
 from tests.support.stateful_models import SUM, write_stateful_models
 from tests.support.steady_requests import SteadyRequests
@@ -23,6 +24,8 @@ from tests.support.waiting import wait_until
 
 MODEL = "echo_fp32"
 LONG = 180.0
+INITIAL = 10.0
+"""Where the sums of SUM begin."""
 
 
 @pytest.fixture(scope="module")
@@ -36,24 +39,33 @@ def hosts(cluster: RayCluster, models: Path) -> RayCluster:
 _ids = count(1)
 
 
-def page_of_metrics(hosts: RayCluster) -> str:
-    return urllib.request.urlopen(f"http://127.0.0.1:{hosts.head.http}/metrics", timeout=60).read().decode()
+def both(hosts: RayCluster) -> list[dict[str, Any]]:
+    """The two replicas, once HAProxy sends requests to both."""
+    wait_until(lambda: len(hosts.replicas()) == 2, "both hosts serve", LONG)
+    before = hosts.counts(MODEL)
+
+    def both_have_answered() -> bool:
+        with Triton("grpc", tritonclient.grpc, f"127.0.0.1:{hosts.head.grpc}") as client:
+            client.infer(MODEL, {"x": np.ones((2, 4), np.float32)})
+        now = hosts.counts(MODEL)
+        return all(now.get(row["node"], 0) > before.get(row["node"], 0) for row in hosts.replicas())
+
+    wait_until(both_have_answered, "both hosts have answered", LONG)
+    return hosts.replicas()
 
 
-def run(triton: Triton, identifier: int, start: bool = False) -> list[float]:
-    """The sums of a sequence. Each request has a connection of its own, so that any host may get it."""
+def run(triton: Triton, identifier: int, start: bool = False) -> float:
+    """How many requests of a sequence have been added up. Each has a connection of its own, and may go to any host."""
     with Triton(triton.name, triton.api, triton.address) as client:
         x = {"x": np.ones(3, np.float32)}
         found = client.infer(SUM, x, sequence_id=identifier, sequence_start=start)
-        return list(found.as_numpy("y").reshape(-1))
+        return float(found.as_numpy("y")[0]) - INITIAL
 
 
 def test_a_sequence_keeps_its_state_whichever_host_gets_its_requests(triton: Triton) -> None:
     identifier = next(_ids)
-    assert run(triton, identifier, start=True) == [1, 1, 1]
-    assert [run(triton, identifier)[0] for _ in range(6)] == [2, 3, 4, 5, 6, 7]
-    assert run(triton, identifier, start=True) == [1, 1, 1]
-    assert [run(triton, identifier)[0] for _ in range(4)] == [2, 3, 4, 5]
+    for length in (7, 5):
+        assert [run(triton, identifier, start=not turn) for turn in range(length)] == list(range(1, length + 1))
 
 
 def test_a_sequence_that_no_host_has_says_that_it_is_lost(triton: Triton) -> None:
@@ -68,21 +80,21 @@ def test_a_sequence_whose_host_is_killed_is_lost_and_can_be_started_again(hosts:
     ids = [next(_ids) for _ in range(8)]
     for identifier in ids:
         run(triton, identifier, start=True)
-    killed, _ = hosts.replicas()
+    killed, _ = both(hosts)
     os.kill(killed["pid"], signal.SIGKILL)
     wait_until(
         lambda: {row["id"] for row in hosts.replicas()}.isdisjoint({killed["id"]}), "it is counted no more", LONG
     )
     for identifier in ids:
         try:
-            assert run(triton, identifier) == [2, 2, 2]
+            assert run(triton, identifier) == 2
         except InferenceServerException as error:
             assert f"sequence {identifier} of model '{SUM}' is lost" in str(error)
-            assert run(triton, identifier, start=True) == [1, 1, 1]
+            assert run(triton, identifier, start=True) == 1
 
 
 def test_a_replica_that_is_killed_loses_no_request_and_is_replaced(hosts: RayCluster) -> None:
-    killed, _ = hosts.replicas()
+    killed, _ = both(hosts)
     started = [process.pid for process in psutil.Process(killed["pid"]).children(recursive=True)]
     with SteadyRequests(f"127.0.0.1:{hosts.head.grpc}", MODEL, seconds=LONG) as requests:
         os.kill(killed["pid"], signal.SIGKILL)
@@ -95,12 +107,12 @@ def test_a_replica_that_is_killed_loses_no_request_and_is_replaced(hosts: RayClu
 
 
 def test_a_framework_that_is_killed_loses_no_request(hosts: RayCluster) -> None:
-    replica, _ = hosts.replicas()
+    replica, _ = both(hosts)
     with SteadyRequests(f"127.0.0.1:{hosts.head.grpc}", "tanh", shape=(1, 8), seconds=LONG) as requests:
         os.kill(framework_of(replica["pid"]), signal.SIGKILL)
         requests.go_on(200)
     assert requests.failures == []  # its replica has asked the other one, or has waited until it served again
-    page = page_of_metrics(hosts)
+    page = hosts.metrics()
     answered = re.findall(r'^nnhal_ray_asked_again_total{node="\w+",outcome="(\w+)"} (\d+)$', page, re.M)
     assert sum(int(count) for outcome, count in answered if outcome == "failed") == 0
     assert len(answered) == 4
@@ -131,12 +143,9 @@ def test_a_node_that_is_killed_loses_what_it_was_doing(cluster: RayCluster, mode
 
 def framework_of(replica: int) -> int:
     """The process of the framework that a replica has started."""
-    (found,) = (
-        process.pid
-        for process in psutil.Process(replica).children(recursive=True)
-        if "nnhal_service" in " ".join(process.cmdline())
-    )
-    return found
+    words = next(words for each in psutil.Process(replica).children() if "nnhal_tools" in (words := each.cmdline()))
+    with SupervisorControl(Path(words[words.index("--directory") + 1])) as supervisor:
+        return next(each.pid for each in supervisor.processes().processes if each.kind == "framework")
 
 
 def _replaced(hosts: RayCluster, before: set[str]) -> bool:

@@ -70,14 +70,17 @@ def test_sequences_that_end_are_forgotten() -> None:
     ("reply", "words"),
     [
         (ProtocolReply(b"y"), ""),
-        (ProtocolReply(code=grpc.StatusCode.UNAVAILABLE, details="Socket closed"), "its host has ended"),
+        (
+            ProtocolReply(code=grpc.StatusCode.UNAVAILABLE, details="Socket closed", is_unanswered=True),
+            "its host has ended",
+        ),
         (ProtocolReply(code=grpc.StatusCode.UNAVAILABLE, details="sequence 7 of model 'sum' is over: …"), ""),
         (
             ProtocolReply(code=grpc.StatusCode.INVALID_ARGUMENT, details="it must specify the START flag on the first"),
             "its host has been started again",
         ),
         (ProtocolReply(code=grpc.StatusCode.INVALID_ARGUMENT, details="unexpected shape"), ""),
-        (HttpReply(503, {}, b'{"error": "the framework does not answer"}'), "its host has ended"),
+        (HttpReply(503, {}, b"{}", is_unanswered=True), "its host has ended"),
         (HttpReply(200, {}, b"must specify the START flag"), ""),
     ],
 )

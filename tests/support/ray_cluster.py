@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -139,6 +141,16 @@ class RayCluster:
             for replica in self.ask("replicas")
             if replica["deployment"] == deployment and replica["state"] == "RUNNING"
         ]
+
+    def metrics(self) -> str:
+        """The metrics of all hosts."""
+        page = urllib.request.urlopen(f"http://127.0.0.1:{self.head.http}/metrics", timeout=60).read()
+        return str(page.decode())
+
+    def counts(self, model: str) -> dict[str, float]:
+        """How many requests for a model each node has counted."""
+        pattern = rf'^nv_inference_request_success{{node="(\w+)",model="{model}",version="1"}} (\S+)$'
+        return {node: float(value) for node, value in re.findall(pattern, self.metrics(), re.M)}
 
     def _runs(self) -> bool:
         state = self.ask("application")
