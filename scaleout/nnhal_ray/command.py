@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnhal_hosting.settings import describe_invalid
-
 if TYPE_CHECKING:
     from nnhal_ray.nodes import RayNode
     from nnhal_ray.progress import Progress
@@ -67,6 +65,7 @@ def up(
     """
     from pydantic import ValidationError
 
+    from nnhal_hosting.settings import describe_invalid
     from nnhal_ray.nodes import LOOPBACK
     from nnhal_ray.options import ScaleOutOptions
 
