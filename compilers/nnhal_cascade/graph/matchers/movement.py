@@ -85,14 +85,14 @@ def match_slice(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, 
 def match_strided_slice(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match STRIDED_SLICE of ascending elements. Dropped axes may turn the others into other axes: then all is read."""
     ranges = strided_ranges(op)
-    if any(each.step < 1 for each in ranges):
-        strides = [each.step for each in ranges]
-        raise ValueError(f"{op.place}: got strides {strides}, expected at least 1 on each axis")
+    steps = [each.step for each in ranges]
+    if min(steps) < 1:
+        raise ValueError(f"{op.place}: got strides {steps}, expected at least 1 on each axis")
     kept = as_shape(tuple(len(each) for each in ranges), op.place)
     if kept == outputs[0]:
         offsets = _of_image(tuple(-each.start for each in ranges))
-        strides = _of_image(tuple(each.step for each in ranges))
-        return (Match(PartKind.COPY, (_shifted(op, StridedSliceInput.INPUT, offsets, outputs[0], strides),)),)
+        reading = _shifted(op, StridedSliceInput.INPUT, offsets, outputs[0], _of_image(steps))
+        return (Match(PartKind.COPY, (reading,)),)
     given = shape_of(op, StridedSliceInput.INPUT)
     return (Match(PartKind.COPY, (Reading(StridedSliceInput.INPUT, *map(Everything, given)),)),)
 
@@ -159,15 +159,15 @@ def _axis(axis: int, rank: int) -> Axis:
     return Axis(axis + MAX_RANK - rank - 1)
 
 
-def _of_image(offsets: Sequence[int]) -> tuple[int, ...]:
+def _of_image(values: Sequence[int]) -> tuple[int, ...]:
     """Return a value for each of rows, columns and channels; missing axes have 0."""
-    return ((0,) * (MAX_RANK - len(offsets)) + tuple(offsets))[1:]
+    return ((0,) * (MAX_RANK - len(values)) + tuple(values))[1:]
 
 
 def _shifted(
-    op: OperationContext, position: int, offsets: Sequence[int], output: Shape, strides: Sequence[int] = (1, 1, 1)
+    op: OperationContext, position: int, offsets: Sequence[int], output: Shape, strides: Sequence[int] = (0, 0, 0)
 ) -> Reading:
-    """Return the reading of an input whose element at 0 is the output's element at ``offsets``, one of each stride."""
+    """Return the reading of an input whose element at 0 is the output's element at ``offsets``, one of every stride."""
     axes = zip(shape_of(op, position), offsets, strides, output, strict=True)
     return Reading(position, *(_along(*each) for each in axes))
 
