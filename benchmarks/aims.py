@@ -12,15 +12,14 @@ from pathlib import Path
 from rich.table import Table
 
 from benchmarks.tables import ShownTables
+from nnhal.calibration import processor_name
 
 
 def machine() -> dict[str, object]:
     """Processor, cores, memory in GiB, and the load before the measurement."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     return {
-        "processor": name,
+        "processor": processor_name(),
         "cores": os.cpu_count(),
         "memory_gib": round(memory, 1),
         "kernel": platform.release(),

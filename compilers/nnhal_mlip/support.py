@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnhal.errors import HalError
-from nnhal.layouts import channels_last
 from nnhal.resolved import ResolvedModel
 from nnhal.support import MORE, SUPPORTED, OperationLimit, Support, Unsupported, constants_of, limit_of
 from nnhal.support.npu import MAX_RANK
@@ -27,19 +25,11 @@ class PartitionedHalModel:
 def partition_model(model: ResolvedModel, public: bool, revert: bool = False) -> PartitionedHalModel:
     """Import a model and partition it.
 
-    Images with their channels first are converted, which the public flow does for graphs of other front ends only: if
-    ``public``, operations on such images stay with other devices.
+    If ``public``, operations on images with their channels first stay with other devices: the public flow converts them
+    for graphs of other front ends only.
     """
-    imported = import_hal_model(model) if public else _import_converted(model)
+    imported = import_hal_model(model, beyond=not public)
     return PartitionedHalModel(imported, partition(imported.graph, FlowOptions(not public, revert)))
-
-
-def _import_converted(model: ResolvedModel) -> ImportedHalModel:
-    try:
-        converted = channels_last(model)
-    except HalError:  # an operation contradicts itself: it is refused, and so are those with their channels first
-        return import_hal_model(model)
-    return import_hal_model(converted.model, converted.origins)
 
 
 def operation_limits() -> list[OperationLimit]:
@@ -49,7 +39,7 @@ def operation_limits() -> list[OperationLimit]:
             code,
             ACCEPTED_FLOATS if rule.floats else ACCEPTED_TYPES,
             f"known dimensions of rank 1 to {MAX_RANK}",
-            "channels last" if rule.forms is not None else "",
+            "",
             constants_of(rule.constants),
             MORE,
         )

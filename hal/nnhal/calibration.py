@@ -67,11 +67,16 @@ def write_calibration(path: Path, devices: Mapping[str, DeviceCalibration], mach
 
 def this_machine() -> str:
     """Return what machines whose devices take as long have in common: the processor, and how many there are."""
+    return f"{platform.machine()}, {processor_name()}, {len(os.sched_getaffinity(0))} processors"
+
+
+def processor_name() -> str:
+    """Return what the kernel calls the processor."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     named = (
         line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Hardware", "cpu model"))
     )
-    return f"{platform.machine()}, {next(named, 'unknown processor')}, {len(os.sched_getaffinity(0))} processors"
+    return next(named, "unknown processor")
 
 
 def _machines(content: bytes, path: Path) -> dict[str, dict[str, Any]]:

@@ -6,11 +6,15 @@ much processor time, too much memory, a message that shows the inside of the pro
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 
@@ -23,6 +27,14 @@ MOST_INPUT_BYTES = 1 << 16
 _MUTATIONS = (1, 1, 1, 2, 4)
 
 Mutate = Callable[[bytes, Random], bytes]
+
+
+@cache
+def scratch_folder() -> Path:
+    """A folder for the files and sockets of this process's targets, which goes when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="nnhal-fuzz-"))
+    atexit.register(partial(shutil.rmtree, folder, ignore_errors=True))
+    return folder
 
 
 class FindingError(AssertionError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 
 import numpy as np
@@ -135,7 +135,7 @@ def mlip_examples(code: OperandType) -> dict[str, ResolvedModel]:
 
     kinds = OperationType
     return {
-        **({"CAST": one(kinds.CAST), "LOGISTIC": one(kinds.LOGISTIC)} if code in (F16, F32) else {}),
+        **(_of_floats(one) if code in (F16, F32) else {}),
         "ADD": one(kinds.ADD, 0, tensors=(_IMAGE, _IMAGE), scales=(SCALE, 0.03), output=0.1),
         "ADD of a row": one(kinds.ADD, 1, tensors=(_IMAGE, (1, 1, 5, 1))),
         "ADD of channels": one(kinds.ADD, 3, tensors=((4,), _IMAGE)),
@@ -145,6 +145,8 @@ def mlip_examples(code: OperandType) -> dict[str, ResolvedModel]:
         "AVERAGE_POOL_2D VALID": one(kinds.AVERAGE_POOL_2D, VALID, 5, 6, 5, 6, 1),
         "AVERAGE_POOL_2D of a batch": one(kinds.AVERAGE_POOL_2D, VALID, 1, 1, 2, 2, 3, tensors=((3, 6, 5, 4),)),
         "AVERAGE_POOL_2D NCHW": one(kinds.AVERAGE_POOL_2D, VALID, 1, 1, 2, 2, 0, True),
+        "CHANNEL_SHUFFLE": one(kinds.CHANNEL_SHUFFLE, 2, 3),
+        "CHANNEL_SHUFFLE NCHW": one(kinds.CHANNEL_SHUFFLE, 3, 1),
         "CONCATENATION of channels": one(kinds.CONCATENATION, 3, tensors=(_IMAGE, (1, 6, 5, 2), (1, 6, 5, 1))),
         "CONCATENATION of rows": one(kinds.CONCATENATION, 1, tensors=(_IMAGE, (1, 2, 5, 4))),
         "CONCATENATION of vectors": one(kinds.CONCATENATION, 0, tensors=((3, 4), (2, 4)), scales=(SCALE, 0.1)),
@@ -177,6 +179,8 @@ def mlip_examples(code: OperandType) -> dict[str, ResolvedModel]:
         "GROUPED_CONV_2D of two groups": convolved(
             kinds.GROUPED_CONV_2D, (6, 3, 3, 2), SAME, 1, 1, 2, 1, False, channels=(0.02, 0.01, 0.015) * 2
         ),
+        "MAXIMUM": one(kinds.MAXIMUM, constant=(1,)),
+        "MINIMUM": one(kinds.MINIMUM, constant=(1, 1)),
         "MAX_POOL_2D": one(kinds.MAX_POOL_2D, SAME, 3, 2, 2, 3, 0),
         "HARD_SWISH": one(kinds.HARD_SWISH),
         "MUL": one(kinds.MUL, 0, tensors=(_IMAGE, _IMAGE), scales=(SCALE, 0.03), output=0.1),
@@ -189,17 +193,46 @@ def mlip_examples(code: OperandType) -> dict[str, ResolvedModel]:
         "PAD": one(kinds.PAD, [[0, 0], [1, 2], [0, 1], [2, 0]]),
         "PAD of a vector": one(kinds.PAD, [[2, 3]], tensors=((4,),)),
         "PAD_V2": _padded(code),
+        "PRELU of one slope": one(kinds.PRELU, constant=(1,)),
+        "REDUCE_MAX of rows and columns": one(kinds.REDUCE_MAX, [1, 2], True),
+        "REDUCE_MAX NCHW": one(kinds.REDUCE_MAX, [2, 3], False),
         "RELU": one(kinds.RELU),
         "RELU1": one(kinds.RELU1),
         "RELU6": one(kinds.RELU6),
         "RESHAPE": one(kinds.RESHAPE, [1, 120]),
         "RESHAPE of rank 3": one(kinds.RESHAPE, [-1], tensors=((2, 3, 4),)),
+        "RESIZE_NEAREST_NEIGHBOR": one(kinds.RESIZE_NEAREST_NEIGHBOR, 10, 18, False),
+        "RESIZE_NEAREST_NEIGHBOR NCHW": one(kinds.RESIZE_NEAREST_NEIGHBOR, 8, 5, True, False, True),
+        "SLICE": one(kinds.SLICE, [0, 1, 0, 2], [1, 4, -1, 2]),
+        "SPLIT": _split(code),
         "SQUEEZE": one(kinds.SQUEEZE, [1], tensors=((1, 1, 5, 4),)),
         "SQUEEZE of all": one(kinds.SQUEEZE, [0, 1], tensors=((1, 1),)),
+        "STRIDED_SLICE": one(kinds.STRIDED_SLICE, [0, 1, -2, 3], [1, 4, 5, 4], [1, 1, 1, 1], 1, 4, 8),
         "TRANSPOSE": one(kinds.TRANSPOSE, [0, 3, 1, 2]),
         "TRANSPOSE of a matrix": one(kinds.TRANSPOSE, [1, 0], tensors=((3, 5),)),
         "TRANSPOSE that is idle": one(kinds.TRANSPOSE, [0, 1, 2, 3]),
+        "TRANSPOSE_CONV_2D": convolved(kinds.TRANSPOSE_CONV_2D, (3, 2, 2, 4), 0, 0, 0, 0, 2, 2, 1, False),
+        "TRANSPOSE_CONV_2D NCHW": convolved(kinds.TRANSPOSE_CONV_2D, (3, 2, 3, 6), 0, 0, 0, 0, 3, 2, 0, True),
     }
+
+
+def _of_floats(one: Callable[..., ResolvedModel]) -> dict[str, ResolvedModel]:
+    kinds = OperationType
+    return {
+        "CAST": one(kinds.CAST),
+        "DIV by a constant": one(kinds.DIV, 0, constant=(4,)),
+        "LOGISTIC": one(kinds.LOGISTIC),
+        "PRELU of channels": one(kinds.PRELU, constant=(4,)),
+        "SUB": one(kinds.SUB, 1, tensors=(_IMAGE, _IMAGE)),
+        "SUB of a constant": one(kinds.SUB, 0, constant=(4,)),
+    }
+
+
+def _split(code: OperandType) -> ResolvedModel:
+    recipe = MlipRecipe(code)
+    inputs = [recipe.tensor(_IMAGE), *recipe.integers(-1, 2)]
+    parts = recipe.operation(OperationType.SPLIT, inputs, recipe.like(), recipe.like())
+    return recipe.finish(parts, parts + 1)
 
 
 def _padded(code: OperandType) -> ResolvedModel:

@@ -13,8 +13,8 @@ from nnhal.support.parts import groups_of, part_of
 from nnhal.types.layout import Dimensions
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.islands import float_islands
-from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.graph.paddings import fold_paddings
+from nnhal_cascade.performance.encoding import encoded_graph
 from nnhal_cascade.support import supported_operations
 from nnhal_frontends import import_file
 
@@ -80,7 +80,7 @@ def read_network(path: Path) -> Network:
 
 def _network(name: str, model: ResolvedModel) -> Network:
     model = fold_paddings(model)
-    return Network(name, model, build_graph(model))
+    return Network(name, model, encoded_graph(model))
 
 
 def _subgraphs(name: str, model: ResolvedModel, refused: Container[int]) -> list[Network]:

@@ -11,9 +11,8 @@ import numpy as np
 
 from nnhal.operations import OperationContext, type_name
 from nnhal.operations._types import F16, F32, QUANT8
-from nnhal.operations._window import layout_of
 from nnhal.support import SUPPORTED, Support, Unsupported
-from nnhal.support.npu import allowed_rank, channels_last, first_objection, known_dimensions
+from nnhal.support.npu import allowed_rank, first_objection, known_dimensions
 from nnhal.types import Operand
 from nnhal.types.layout import Dimensions, is_scalar
 from nnhal_mlip.importing.hal_operation import is_symmetric
@@ -32,12 +31,17 @@ _KNOWN = "fix the dimensions in the model: it is compiled for them"
 _SYMMETRIC = "quantise the network symmetrically: the accelerator's zero point is always 0"
 
 
-def condition(op: OperationContext, rule: ImportRule, outputs: Sequence[Dimensions]) -> Support:
-    """Return the first condition that an operation fails. ``outputs`` are the dimensions of its outputs."""
-    return first_objection(_conditions(op, rule, outputs))
+def condition(op: OperationContext, rule: ImportRule, outputs: Sequence[Dimensions], beyond: bool = True) -> Support:
+    """Return the first condition that an operation fails. ``outputs`` are the dimensions of its outputs.
+
+    ``beyond`` is as in ``FlowOptions``.
+    """
+    return first_objection(_conditions(op, rule, outputs, beyond))
 
 
-def _conditions(op: OperationContext, rule: ImportRule, outputs: Sequence[Dimensions]) -> Iterator[Support]:
+def _conditions(
+    op: OperationContext, rule: ImportRule, outputs: Sequence[Dimensions], beyond: bool
+) -> Iterator[Support]:
     """The conditions, in an order in which each may rely on those before it."""
     inputs = rule.tensors(op)
     tensors = [(f"input {index}", op.inputs[index], op.dimensions(index)) for index in inputs]
@@ -57,9 +61,10 @@ def _conditions(op: OperationContext, rule: ImportRule, outputs: Sequence[Dimens
     for name, _, dimensions in tensors:
         yield known_dimensions(name, dimensions, _KNOWN)
         yield allowed_rank(name, dimensions)
-    if rule.forms is not None:
-        yield channels_last(layout_of(op, rule.forms))
+    if not beyond and rule.channels_first is not None:
+        yield rule.channels_first(op)
     yield _computed(op, inputs)
+    yield rule.check(op)
 
 
 def _typed(name: str, operand: Operand, relaxed: bool) -> Support:

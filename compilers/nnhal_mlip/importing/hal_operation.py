@@ -74,8 +74,15 @@ class HalOperation:
     builder: FlowGraphBuilder
     tensor_of: Callable[[int], str]
     """Returns the value that holds an input, by its position."""
-    output: FlowValue
-    """The type of the result."""
+    outputs: tuple[FlowValue, ...]
+    """The types of the results."""
+    beyond: bool = True
+    """Whether it may become something that the public flow refuses."""
+
+    @property
+    def output(self) -> FlowValue:
+        """The type of the only result, or of the first."""
+        return self.outputs[0]
 
     def tensor(self, position: int) -> str:
         """Return the value that holds an input."""
@@ -100,11 +107,11 @@ class HalOperation:
         """Add a node with a result of a type, by default the output's, and return the result's name."""
         return self.builder.add(operator, inputs, attributes or {}, self.sources, results=(value or self.output,))
 
-    def activated(self, value: str, activation: FusedActivation) -> str:
-        """Add a node for a fused activation, if there is one."""
+    def activated(self, value: str, activation: FusedActivation, made: FlowValue | None = None) -> str:
+        """Add a node for a fused activation, if there is one, with a result of a type, by default the output's."""
         if activation == FusedActivation.NONE:
             return value
         if activation == FusedActivation.RELU:
-            return self.add(Operator.RELU, [value])
+            return self.add(Operator.RELU, [value], value=made)
         low, high = _RANGES[activation]
-        return self.add(Operator.CLIP, [value], {"a_min": low, "a_max": high})
+        return self.add(Operator.CLIP, [value], {"a_min": low, "a_max": high}, made)

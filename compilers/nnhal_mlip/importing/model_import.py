@@ -54,27 +54,30 @@ class _Importable(NamedTuple):
     context: OperationContext
 
 
-def import_hal_model(model: ResolvedModel, origins: Sequence[int | None] = ()) -> ImportedHalModel:
-    """Import the main subgraph of a model whose images have their channels last.
+def import_hal_model(
+    model: ResolvedModel, beyond: bool = True, sources: Sequence[tuple[SourceNode, ...]] = ()
+) -> ImportedHalModel:
+    """Import the main subgraph of a model.
 
-    ``origins`` gives, for each operation, its number in the user's model, None if the user's model lacks it; by default
-    the model is the user's. Raises FlowError if an operation's attributes contradict its operands.
+    ``beyond`` is as in ``FlowOptions``. ``sources`` are the nodes of the user's model that each operation stands for;
+    by default the operations are the user's. Raises FlowError if an operation's attributes contradict its operands.
     """
-    return _ModelImport(model, origins or range(len(model.model.main.operations))).run()
+    return _ModelImport(model, beyond, sources or _own_sources(model)).run()
 
 
 class _ModelImport:
     """The import of one model."""
 
-    def __init__(self, model: ResolvedModel, origins: Sequence[int | None]) -> None:
+    def __init__(self, model: ResolvedModel, beyond: bool, sources: Sequence[tuple[SourceNode, ...]]) -> None:
         self._model = model
         self._main = model.model.main
-        self._origins = origins
+        self._beyond = beyond
+        self._sources = sources
         self._builder = FlowGraphBuilder()
         self._known: list[Dimensions] = [operand.dimensions for operand in self._main.operands]
         self._values: dict[int, str] = {}
         """The value that holds each operand."""
-        self._names = _unique_names(model, origins)
+        self._names = _unique_names(model)
         self._refusals: dict[int, Unsupported] = {}
 
     def run(self) -> ImportedHalModel:
@@ -112,27 +115,26 @@ class _ModelImport:
         rule = IMPORT_RULES.get(operation.type)
         if rule is None:
             return Unsupported("OP", _kind(operation), _KNOWN_ONES, _HINT)
-        answer = condition(context, rule, [self._known[index] for index in operation.outputs])
+        answer = condition(context, rule, [self._known[index] for index in operation.outputs], self._beyond)
         return answer if isinstance(answer, Unsupported) else _Importable(rule, context)
 
     def _add(self, number: int, operation: Operation, found: _Importable) -> None:
-        (output,) = operation.outputs
-        self._values[output] = found.rule.emit(
+        made = found.rule.emit(
             HalOperation(
                 found.context,
-                self._names[output],
-                self._sources(number),
+                self._names[operation.outputs[0]],
+                self._sources[number],
                 self._builder,
                 lambda position: self._value(operation.inputs[position]),
-                flow_value(self._main.operands[output], self._known[output]),
+                tuple(flow_value(self._main.operands[output], self._known[output]) for output in operation.outputs),
+                self._beyond,
             )
         )
+        self._values.update(zip(operation.outputs, (made,) if isinstance(made, str) else made, strict=True))
 
     def _add_opaque(self, number: int, operation: Operation, refusal: Unsupported) -> None:
         """Add a node that stands for an operation, with those inputs that are computed or fed."""
-        origin = self._origins[number]
-        if origin is not None:
-            self._refusals[origin] = refusal
+        self._refusals[number] = refusal
         constants = self._model.constants[0]
         computed = [
             position
@@ -145,7 +147,7 @@ class _ModelImport:
         first = self._builder.add(
             f"{_OPAQUE}{_kind(operation)}",
             [self._values[operation.inputs[position]] for position in computed],
-            sources=self._sources(number),
+            sources=self._sources[number],
             evaluate=host_evaluation(context, computed, describe_operation(self._model.model, number)),
             results=results,
             names=[self._names[index] for index in operation.outputs],
@@ -160,24 +162,22 @@ class _ModelImport:
             self._values[index] = self._builder.constant(self._names[index], values, *scales_of(operand))
         return self._values[index]
 
-    def _sources(self, number: int) -> tuple[SourceNode, ...]:
-        origin = self._origins[number]
-        if origin is None:
-            return ()
-        operation = self._main.operations[number]
-        given = self._model.names.get(operation.outputs[0]) if operation.outputs else None
-        return (
-            SourceNode(origin, given or describe_operation(self._model.model, number, origin=origin), _kind(operation)),
-        )
+
+def _own_sources(model: ResolvedModel) -> list[tuple[SourceNode, ...]]:
+    """Each operation by its number, and the user's name of its first output."""
+    found: list[tuple[SourceNode, ...]] = []
+    for number, operation in enumerate(model.model.main.operations):
+        name = model.names.get(operation.outputs[0]) if operation.outputs else None
+        found.append((SourceNode(number, name or describe_operation(model.model, number), _kind(operation)),))
+    return found
 
 
-def _unique_names(model: ResolvedModel, origins: Sequence[int | None]) -> list[str]:
+def _unique_names(model: ResolvedModel) -> list[str]:
     """The users' names of all operands, or such that tell the input, the operation or the operand by its number."""
     main = model.model.main
     told = {index: f"input {position}" for position, index in enumerate(main.input_indexes)}
-    for number, (operation, origin) in enumerate(zip(main.operations, origins, strict=True)):
-        if origin is not None:
-            told |= dict.fromkeys(operation.outputs, describe_operation(model.model, number, origin=origin))
+    for number, operation in enumerate(main.operations):
+        told |= dict.fromkeys(operation.outputs, describe_operation(model.model, number))
     taken: set[str] = set()
     names = []
     for index in range(len(main.operands)):

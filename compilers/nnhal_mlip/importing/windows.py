@@ -1,19 +1,32 @@
-"""Convolutions, products with a matrix, and poolings: what has windows or weights."""
+"""Convolutions, products with a matrix, poolings and resizing: what has windows, weights or pixels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.kernels.resize import nearest
+from nnhal.operations import OperationContext
 from nnhal.operations._convolution import BIAS, FILTER, INPUT
 from nnhal.operations._types import QUANT8
 from nnhal.operations._window import Window, activation_of
-from nnhal.operations.convolution import window_of_conv_2d, window_of_depthwise_conv_2d, window_of_grouped_conv_2d
+from nnhal.operations.convolution import (
+    window_of_conv_2d,
+    window_of_depthwise_conv_2d,
+    window_of_grouped_conv_2d,
+    window_of_transpose_conv_2d,
+)
 from nnhal.operations.matrix import FullyConnectedInput
 from nnhal.operations.pooling import Implicit, window_of
-from nnhal.operations.reduction import MeanInput, axes_of_mean
+from nnhal.operations.reduction import MeanInput, ReduceInput, axes_of_mean, axes_of_reduce
+from nnhal.operations.resize import ResizeInput, prepare_resize, spatial_axes
+from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal_mlip.flow.graph.flow_graph import Attribute
 from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.passes.layout_conversion import MAX_BATCH
 from nnhal_mlip.importing.hal_operation import HalOperation
 
 
@@ -56,25 +69,59 @@ def emit_grouped_conv_2d(op: HalOperation) -> str:
 def emit_depthwise_conv_2d(op: HalOperation) -> str:
     """Add the nodes of a DEPTHWISE_CONV_2D: as many groups as input channels. Its filter has the outputs last."""
     values, scales, _ = op.weights(FILTER)
-    filters = values.transpose(_OUTPUTS_FIRST)
-    return _convolved(op, window_of_depthwise_conv_2d(op.context), filters, scales, op.context.dimensions(INPUT)[-1])
+    filters, window = values.transpose(_OUTPUTS_FIRST), window_of_depthwise_conv_2d(op.context)
+    groups = op.context.dimensions(INPUT)[_layout(window).index("C")]
+    return _convolved(op, window, filters, scales, groups)
+
+
+def emit_transpose_conv_2d(op: HalOperation) -> str:
+    """Add the nodes of a TRANSPOSE_CONV_2D. Its filter is OHWI; its padding is cut from the result."""
+    values, scales, _ = op.weights(FILTER)
+    window = window_of_transpose_conv_2d(op.context)
+    layout = _layout(window)
+    more = [
+        op.output.shape[layout.index(letter)]
+        - ((op.context.dimensions(INPUT)[layout.index(letter)] - 1) * axis.stride + axis.reach)
+        + axis.before
+        + axis.after
+        for letter, axis in (("H", window.height), ("W", window.width))
+    ]
+    attributes: dict[str, Attribute] = {"output_padding": (more[0], more[1])}
+    return _convolved(op, window, values, scales, 1, Operator.CONV2D_TRANSPOSE, attributes)
 
 
 def emit_fully_connected(op: HalOperation) -> str:
-    """Add the nodes of a FULLY_CONNECTED, whose input becomes rows of the weights' length."""
+    """Add the nodes of a FULLY_CONNECTED, whose input becomes rows of the weights' length: many rows are one batch."""
     values, scales, axis = op.weights(FullyConnectedInput.WEIGHTS)
-    rows = (op.output.shape[0], values.shape[1])
+    rows: tuple[int, ...] = (op.output.shape[0], values.shape[1])
+    many = op.beyond and rows[0] > MAX_BATCH
+    rows = (1, *rows) if many else rows
+    made = op.output._replace(shape=(*rows[:-1], values.shape[0]))
     data = op.tensor(FullyConnectedInput.INPUT)
     given = op.context.inputs[FullyConnectedInput.INPUT]
     if op.context.dimensions(FullyConnectedInput.INPUT) != rows:
         value = op.output._replace(shape=rows, scales=(given.scale,) if op.output.scales else ())
         data = op.add(Operator.RESHAPE, [data], {"newshape": rows}, value)
-    summed = op.add(Operator.DENSE, [data, op.constant("weights", values, scales, axis)])
-    biased = _biased(op, summed, scales, axis=1)
-    return op.activated(biased, activation_of(op.context, FullyConnectedInput.ACTIVATION))
+    summed = op.add(Operator.DENSE, [data, op.constant("weights", values, scales, axis)], value=made)
+    biased = _biased(op, summed, scales, len(rows) - 1)
+    result = op.activated(biased, activation_of(op.context, FullyConnectedInput.ACTIVATION), made)
+    return op.add(Operator.RESHAPE, [result], {"newshape": op.output.shape}) if many else result
 
 
-def _convolved(op: HalOperation, window: Window, weights: Array, scales: Sequence[float], groups: int) -> str:
+def _layout(window: Window) -> str:
+    return "NCHW" if window.channels_first else "NHWC"
+
+
+def _convolved(
+    op: HalOperation,
+    window: Window,
+    weights: Array,
+    scales: Sequence[float],
+    groups: int,
+    operator: Operator = Operator.CONV2D,
+    more: Mapping[str, Attribute] = MappingProxyType({}),
+) -> str:
+    layout = _layout(window)
     attributes: dict[str, Attribute] = {
         "strides": strides_of(window),
         "padding": padding_of(window),
@@ -82,23 +129,28 @@ def _convolved(op: HalOperation, window: Window, weights: Array, scales: Sequenc
         "groups": groups,
         "channels": weights.shape[0],
         "kernel_size": size_of(window),
-        "data_layout": "NHWC",
+        "data_layout": layout,
         "kernel_layout": "OHWI",
+        **more,
     }
     filters = op.constant("filter", weights, scales)
-    summed = op.add(Operator.CONV2D, [op.tensor(INPUT), filters], attributes)
-    return op.activated(_biased(op, summed, scales, axis=3), window.activation)
+    summed = op.add(operator, [op.tensor(INPUT), filters], attributes)
+    return op.activated(_biased(op, summed, scales, layout.index("C")), window.activation)
 
 
 def _biased(op: HalOperation, summed: str, weight_scales: Sequence[float], axis: int) -> str:
-    """Add the bias. That of 8-bit values is in units of input scale x weight scale."""
+    """Add the bias, unless it is zeros. That of 8-bit values is in units of input scale x weight scale."""
     values, _, _ = op.weights(BIAS)
+    if not values.any():
+        return summed
     given = op.context.inputs[INPUT]
     scales = [given.scale * scale for scale in weight_scales] if given.type in QUANT8 else ()
-    return op.add(Operator.BIAS_ADD, [summed, op.constant("bias", values, scales)], {"axis": axis})
+    bias = op.constant("bias", values, scales)
+    return op.add(Operator.BIAS_ADD, [summed, bias], {"axis": axis}, op.builder.values[summed])
 
 
-HEIGHT_AND_WIDTH = (1, 2)
+_IMAGES: Mapping[tuple[int, ...], str] = {(1, 2): "NHWC", (2, 3): "NCHW"}
+"""The layouts of images, by the axes of height and width."""
 
 
 def emit_max_pool_2d(op: HalOperation) -> str:
@@ -113,13 +165,55 @@ def emit_average_pool_2d(op: HalOperation) -> str:
 
 def emit_mean(op: HalOperation) -> str:
     """Add the nodes of a MEAN: a global average pool if it is over height and width of images."""
-    given, axes = op.context.dimensions(MeanInput.INPUT), axes_of_mean(op.context)
-    keep, data = op.context.integer(MeanInput.KEEP) > 0, op.tensor(MeanInput.INPUT)
-    if len(given) != len("NHWC") or axes != HEIGHT_AND_WIDTH:
-        return op.add(Operator.MEAN, [data], {"axis": axes, "keepdims": keep})
-    value = op.output._replace(shape=(given[0], 1, 1, given[3]))
-    pooled = op.add(Operator.GLOBAL_AVG_POOL2D, [data], {"layout": "NHWC"}, value)
+    axes, keep = axes_of_mean(op.context), op.context.integer(MeanInput.KEEP) > 0
+    if _layout_of_reduced(op.context, axes) is None:
+        return op.add(Operator.MEAN, [op.tensor(MeanInput.INPUT)], {"axis": axes, "keepdims": keep})
+    return _reduced(op, Operator.GLOBAL_AVG_POOL2D, axes, keep)
+
+
+def emit_reduce_max(op: HalOperation) -> str:
+    """Add the nodes of a REDUCE_MAX over height and width of images: a global max pool."""
+    keep = op.context.boolean(ReduceInput.KEEP_DIMS)
+    return _reduced(op, Operator.GLOBAL_MAX_POOL2D, axes_of_reduce(op.context), keep)
+
+
+def over_images(op: OperationContext) -> Support:
+    """Refuse what is not over height and width."""
+    axes = axes_of_reduce(op)
+    if _layout_of_reduced(op, axes) is not None:
+        return SUPPORTED
+    got = f"axes {list(axes)} of rank {len(op.dimensions(ReduceInput.INPUT))}"
+    return Unsupported("NO_IMPL", got, "height and width of rank 4: axes 1 and 2, or 2 and 3")
+
+
+def _layout_of_reduced(op: OperationContext, axes: tuple[int, ...]) -> str | None:
+    return _IMAGES.get(axes) if len(op.dimensions(0)) == len("NHWC") else None
+
+
+def _reduced(op: HalOperation, operator: Operator, axes: tuple[int, ...], keep: bool) -> str:
+    shape = tuple(1 if axis in axes else length for axis, length in enumerate(op.context.dimensions(0)))
+    pooled = op.add(operator, [op.tensor(0)], {"layout": _IMAGES[axes]}, op.output._replace(shape=shape))
     return pooled if keep else op.add(Operator.SQUEEZE, [pooled], {"axis": axes})
+
+
+def emit_resize_nearest(op: HalOperation) -> str:
+    """Add the node of a RESIZE_NEAREST_NEIGHBOR that has each pixel several times."""
+    axes, shape = spatial_axes(op.context), op.context.dimensions(ResizeInput.INPUT)
+    height, width = (op.output.shape[axis] // shape[axis] for axis in axes)
+    attributes: dict[str, Attribute] = {"scale_h": height, "scale_w": width, "layout": _IMAGES[axes]}
+    return op.add(Operator.UPSAMPLING, [op.tensor(ResizeInput.INPUT)], attributes)
+
+
+def whole_times(op: OperationContext) -> Support:
+    """Refuse images whose pixels are not there equally often."""
+    (made,) = prepare_resize(op)
+    shape = op.dimensions(ResizeInput.INPUT)
+    for axis in spatial_axes(op):
+        times = made[axis] // shape[axis]
+        if not np.array_equal(nearest(op, shape[axis], made[axis]), np.arange(times * shape[axis]) // max(1, times)):
+            got = f"{shape[axis]} pixels of axis {axis} resized to {made[axis]}"
+            return Unsupported("NO_IMPL", got, "each pixel an equal number of times")
+    return SUPPORTED
 
 
 def _pooled(op: HalOperation, operator: Operator, more: dict[str, Attribute]) -> str:
@@ -130,7 +224,7 @@ def _pooled(op: HalOperation, operator: Operator, more: dict[str, Attribute]) ->
         "dilation": (1, 1),
         "padding": padding_of(window),
         "ceil_mode": False,
-        "layout": "NHWC",
+        "layout": _layout(window),
     }
     pooled = op.add(operator, [op.tensor(Implicit.INPUT)], attributes | more)
     return op.activated(pooled, window.activation)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Iterator
-from functools import cache
 from itertools import islice
-from pathlib import Path
 from random import Random
 
 from nnhal.descriptor import Descriptor
@@ -40,7 +37,7 @@ from nnhal_mlip.program.program import TensorType
 from tests.fuzz.mutators.messages import MessageMutator
 from tests.fuzz.mutators.octets import mutate_octets, mutate_words
 from tests.fuzz.mutators.texts import mutate_text
-from tests.fuzz.target import FuzzTarget, Mutate
+from tests.fuzz.target import FuzzTarget, Mutate, scratch_folder
 from tests.support.additions import addition_model
 from tests.support.caching import TOKEN, convolutional_network
 from tests.support.mlip_small_program import small_program
@@ -51,14 +48,9 @@ _MOST_RECORDS = 10_000
 _VERSION = "1"
 
 
-@cache
-def _folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="nnhal-fuzz-"))
-
-
 def _recording(data: bytes) -> None:
     """Read all of a recording as a replay does, the models included."""
-    path = _folder() / "a.nnrec"
+    path = scratch_folder() / "a.nnrec"
     path.write_bytes(data)
     with read_device_recording(path) as recording:
         for call in islice(recording.calls, _MOST_RECORDS):
@@ -68,7 +60,7 @@ def _recording(data: bytes) -> None:
 
 
 def _recording_seeds() -> Iterator[bytes]:
-    path = _folder() / "seed.nnrec"
+    path = scratch_folder() / "seed.nnrec"
     with path.open("wb") as file:
         writer = RecordingWriter(file.fileno(), recording_pb2.RecordingHeader(version=1, nnhal_version="9.9"))
         resolved = resolve(convolutional_network().model)

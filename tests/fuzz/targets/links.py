@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -25,7 +24,7 @@ from nnhal_devices.host.channels.messages import (
 from nnhal_hosting.link_server import LinkServer
 from tests.fuzz.mutators.messages import MessageMutator
 from tests.fuzz.mutators.octets import mutate_octets
-from tests.fuzz.target import FindingError, FuzzTarget, Mutate
+from tests.fuzz.target import FindingError, FuzzTarget, Mutate, scratch_folder
 from tests.support.raw_links import RawLink
 
 _FRAME = struct.Struct("<BH")
@@ -76,7 +75,7 @@ def mutate_frames(mutate: Mutate) -> Mutate:
 
 @cache
 def _server() -> tuple[Path, int]:
-    folder = Path(tempfile.mkdtemp(prefix="nnhal-fuzz-"))
+    folder = scratch_folder()
     server = LinkServer(folder / "link.sock", lambda _: None)
     server.start()
     return folder / "link.sock", os.memfd_create("fuzz")
