@@ -32,6 +32,13 @@ class _Ways(NamedTuple):
     holds: list[int]
     """Down to how many bytes it stays the fastest, unless those that it starts from change."""
 
+    def take(self, other: _Ways, stop: int) -> None:
+        """Take in the next part: the way to it is that of others."""
+        self.cycles.append(other.cycles[stop])
+        self.memory.append(other.memory[stop])
+        self.last.append(other.last[stop])
+        self.holds.append(other.holds[stop])
+
 
 class Selection:
     """A proposal, and the candidates that it is made of."""
@@ -92,8 +99,7 @@ class ProposalSearch:
             if known is not None and changed.isdisjoint(starts):
                 last = known.last[stop]
                 if last is None or (known.holds[stop] <= room and not (banned and last in banned)):
-                    for each, before in zip(ways, known, strict=True):
-                        each.append(before[stop])
+                    ways.take(known, stop)
                     continue
             _extend(ways, ending, room, banned)
             if known is not None and any(ways[each][stop] != known[each][stop] for each in range(3)):
