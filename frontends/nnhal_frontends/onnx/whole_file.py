@@ -7,14 +7,12 @@ file while it is checked: what it declares of its outputs is mostly what is foun
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 import onnx
-from onnx import numpy_helper
 
-from nnhal.arrays import Array
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.limits import ImportLimits
 from nnhal_frontends.onnx.builder import OPERAND_TYPES, OnnxGraphBuilder
@@ -43,7 +41,7 @@ class DeclaredFile:
         """Raises InvalidModel if the shapes do not fit the inputs, or what is declared exceeds the limits."""
         graph = named.model.graph
         self._named, self._shapes, self._limits, self._others = named, shapes, limits, others
-        self._weights = named.apart.weights | dict(_constants(named))
+        self._weights = named.apart.weights | named.apart.constants
         self._held = {*named.apart.added, *self._weights, *(tensor.name for tensor in graph.initializer)}
         self._is_quantised = any(node.op_type[:1] == "Q" or "quant" in node.op_type.lower() for node in graph.node)
         declared = onnx.ModelProto(graph=onnx.GraphProto(input=graph.input, output=graph.output))
@@ -123,14 +121,6 @@ def declared_file(
     if named.opset < MIN_OPSET or not made.issuperset(outputs) or len(set(outputs)) < len(outputs):
         return None
     return DeclaredFile(named, shapes, limits, others)
-
-
-def _constants(named: NamedModel) -> Iterator[tuple[str, Array]]:
-    """The values of large nodes Constant, by the input that each reads in their place."""
-    for node in named.model.graph.node if named.apart.nodes else ():
-        constant = named.apart.original(node)
-        if constant is not node:
-            yield node.input[0], numpy_helper.to_array(constant.attribute[0].t)
 
 
 def _is_plain(graph: onnx.GraphProto) -> bool:
