@@ -84,7 +84,7 @@ def create_app(
 
     def tell(snapshot: Snapshot) -> None:
         if len(streams):
-            collector.watch(fragments.show_runs(streams.keys))  # who has a page open looks at it
+            collector.watch(fragments.shown(streams.keys))  # who has a page open looks at it
             streams.publish(snapshot)
 
     collector.listen(tell)
@@ -127,7 +127,7 @@ def create_app(
         if len(f) > MOST_KEYS:
             raise HTTPException(400, f"{len(f)} live parts, at most {MOST_KEYS} are allowed")
         visitor = request.state.visitor
-        collector.watch(fragments.show_runs(f))
+        collector.watch(fragments.shown(f))
         return LiveResponse(streams.follow(f, lambda html: personal(html, visitor), lambda: visitors.stays(visitor)))
 
     @app.exception_handler(PlainHttpError)

@@ -16,6 +16,7 @@ from nnhal_dashboard.live.fragments import Fragments, Moment, key_of, parse_key
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.monitoring.standing import requests_wait
 from nnhal_dashboard.web import formats
+from nnhal_dashboard.web.folding import FoldingTables
 from nnhal_dashboard.web.ranges import RANGES
 from nnhal_dashboard.web.static import version
 from nnhal_hosting.access import AccessRole
@@ -55,6 +56,7 @@ class Renderer:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            extensions=[FoldingTables],
         )
         self._templates.globals.update(
             live=self._live,

@@ -13,6 +13,7 @@ from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.events import moment_page
 from nnhal_dashboard.monitoring.history import RecentFigures
+from nnhal_dashboard.monitoring.snapshot import Detail
 from nnhal_dashboard.monitoring.traffic import SECONDS, ModelTraffic
 from nnhal_dashboard.pages.overview.picture import PACES, draw, model_page, refused
 from nnhal_dashboard.pages.page import Page
@@ -32,7 +33,7 @@ router = APIRouter()
 def overview(request: Request) -> Response:
     """Show the overview."""
     collector = collector_of(request)
-    collector.traffic.learn(collector.look(runs=True), _FIRST_SECONDS)
+    collector.traffic.learn(collector.look(Detail.CLIENTS), _FIRST_SECONDS)
     return show_page(request, "overview/overview.html", {}, "Overview")
 
 
@@ -100,7 +101,7 @@ PAGE = Page(
     (
         Fragment("overview.problems", "overview/problems.html", _problems),
         Fragment("overview.figures", "overview/figures.html", _figures),
-        Fragment("overview.picture", "overview/picture.html", _picture, shows_runs=True),
+        Fragment("overview.picture", "overview/picture.html", _picture, shows=Detail.CLIENTS),
         Fragment("overview.models", "overview/models.html", _models),
         Fragment("overview.events", "overview/events.html", _events),
     ),
