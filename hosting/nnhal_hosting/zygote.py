@@ -266,7 +266,7 @@ def _become(request: dict[str, Any], supervision: int, stderr: int) -> None:
 
 
 def _show_command(words: Sequence[str]) -> None:
-    """Have /proc/PID/cmdline, and so ``ps`` and ``pgrep``, show these words instead of the zygote's, if that can be done."""
+    """Have /proc/PID/cmdline, and so ``ps`` and ``pgrep``, show these words instead of the zygote's, if it can."""
     start, end = arguments_span(Path("/proc/self/stat").read_text())
     line = b"".join(os.fsencode(word) + b"\0" for word in words)
     if start and len(line) <= end - start:
