@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 from nnhal.errors import NnhalError
 from nnhal.remote.supervisor import SupervisorControl
@@ -38,10 +40,10 @@ _CHANGE_SECONDS = 5.0
 """How long a round waits for those who answered lately, if a page is to show what has just been changed."""
 _WATCHED_SECONDS = 5.0
 """How long after the last look details are still gathered."""
-_ROUNDS = {Detail.CLIENTS: 3, Detail.RUNS: 1, Detail.SESSIONS: 2}
+_ROUNDS = {Detail.CLIENTS: 3, Detail.RUNS: 1, Detail.PROCESSES: 2, Detail.SESSIONS: 2}
 """One round in so many asks for a detail that is looked at."""
-_MEMORY_ROUNDS = 10
-"""One in so many asks processes for their memory, which comes with what sessions own, if somebody looks at anything."""
+_MEMORY_ROUNDS = 4
+"""One in so many asks processes for their memory, if somebody looks at anything."""
 _EVENTS_KEPT = 2000
 _THREADS = 16
 _log = get_logger(__name__)
@@ -155,11 +157,13 @@ class Collector:
     def _collect(self) -> None:
         now = time.monotonic()
         moment = now - self._eventful < 2 * MOMENT_SECONDS  # runs around an event are kept, though nobody looks
-        shows_runs = moment or self._is_due(Detail.RUNS, now) or self._is_due(Detail.CLIENTS, now)
-        watched = now - self._looked < _WATCHED_SECONDS
-        whole = self._is_due(Detail.SESSIONS, now) or (
-            watched and (self._begun % _MEMORY_ROUNDS == 0 or self._wanted >= self._begun)
-        )
+        wanted = reduce(or_, (detail for detail in Detail if self._is_due(detail, now)), NO_DETAIL)
+        if moment:
+            wanted |= Detail.RUNS
+        if self._patient >= self._begun:
+            wanted |= Detail.SESSIONS
+        if now - self._looked < _WATCHED_SECONDS and (self._begun % _MEMORY_ROUNDS == 0 or self._wanted >= self._begun):
+            wanted |= Detail.PROCESSES
         patience = _CHANGE_SECONDS if self._patient >= self._begun else _ANSWER_SECONDS
         supervisor, events = self._supervisor_answer(patience)
         last = self.snapshot
@@ -168,7 +172,7 @@ class Collector:
         if patience > _ANSWER_SECONDS:  # a question that is under way may have been asked before the change
             self._wait(patience)
             self._take(fresh)
-        self._ask(shows_runs, whole)
+        self._ask(wanted)
         self._wait(patience)
         processes = self._take(fresh)
         snapshot = self._snapshot(last, supervisor, events, processes, fresh)
@@ -193,14 +197,14 @@ class Collector:
         fresh += [o.answers for o in self._observers.values() if o.answers is not known[id(o)]]
         return processes
 
-    def _ask(self, shows_runs: bool, whole: bool) -> None:
+    def _ask(self, wanted: Detail) -> None:
         """Ask all processes one after the other: if all answered at once, requests would wait for a processor.
 
         They are asked at once if somebody waits.
         """
         pause = _SPREAD_SECONDS / max(len(self._observers), 1)
         for observer in self._observers.values():
-            if observer.ask(shows_runs, whole):
+            if observer.ask(wanted):
                 with self._rounds:
                     self._rounds.wait_for(lambda: self._stopped or self._wanted >= self._begun, pause)
 

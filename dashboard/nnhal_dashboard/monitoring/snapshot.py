@@ -18,8 +18,10 @@ class Detail(Flag):
     """Some of the runs that have ended of late, by which it is known who asks for what."""
     RUNS = auto()
     """Every run that waits, runs or has ended."""
+    PROCESSES = auto()
+    """What processes use, execute and log, and whether they drain."""
     SESSIONS = auto()
-    """What each session owns, and what it executes."""
+    """What each session owns, with all that."""
 
 
 NO_DETAIL = Detail(0)

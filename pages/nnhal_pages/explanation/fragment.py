@@ -52,7 +52,7 @@ def sums(explanation: Explanation) -> str:
     """The figures of a plan as a whole."""
     measured = explanation.measured
     used = list(dict.fromkeys(step.device for step in explanation.steps))
-    time = f"{measured_words(explanation)}, {median_of(measured)}" if measured else "not measured"
+    time = f"{measured_words(explanation)}, {median_of(measured)}" if measured else "by the devices' cost models"
     memory = (
         f"{size(explanation.fallback_bytes)} between steps, {size(explanation.constant_bytes)} constants, "
         f"{size(explanation.client_bytes)} of the client"

@@ -40,7 +40,7 @@ class _Framework:
         runs = [framework_admin_pb2.FinishedRun(number=after + 1, model="digits")]
         return framework_admin_pb2.GetRunsResponse(finished=runs)
 
-    def process(self) -> None:
+    def process(self, brief: bool) -> None:
         return None
 
     def close(self) -> None:

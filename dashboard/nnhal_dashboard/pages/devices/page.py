@@ -117,7 +117,7 @@ def _elsewhere(process: ObservedProcess) -> Response:
 
 
 FRAGMENTS = (
-    Fragment("devices.list", "devices/list.html", _devices, Detail.SESSIONS),
+    Fragment("devices.list", "devices/list.html", _devices, Detail.PROCESSES),
     Fragment("devices.others", "devices/others.html", _others, Detail.SESSIONS),
     *details.FRAGMENTS,
 )

@@ -88,7 +88,7 @@ router = APIRouter()
 def logs(request: Request) -> Response:
     """Show the last lines, as the query selects them."""
     collector = collector_of(request)
-    snapshot = collector.look(Detail.SESSIONS)
+    snapshot = collector.look(Detail.PROCESSES)
     collector.logbook.read()
     values = {
         "selection": _selection(request),
@@ -148,6 +148,6 @@ PAGE = Page(
     router,
     (
         Fragment("logs.lines", "logs/lines.html", _lines),
-        Fragment("logs.levels", "logs/levels.html", _levels, Detail.SESSIONS),
+        Fragment("logs.levels", "logs/levels.html", _levels, Detail.PROCESSES),
     ),
 )

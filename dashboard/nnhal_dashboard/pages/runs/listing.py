@@ -96,7 +96,7 @@ def runs(request: Request) -> Response:
         selection = RunSelection.of(request.query_params)
     except ValueError as error:
         raise HTTPException(400, str(error)) from error
-    snapshot = collector_of(request).look(Detail.RUNS | Detail.SESSIONS)
+    snapshot = collector_of(request).look(Detail.RUNS | Detail.PROCESSES)
     values = {"selection": selection, "models": model_names(snapshot)}
     return show_page(request, "runs/runs.html", values, "Runs")
 
@@ -150,7 +150,7 @@ def _moment(moment: Moment) -> Mapping[str, Any]:
 
 FRAGMENTS = (
     Fragment("runs.live", "runs/live.html", _live, shows=Detail.RUNS),
-    Fragment("runs.devices", "runs/on_devices.html", _on_devices, Detail.SESSIONS),
+    Fragment("runs.devices", "runs/on_devices.html", _on_devices, Detail.PROCESSES),
     Fragment("runs.finished", "runs/finished.html", _finished, shows=Detail.RUNS),
     Fragment("runs.moment", "runs/moment.html", _moment, shows=Detail.RUNS),
 )
