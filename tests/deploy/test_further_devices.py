@@ -53,7 +53,8 @@ def test_the_other_host_shares_no_file_with_the_framework_but_the_tokens() -> No
 
 def test_the_commands_at_its_head_bring_up_both_ends() -> None:
     head = (ROOT / "deploy/compose.remote.yml").read_text()
-    (started,) = re.findall(r"^# +docker compose -f \S+ -f deploy/compose.remote.yml up -d --wait (.+)$", head, re.MULTILINE)
+    command = r"^# +docker compose -f \S+ -f deploy/compose.remote.yml up -d --wait (.+)$"
+    (started,) = re.findall(command, head, re.MULTILINE)
     assert set(started.split()) == {"npu-host", "npu_7"}
 
 
