@@ -59,6 +59,7 @@ def unsigned(operand: Operand, values: Array) -> Array:
     return values.astype(ELEMENT_TYPES[operand.type], copy=False)
 
 
+_ACTIVATION_KINDS = ("Clip", "Relu")
 _RANGES = {FusedActivation.RELU1: (-1.0, 1.0), FusedActivation.RELU6: (0.0, 6.0)}
 
 
@@ -105,13 +106,30 @@ class HalOperation:
         value: FlowValue | None = None,
     ) -> str:
         """Add a node with a result of a type, by default the output's, and return the result's name."""
-        return self.builder.add(operator, inputs, attributes or {}, self.sources, results=(value or self.output,))
+        return self._added(operator, inputs, attributes, value, self._own_sources[0])
 
     def activated(self, value: str, activation: FusedActivation, made: FlowValue | None = None) -> str:
         """Add a node for a fused activation, if there is one, with a result of a type, by default the output's."""
         if activation == FusedActivation.NONE:
             return value
+        sources = self._own_sources[1]
         if activation == FusedActivation.RELU:
-            return self.add(Operator.RELU, [value], value=made)
+            return self._added(Operator.RELU, [value], None, made, sources)
         low, high = _RANGES[activation]
-        return self.add(Operator.CLIP, [value], {"a_min": low, "a_max": high}, made)
+        return self._added(Operator.CLIP, [value], {"a_min": low, "a_max": high}, made, sources)
+
+    @property
+    def _own_sources(self) -> tuple[tuple[SourceNode, ...], tuple[SourceNode, ...]]:
+        """The sources of the operation itself, and those of its activation: the user's model may have one for it."""
+        apart = len(self.sources) > 1 and self.sources[-1].kind in _ACTIVATION_KINDS
+        return (self.sources[:-1], self.sources[-1:]) if apart else (self.sources, self.sources)
+
+    def _added(
+        self,
+        operator: Operator,
+        inputs: Sequence[str],
+        attributes: Mapping[str, Attribute] | None,
+        value: FlowValue | None,
+        sources: tuple[SourceNode, ...],
+    ) -> str:
+        return self.builder.add(operator, inputs, attributes or {}, sources, results=(value or self.output,))
