@@ -1,6 +1,7 @@
 #!/bin/sh
 # What the Dockerfile runs in a stage that is thrown away: puts packages into /opt/nnhal, and takes out what no process loads.
-#   install.sh requirements FILE     what nnhal needs, without nnhal: a layer that is made again only if the file changes
+#   install.sh requirements FILE [FOLDER]   what nnhal needs, without nnhal: a layer that is made again only if the file changes. Packages
+#                                           of FOLDER, made for this kind of machine, replace others
 #   install.sh nnhal                 nnhal itself, from ./source
 #   install.sh client                of nnhal what a client imports
 set -eu
@@ -27,6 +28,10 @@ shift
 case $what in
   requirements)
     install_requirements "$1"
+    if [ -z "${MACHINE:-}" ] && ls "${2:-.}"/*.whl >/dev/null 2>&1; then
+      install --no-deps --force-reinstall "$2"/*.whl
+      /opt/nnhal/bin/python -B -c 'import numpy' # what was compiled with a newer C library than the image's fails here
+    fi
     # Tests of libraries, and what only compilers and type checkers read. ONNX's are not in such folders: nnhal_tools.onnx_backend runs them.
     find "$libraries" -type d -name tests -prune -exec rm -rf {} +
     find "$libraries" -type f \( -name '*.pyi' -o -name '*.pxd' -o -name '*.a' -o -name '*.h' -o -name '*.hpp' \) -delete

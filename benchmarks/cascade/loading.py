@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nnhal.resolved import ResolvedModel
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
-from nnhal_cascade.graph.matchers import build_graph
+from nnhal_cascade.performance.encoding import encoded_graph
 from nnhal_frontends import import_file
 
 _VARIABLE = "NNHAL_MODELS"
@@ -38,4 +38,4 @@ def networks_folder() -> Path:
 def load(path: Path) -> LoadedNetwork:
     """Read a network. Raises FrontendError, ValueError and OSError."""
     model = import_file(path).resolved()
-    return LoadedNetwork(path, model, build_graph(model))
+    return LoadedNetwork(path, model, encoded_graph(model))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -113,7 +114,9 @@ class ProcessCost:
 def process_cost(command: Sequence[str]) -> ProcessCost:
     """Run a command to its end. Raises CommandFailedError."""
     launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), *command]
-    done = subprocess.run(launcher, capture_output=True, text=True, check=True)
+    # Modules are compiled by the first run, as they are after an installation.
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    done = subprocess.run(launcher, capture_output=True, text=True, check=True, env=environment)
     found = json.loads(done.stdout)
     if found["code"]:
         lines = done.stderr.strip().splitlines() or [f"exit status {found['code']}"]

@@ -12,18 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.aims import Aim, statement, tell
-from benchmarks.cascade.loading import NoNetworksError
+from benchmarks.cascade.loading import NoNetworksError, networks_folder
 from benchmarks.compilers.arenas import ArenaRequest, comparisons, row
 from benchmarks.compilers.comparison import comparison_table, summary_table
 from benchmarks.compilers.exact import exact, exact_aims, exact_table
 from benchmarks.compilers.networks import networks
 from benchmarks.compilers.others import compare, network_aims, network_table
 from benchmarks.compilers.program import Core, vela_program
+from benchmarks.compilers.weights import weight_aims, weight_sizes, weights_table
 from benchmarks.environments import InstallationError
 from benchmarks.mlip.others import others_aims, others_runs, others_table
 from benchmarks.tables import ShownTables, say
 
-_SECTIONS = ("networks", "arenas", "placement", "mlip")
+_SECTIONS = ("networks", "weights", "arenas", "placement", "mlip")
 _ARENA_NETWORKS = "mobilenet_v1_1.0_224,mobilenet_v2_1.0_224"
 _ACCELERATORS = "u55-128"
 _ARENAS = "0,160,192,224,256,288,320,352,384,416,448,512,640,768,1024,1280"
@@ -36,6 +37,8 @@ def main() -> int:
     try:
         if "networks" in arguments.sections:
             aims += _networks(arguments, tables)
+        if "weights" in arguments.sections:
+            aims += _weights(arguments, tables)
         if "arenas" in arguments.sections:
             aims += _arenas(arguments, tables)
         if "placement" in arguments.sections:
@@ -60,6 +63,14 @@ def _networks(arguments: argparse.Namespace, tables: ShownTables) -> Iterator[Ai
         if each.refusal:
             say(each.refusal)
     yield from network_aims(results)
+
+
+def _weights(arguments: argparse.Namespace, tables: ShownTables) -> Iterator[Aim]:
+    """Weights should take the bytes that Vela's encoder makes of them, also those of the networks in $NNHAL_MODELS."""
+    vela, paths = vela_program(), [*sorted(networks_folder().glob("*.tflite")), *networks(arguments.networks)]
+    found = [weight_sizes(path, vela, arguments.accelerators[0]) for path in paths]
+    tables.show(weights_table(found))
+    yield from weight_aims(found)
 
 
 def _arenas(arguments: argparse.Namespace, tables: ShownTables) -> Iterator[Aim]:

@@ -26,7 +26,7 @@ from nnhal_cascade.schedule.schedule import Schedule
 
 FASTER = 1.02
 """How many times Vela's cycles the fastest schedule may take."""
-_ARENA = 4 << 20
+ARENA = 4 << 20
 """Bytes of the arena for which Vela optimises for performance: its default."""
 
 
@@ -69,7 +69,7 @@ class NetworkResult:
 def compare(path: Path, vela: Path, accelerator: str) -> NetworkResult:
     """Compile a network with both."""
     system = system_for(accelerator)
-    performance, size = (_run(vela, path, accelerator, arena) for arena in (_ARENA, None))
+    performance, size = (_run(vela, path, accelerator, arena) for arena in (ARENA, None))
     try:
         network = read_network(path)
     except UnsupportedNetworkError as error:

@@ -20,6 +20,7 @@ _FIELD = re.compile(r"^\t\t([A-Za-z][A-Za-z0-9 ]*?)\s*[=:] (.*)$")
 _LEFT = re.compile(r"^\s*CPU: (\S+) = ", re.MULTILINE)
 _NOTHING = "Passthrough"
 """Vela's name for an output that nothing computes."""
+_WEIGHTS = "total_npu_encoded_weights"
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -74,6 +75,8 @@ class VelaSummary:
     sram: int
     """Bytes."""
     cycles: int
+    weights: int = 0
+    """Bytes of all weights as they are encoded; 0 if Vela does not say."""
 
 
 def parse_schedule(text: str) -> VelaSchedule:
@@ -89,7 +92,11 @@ def parse_summary(text: str) -> VelaSummary:
     rows = list(csv.DictReader(io.StringIO(text)))
     try:
         last = rows[-1]
-        return VelaSummary(round(float(last["sram_memory_used"]) * 1024), round(float(last["cycles_total"])))
+        return VelaSummary(
+            round(float(last["sram_memory_used"]) * 1024),
+            round(float(last["cycles_total"])),
+            round(float(last.get(_WEIGHTS, 0))),
+        )
     except (IndexError, KeyError, ValueError) as error:
         raise ValueError(f"Vela's summary has no usable sram_memory_used and cycles_total: {error!r}") from error
 

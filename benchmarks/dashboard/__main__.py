@@ -6,7 +6,8 @@ of what the machine gives. Meanwhile
 1. each page is asked for several times; the server says how long it took to make it;
 2. pages are held open by no browser, one and six, and the processor time of the dashboard is read;
 3. the latency of requests is measured with the dashboard frozen (twice, which shows the noise), with nobody looking,
-   and with six open pages. These windows take turns.
+   and with six open pages. These windows take turns. With ``--browser`` the pages are open in Chromium on one core:
+   one of each kind, and four at a time.
 
 The exit status is 1 if an aim is missed.
 """
@@ -17,14 +18,24 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from benchmarks.aims import Aim, aim_table, write_aims
-from benchmarks.dashboard.browser import visit
-from benchmarks.dashboard.latencies import latency_aims, latency_table, measure_latencies
+from benchmarks.dashboard.browser import chromium_on_one_core, visit
+from benchmarks.dashboard.latencies import (
+    STREAMS,
+    TABS,
+    OpenPages,
+    latency_aims,
+    latency_table,
+    measure_latencies,
+    spent_table,
+)
 from benchmarks.dashboard.pages import measure_pages, page_aims, page_table
 from benchmarks.dashboard.testbed import idle_sessions, model_name, shown_testbed
-from benchmarks.dashboard.updates import measure_updates, update_aims, update_table
+from benchmarks.dashboard.updates import measure_updates, open_pages, update_aims, update_table
 from benchmarks.serve import Load, Target, Transport
 from benchmarks.tables import ShownTables
 from benchmarks.testbeds import RunningTestbed
@@ -48,6 +59,11 @@ def main() -> int:
     add("--rounds", type=int, default=4, help="of windows")
     add("--seconds", type=float, default=2.5, help="of a window")
     add("--rate", type=float, default=0.0, help=f"requests a second (default: {_SHARE} of the capacity)")
+    add(
+        "--browser",
+        action="store_true",
+        help="hold pages open in Chromium, which is pinned to one core",
+    )
     add("--out", type=Path, help="a directory for results.md and aims.json")
     arguments = parser.parse_args()
     tables = ShownTables()
@@ -64,8 +80,17 @@ def main() -> int:
             tables.show(page_table(pages))
             updates = measure_updates(testbed, arguments.rounds, arguments.seconds)
             tables.show(update_table(updates))
-        latencies = measure_latencies(testbed, load, rate, arguments.rounds, arguments.seconds)
+        with ExitStack() as stack:
+            situations = STREAMS
+            open_: OpenPages = partial(open_pages, testbed)
+            if arguments.browser:
+                situations = TABS
+                open_ = stack.enter_context(chromium_on_one_core(testbed.addresses["dashboard"]))
+            latencies, spent = measure_latencies(
+                testbed, load, rate, arguments.rounds, arguments.seconds, situations, open_
+            )
         tables.show(latency_table(latencies))
+        tables.show(spent_table(spent))
     aims: Sequence[Aim] = [*page_aims(pages), *update_aims(updates), *latency_aims(latencies)]
     tables.show(aim_table(aims))
     if arguments.out is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import html
+import os
 import re
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlencode
@@ -65,6 +66,33 @@ def open_page(address: str, path: str) -> Iterator[StreamCount]:
         link.shutdown(socket.SHUT_RDWR)  # which ends the reader
         reader.join()
         connection.close()
+
+
+@contextmanager
+def chromium_on_one_core(address: str) -> Iterator[Callable[[Sequence[str]], AbstractContextManager[None]]]:
+    """Start a browser on the last core, which shows pages as long as a context lasts, each in a window of its own.
+
+    Raises RuntimeError if Chromium is not installed.
+    """
+    from playwright.sync_api import sync_playwright
+
+    from tests.support.browsing import CHROMIUM, launch
+
+    if CHROMIUM is None:
+        raise RuntimeError("there is no Chromium: 'make browser' says how to install it")
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})  # which the browser's processes inherit
+    with sync_playwright() as playwright, launch(playwright, CHROMIUM) as browser:
+        os.sched_setaffinity(0, cores)
+
+        @contextmanager
+        def shown(paths: Sequence[str]) -> Iterator[None]:
+            with browser.new_context(base_url=f"http://{address}") as context:
+                for path in paths:
+                    context.new_page().goto(path, wait_until="load")
+                yield
+
+        yield shown
 
 
 @dataclass(slots=True)

@@ -13,6 +13,8 @@ from pathlib import Path
 from benchmarks.testbeds import RunningTestbed, running_testbed
 
 DIGITS = Path(__file__).parents[2] / "tools/nnhal_tools/demo/data/digits.onnx"
+_ROOM = {"NNHAL_DEVICE_MAX_DESCRIPTORS": "1024"}
+"""The framework has more models on one device than its session may have descriptors for by default."""
 _DRIVERS = ("cpu_acc", "cpu_ref", "null")
 
 
@@ -29,7 +31,7 @@ def shown_testbed(devices: int, models: int) -> Iterator[RunningTestbed]:
             file.parent.mkdir(parents=True)
             shutil.copyfile(DIGITS, file)
         topology = _topology([_DRIVERS[min(n, 2)] for n in range(devices)], root / "models")
-        with running_testbed(root, topology, ["--dashboard-port", "0"]) as testbed:
+        with running_testbed(root, topology, ["--dashboard-port", "0"], _ROOM) as testbed:
             yield testbed
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log2
 
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.orders import orders
@@ -16,9 +15,6 @@ from nnhal_cascade.plans.part_costs import PartCosts
 from nnhal_cascade.plans.proposals import ProposalSearch, Selection
 from nnhal_cascade.schedule.lowering import Lowering
 from nnhal_cascade.schedule.schedule import Schedule
-
-_RUNGS = 16
-"""How many limits of memory are tried at least between one and its double."""
 
 _ALTERNATIVES = 2_000
 """How many further proposals are looked at, times the number of parts: planning takes a time that is linear in it."""
@@ -164,14 +160,6 @@ def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> I
         yield _Space(Homes(graph, system, spilled), costs, pricer, options)
 
 
-def _rung_below(size: int) -> int:
-    """The largest power of the sixteenth root of 2, rounded down, that is less than a size."""
-    power = ceil(_RUNGS * log2(size)) if size > 1 else 0
-    while power and int(2 ** (power / _RUNGS)) >= size:
-        power -= 1
-    return int(2 ** (power / _RUNGS)) if power else 0
-
-
 class _Space:
     """The schedules of a graph with the homes of its tensors given."""
 
@@ -214,8 +202,8 @@ class _Space:
         """
         best, left = known, self._alternatives
         for search in searches:
-            for selection in self._proposals(search):
-                estimate, memory = selection.proposal.cycles, selection.proposal.memory
+            for selection in search.within(self._most):
+                estimate, memory = selection.cycles, selection.memory
                 if memory > limit:
                     continue
                 if best is not None and (estimate >= best.cycles or left <= 0):
@@ -229,18 +217,6 @@ class _Space:
                 best = min(filter(None, (best, wide, tight)), key=lambda each: (each.cycles, each.peak), default=None)
         return best
 
-    def _proposals(self, search: ProposalSearch) -> Iterator[Selection]:
-        """Yield the fastest proposals within less and less memory, from all of it on: each takes less than the last."""
-        limit, before = self._most, None
-        while (selection := search.fastest(limit)) is not None:
-            if selection.candidates != before:
-                yield selection
-            before, memory = selection.candidates, selection.proposal.memory
-            if not memory:
-                return
-            # With less room, constants of fewer plans are copied early, so the next proposal may be another one.
-            limit = max(memory - 1, _rung_below(limit))
-
     def all(self, limit: int) -> Iterator[Schedule]:
         """Yield schedules within a limit, from the fastest proposal to the smallest."""
         searches = self._searches(limit)
@@ -253,13 +229,13 @@ class _Space:
     def _efficient(self, searches: Sequence[ProposalSearch], limit: int | None) -> Iterator[Schedule]:
         """Each efficient proposal in its own memory, and in more if it waits for its constants there."""
         for search in searches:
-            for selection in self._proposals(search):
-                if limit is not None and selection.proposal.memory > limit:
+            for selection in search.within(self._most):
+                if limit is not None and selection.memory > limit:
                     continue
-                found = self._placed(search, selection, selection.proposal.memory)
+                found = self._placed(search, selection, selection.memory)
                 if found is not None:
                     yield found
-                if limit is not None and (found is None or found.cycles > selection.proposal.cycles):
+                if limit is not None and (found is None or found.cycles > selection.cycles):
                     wider = self._placed(search, selection, limit)
                     if wider is not None:
                         yield wider
@@ -300,5 +276,5 @@ class _Space:
                 return found
             near = trial.candidates[max(0, found.plan - 1) : found.plan + 1]
             banned.add(max(near, key=lambda each: each.memory))
-            trial = search.fastest(limit, banned)
+            trial = search.fastest(limit, banned, trial)
         return None

@@ -10,18 +10,20 @@ from typing import Annotated
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as PlainHttpError
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp
 
 from nnhal.errors import NnhalError
 from nnhal_dashboard.access.gate import BoundedBodies, Gate
-from nnhal_dashboard.access.visitors import COOKIE, Visitors
+from nnhal_dashboard.access.visitors import Visitors, cookie_of
 from nnhal_dashboard.live.fragments import Fragments
 from nnhal_dashboard.live.streams import MOST_KEYS, LiveResponse, Streams
 from nnhal_dashboard.monitoring.collector import Collector
+from nnhal_dashboard.monitoring.hosts import SUMMARY
 from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_dashboard.pages.devices import page as devices
 from nnhal_dashboard.pages.events import page as events
+from nnhal_dashboard.pages.hosts import page as hosts_page
 from nnhal_dashboard.pages.logs import page as logs
 from nnhal_dashboard.pages.memory import page as memory
 from nnhal_dashboard.pages.metrics import page as metrics
@@ -38,6 +40,7 @@ from nnhal_dashboard.web.request_state import show_page
 from nnhal_hosting.access import AccessRole, AllowedHosts, LocalUsers
 
 PAGES = (
+    hosts_page.PAGE,
     overview.PAGE,
     devices.PAGE,
     models.PAGE,
@@ -52,8 +55,13 @@ PAGES = (
 """All pages, in the order of the navigation."""
 _OPEN = ("/login", "/static/", "/favicon.ico")
 """Paths that need nobody to have signed in."""
-_WITHOUT_COOKIE = ("/static/", "/favicon.ico")
-"""Paths whose answers are kept by caches, which must not hand one browser's cookie to others."""
+_WITHOUT_COOKIE = ("/static/", "/favicon.ico", SUMMARY)
+"""Paths whose answers are kept by caches, which must not hand one browser's cookie to others; or are for programs."""
+_FROM_ELSEWHERE = """<!doctype html><html lang="en"><head><title>nnhal</title>
+<meta http-equiv="refresh" content="0"></head><body><p>Go on to the dashboard by reloading this page.</p></body></html>
+"""
+"""For a browser that follows a link of another site, such as another host's dashboard: it leaves its cookie out. It
+then comes again from here, with the cookie if it has one."""
 
 
 def create_app(
@@ -76,7 +84,7 @@ def create_app(
 
     def tell(snapshot: Snapshot) -> None:
         if len(streams):
-            collector.watch(fragments.show_runs(streams.keys))  # who has a page open looks at it
+            collector.watch(fragments.shown(streams.keys))  # who has a page open looks at it
             streams.publish(snapshot)
 
     collector.listen(tell)
@@ -93,19 +101,25 @@ def create_app(
 
     @app.middleware("http")
     async def visit(request: Request, serve: Callable[[Request], Awaitable[Response]]) -> Response:
-        visitor = visitors.of(request.cookies.get(COOKIE, ""))
+        path, cookie = request.url.path, cookie_of(request.headers.get("host", ""))
+        given = request.cookies.get(cookie)
+        if path == SUMMARY:
+            visitor = visitors.program(request.headers.get("authorization", ""))
+        elif given is None and visitors.must_sign_in and request.headers.get("sec-fetch-site") == "cross-site":
+            return HTMLResponse(_FROM_ELSEWHERE)
+        else:
+            visitor = visitors.of(given or "")
         request.state.visitor = visitor
-        path = request.url.path
         if not path.startswith(_OPEN) and not visitor.may(AccessRole.VIEW):
-            if request.method == "GET" and path != "/live":
+            if request.method == "GET" and path not in ("/live", SUMMARY):
                 return RedirectResponse(f"/login?{signing_in.wanted(request.url)}", 303)
             return Response("sign in first: this needs a token\n", 401, media_type="text/plain")
         began = time.perf_counter()
         response = await serve(request)
         response.headers["server-timing"] = f"page;dur={(time.perf_counter() - began) * 1e3:.1f}"
         visitor = request.state.visitor  # signing in makes another
-        if request.cookies.get(COOKIE) != visitor.cookie and not path.startswith(_WITHOUT_COOKIE):
-            response.set_cookie(COOKIE, visitor.cookie, httponly=True, samesite="strict", secure=is_secure)
+        if given != visitor.cookie and not path.startswith(_WITHOUT_COOKIE):
+            response.set_cookie(cookie, visitor.cookie, httponly=True, samesite="strict", secure=is_secure)
         return response
 
     @app.get("/live", response_class=LiveResponse)
@@ -113,7 +127,7 @@ def create_app(
         if len(f) > MOST_KEYS:
             raise HTTPException(400, f"{len(f)} live parts, at most {MOST_KEYS} are allowed")
         visitor = request.state.visitor
-        collector.watch(fragments.show_runs(f))
+        collector.watch(fragments.shown(f))
         return LiveResponse(streams.follow(f, lambda html: personal(html, visitor), lambda: visitors.stays(visitor)))
 
     @app.exception_handler(PlainHttpError)

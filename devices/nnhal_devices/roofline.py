@@ -7,7 +7,7 @@ the longer of the arithmetic and the memory traffic.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from nnhal.types import (
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, is_extension
 
 _FILTER = 1
+_QUANTISED = {OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED}
 _RECURRENT = {
     OperationType.LSTM,
     OperationType.RNN,
@@ -58,16 +59,22 @@ class Roofline:
     macs_per_ns: Mapping[int, float]
     """Multiply-adds per nanosecond, by the type of an operation's first input."""
 
-    def duration_ns(self, work: OperationWork, code: int) -> float:
-        """The time of one operation whose first input has type ``code``."""
-        arithmetic = work.macs / self.macs_per_ns.get(code, self.default_macs_per_ns)
+    quantised_macs_per_ns: Mapping[int, float] = field(default_factory=dict)
+    """Those of operations whose first input is of 8 bits, by the operation, if it is not as fast as others."""
+
+    def duration_ns(self, work: OperationWork, code: int, kind: int = -1) -> float:
+        """The time of one operation of a ``kind`` whose first input has type ``code``."""
+        rate = self.macs_per_ns.get(code, self.default_macs_per_ns)
+        if code in _QUANTISED:
+            rate = self.quantised_macs_per_ns.get(kind, rate)
+        arithmetic = work.macs / rate
         return self.overhead_ns + max(arithmetic, work.bytes / self.bytes_per_ns)
 
     def operation_ns(self, model: ResolvedModel) -> list[float]:
         """The time of each operation of main."""
         graph = model.model.main
         return [
-            self.duration_ns(work, graph.operands[operation.inputs[0]].type if operation.inputs else -1)
+            self.duration_ns(work, graph.operands[operation.inputs[0]].type if operation.inputs else -1, operation.type)
             for operation, work in zip(graph.operations, work_of(model), strict=True)
         ]
 

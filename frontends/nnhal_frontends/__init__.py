@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from mmap import mmap
@@ -27,6 +28,7 @@ __all__ = [
     "ImportLimits",
     "ModelFormat",
     "StatePair",
+    "UncheckedFile",
     "import_file",
     "import_model",
     "import_whole_file",
@@ -104,14 +106,41 @@ def import_whole_file(
     Inputs, outputs and ``weights`` are as ``import_model`` has them; None if only that can tell what inputs and outputs
     are. Raises FrontendError.
     """
-    # What reads a format is imported with the first model of that format.
-    from nnhal_frontends.onnx.whole_file import whole_file
+    found = UncheckedFile.read(content, shapes, limits, weights)
+    return None if found is None else found.checked()
 
-    with _foreseen(content):
-        imported = whole_file(parse_onnx(content), shapes, limits, weights)
-        if imported is not None:
-            _require_expressible(imported)
-        return imported
+
+@dataclass(frozen=True, slots=True)
+class UncheckedFile:
+    """A file in ONNX as one operation of nnhal.onnx that can be prepared while it is checked."""
+
+    as_declared: ImportedModel | None
+    """As ``import_whole_file`` has it, if its outputs are as it declares; None if it does not declare enough."""
+    _checked: Callable[[], ImportedModel | None]
+
+    @classmethod
+    def read(
+        cls, content: ModelContent, shapes: Mapping[str, Sequence[int]], limits: ImportLimits, weights: Weights
+    ) -> UncheckedFile | None:
+        """Read a file for ``import_whole_file``. None if it is not that simple. Raises FrontendError."""
+        # What reads a format is imported with the first model of that format.
+        from nnhal_frontends.onnx.whole_file import declared_file
+
+        with _foreseen(content):
+            found = declared_file(parse_onnx(content), shapes, limits, weights)
+            if found is None:
+                return None
+            if found.as_declared is not None:
+                _require_expressible(found.as_declared)
+            return cls(found.as_declared, found.checked)
+
+    def checked(self) -> ImportedModel | None:
+        """Return it as ``import_whole_file`` does: with the model of ``as_declared``, if that is what it is."""
+        with _foreseen(None):
+            imported = self._checked()
+            if imported is not None:
+                _require_expressible(imported)
+            return imported
 
 
 @contextmanager

@@ -60,11 +60,14 @@ def copied_words(figures: tuple[str, str, str]) -> str:
     return ", ".join(f"{text} {name}" for text, name in zip(figures, NAMES, strict=True))
 
 
-def places(explanation: Explanation, write: Callable[[float], str]) -> str:
-    """Say where a plan copies, the most first; empty if it does not."""
+def places(explanation: Explanation, write: Callable[[float], str], between: bool | None = None) -> str:
+    """Say where a plan copies, the most first; empty if it does not.
+
+    ``between`` asks for the copies between devices only, or for those to and from clients.
+    """
     sums: dict[str, float] = {}
     for edge in explanation.edges:
-        if edge.is_copied:
+        if edge.is_copied and between in (None, edge.is_between):
             way = f"{edge.source or 'client'} to {edge.destination or 'client'}"
             sums[way] = sums.get(way, 0) + edge.copied_bytes
     ways = sorted(sums.items(), key=lambda pair: -pair[1])

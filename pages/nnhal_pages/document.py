@@ -35,12 +35,16 @@ class Figure(NamedTuple):
     """What it consists of, or where it comes from."""
 
 
-def figure_list(figures: Iterable[tuple[str, str, str]]) -> str:
-    """Return figures as cards: of each the title, the figure, and more about it, all plain text."""
+def figure_list(figures: Iterable[tuple[str, str, str]], lesser: Iterable[tuple[str, str, str]] = ()) -> str:
+    """Return figures as cards: of each the title, the figure, and more about it, all plain text.
+
+    ``lesser`` ones follow below the others, in smaller letters.
+    """
     cards = (
-        f"<div><dt>{escaped(title)}</dt><dd class='figure'>{escaped(figure)}</dd><dd class='small'>{escaped(more)}</dd>"
-        "</div>"
-        for title, figure, more in figures
+        f"<div{kind}><dt>{escaped(title)}</dt><dd class='figure'>{escaped(figure)}</dd>"
+        f"<dd class='small'>{escaped(more)}</dd></div>"
+        for kind, some in (("", figures), (" class='lesser'", lesser))
+        for title, figure, more in some
     )
     return f"<dl class='sums'>{''.join(cards)}</dl>"
 

@@ -52,9 +52,9 @@ class FanOut:
             return []
         return newest(change for changes in known for change in changes)
 
-    async def tell(self, method: str, *arguments: object) -> list[Any]:
-        """What a method of each host returns. Raises TimeoutError if one does not answer."""
-        return await self._broadcast(_ASK_SECONDS, method, *arguments)
+    async def tell(self, method: str, *arguments: object, seconds: float = _ASK_SECONDS) -> list[Any]:
+        """What a method of each host returns. Raises TimeoutError if one does not answer within ``seconds``."""
+        return await self._broadcast(seconds, method, *arguments)
 
     async def _broadcast(self, seconds: float, method: str, *arguments: object) -> list[Any]:
         """The answers of all hosts that have not ended meanwhile; none if no host serves."""

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
+from contextlib import suppress
 from http import HTTPStatus
+from typing import Any
 
 import ray
 from ray import serve
+from ray.serve.handle import DeploymentHandle
 
 from nnhal.errors import NnhalError
 from nnhal_ray.changes import Change, HostReply, change_of, has_succeeded, newest
+from nnhal_ray.colleagues import Colleagues
 from nnhal_ray.fan_out import FanOut
 from nnhal_ray.forwarding import Forwarder
 from nnhal_ray.http_forwarding import HttpForwarder
 from nnhal_ray.http_inference import HttpInferences
 from nnhal_ray.inference import HostInferences
 from nnhal_ray.ingress import ProtocolIngress
-from nnhal_ray.messages import HttpCall, HttpReply, ProtocolCall, ProtocolReply
+from nnhal_ray.messages import Call, HttpCall, HttpReply, ProtocolCall, ProtocolReply, Reply
 from nnhal_ray.metrics import merged
 from nnhal_ray.native_models import NativeModels
 from nnhal_ray.options import ScaleOutOptions
 from nnhal_ray.protocol import INFER
+from nnhal_ray.sequences import SequenceName, SequenceTurn
 from nnhal_ray.testbed import HostTestbed
 
 _log = logging.getLogger(__name__)
 METRICS_PATH = "/metrics"
 _READY_SECONDS = 5.0
+_NAME_DIGITS = 8
+"""Of the node's id, in the name of the host."""
 _LOOKS_AT_OTHERS = 3
 """How often a new host asks the others for changes: one may be made after its first question, before it serves."""
 
@@ -44,27 +52,32 @@ class HostReplica(ProtocolIngress):
         super().__init__(options)
         context = serve.get_replica_context()
         self._node = ray.get_runtime_context().get_node_id()
-        self._fan_out = FanOut(serve.get_deployment_handle(context.deployment, context.app_name))
+        hosts: DeploymentHandle[Any] = serve.get_deployment_handle(context.deployment, context.app_name)
+        self._fan_out = FanOut(hosts)
         self._changes: dict[str, Change] = {}
         self._changing = asyncio.Lock()
         self._looks = 0
         self._catching_up: asyncio.Future[None] | None = None
         self._framework_pid = 0
-        self._testbed = HostTestbed(options)
+        self._testbed = HostTestbed(options, f"{socket.gethostname()} {self._node[:_NAME_DIGITS]}")
         self._forwarder = Forwarder(self._testbed.framework)
         self._http_forwarder = HttpForwarder(self._testbed)
         self._models = NativeModels(self._testbed.framework, self._forwarder) if options.native else None
-        self._inferences = HostInferences(self._forwarder, self._models)
-        self._http_inferences = HttpInferences(self._http_forwarder, self._models)
+        self._colleagues = Colleagues(
+            self._node, hosts, self._fan_out, self._forward, self._forwarder.is_ready, not options.models_per_host
+        )
+        self._inferences = HostInferences(self._forwarder, self._models, self._colleagues)
+        self._http_inferences = HttpInferences(self._http_forwarder, self._models, self._colleagues)
 
     async def answer(self, call: ProtocolCall) -> ProtocolReply:
         """Answer a call here; one that changes something, on all hosts."""
-        if call.method == INFER:
-            return await self._inferences.infer(call)
         change = change_of(call, time.time_ns())
-        if change is None:
+        if call.method == INFER:
+            reply = await self._inferences.infer(call)
+        elif change is None:
             return await self._forwarder.forward(call)
-        reply = await self._fan_out.make(change)
+        else:
+            reply = await self._fan_out.make(change)
         assert isinstance(reply, ProtocolReply)
         return reply
 
@@ -75,9 +88,7 @@ class HostReplica(ProtocolIngress):
             headers = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
             return HttpReply(HTTPStatus.OK, headers, merged(pages).encode())
         change = change_of(call, time.time_ns())
-        if change is None:
-            return await self._http_inferences.answer(call)
-        reply = await self._fan_out.make(change)
+        reply = await (self._http_inferences.answer(call) if change is None else self._fan_out.make(change))
         assert isinstance(reply, HttpReply)
         return reply
 
@@ -95,7 +106,23 @@ class HostReplica(ProtocolIngress):
 
     async def metrics(self) -> tuple[str, str]:
         """The node, and its metrics as Prometheus reads them."""
-        return self._node, await self._http_forwarder.metrics()
+        return self._node, await self._http_forwarder.metrics() + self._colleagues.metrics
+
+    async def dashboard(self) -> tuple[str, str]:
+        """The host's name, and the address of its dashboard; empty without one."""
+        return self._testbed.name, self._testbed.dashboard
+
+    async def answer_for_another(self, node: str, call: Call) -> Reply | None:
+        """Answer what the host of another node cannot; None if that is this node."""
+        return await self._colleagues.answer_for(node, call)
+
+    async def answer_in_sequence(self, turn: SequenceTurn, call: Call) -> Reply | None:
+        """Answer a request of a sequence that this host has; None if it has it not."""
+        return await self._colleagues.take_turn(turn, call)
+
+    async def forget_sequence(self, name: SequenceName, node: str) -> None:
+        """A sequence starts on a node."""
+        await self._colleagues.forget(name, node)
 
     async def check_health(self) -> None:
         """Ray Serve asks this at the start, and again and again. Raises UnhealthyHostError."""
@@ -106,6 +133,8 @@ class HostReplica(ProtocolIngress):
         earlier = self._catching_up
         if earlier is not None and not earlier.done():  # a model may take long to load
             return
+        with suppress(TimeoutError, OSError):  # the page of hosts shows what it knew
+            await asyncio.to_thread(self._testbed.name_hosts, await self._fan_out.tell("dashboard"))
         self._catching_up = asyncio.ensure_future(self._catch_up())
         if earlier is None:
             await self._catching_up  # before the first request
@@ -120,14 +149,16 @@ class HostReplica(ProtocolIngress):
         await self._http_forwarder.close()
         await asyncio.to_thread(self._testbed.close)
 
-    async def _perform(self, change: Change) -> ProtocolReply | HttpReply:
-        call = change.call
-        if isinstance(call, HttpCall):
-            reply: ProtocolReply | HttpReply = await self._http_forwarder.forward(call)
-        else:
-            reply = await self._forwarder.forward(call)
+    async def _perform(self, change: Change) -> Reply:
+        reply = await self._forward(change.call)
         self._forget(change.model)
         return reply
+
+    async def _forward(self, call: Call) -> Reply:
+        """Have the host's framework answer."""
+        return await (
+            self._http_forwarder.forward(call) if isinstance(call, HttpCall) else self._forwarder.forward(call)
+        )
 
     def _forget(self, model: str) -> None:
         """Describe a model anew before it runs natively again."""

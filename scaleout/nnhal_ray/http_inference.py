@@ -8,12 +8,14 @@ from http import HTTPStatus
 import orjson
 
 from nnhal.inference.datatypes import BYTES, TensorError, datatype_of, raw_from_array
+from nnhal_ray.colleagues import Colleagues
 from nnhal_ray.http_forwarding import HttpForwarder
 from nnhal_ray.inference import FELL_BACK
-from nnhal_ray.messages import HttpCall, HttpReply
+from nnhal_ray.messages import HttpCall, HttpReply, Reply
 from nnhal_ray.native_models import NativeModels, NativeOutputs
 from nnhal_ray.refusals import SHARED_MEMORY
 from nnhal_ray.replies import refused_over_http
+from nnhal_ray.sequences import is_unavailable, turn_over_http
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.errors import ServingError
@@ -35,12 +37,13 @@ _REGION = SHM_REGION.encode()
 class HttpInferences:
     """The requests of one host over HTTP."""
 
-    def __init__(self, forwarder: HttpForwarder, models: NativeModels | None) -> None:
+    def __init__(self, forwarder: HttpForwarder, models: NativeModels | None, colleagues: Colleagues) -> None:
         """Without ``models`` every request is passed on."""
         self._forwarder = forwarder
         self._models = models
+        self._colleagues = colleagues
 
-    async def answer(self, call: HttpCall) -> HttpReply:
+    async def answer(self, call: HttpCall) -> Reply:
         """Answer a request. What is wrong with one, the framework says."""
         target = inference_target(call.path) if call.method == "POST" else None
         if target is None:
@@ -49,6 +52,9 @@ class HttpInferences:
         json_size = int(size) if size.isdecimal() else len(call.body)
         if call.body.find(_REGION, 0, json_size) >= 0 and _names_region(call.body[:json_size]):
             return refused_over_http(HTTPStatus.NOT_IMPLEMENTED, SHARED_MEMORY)
+        turn = turn_over_http(target.model, call.body[:json_size])
+        if turn is not None:
+            return await self._colleagues.in_sequence(turn, call)
         has_binary = 0 < json_size < len(call.body) and json_size <= MOST_PARSED_JSON
         decoded = self._decoded(call, target.model, json_size) if has_binary else None
         if decoded is not None and self._models is not None:
@@ -57,7 +63,8 @@ class HttpInferences:
             names = [output.name for output in decoded.outputs]
             if found is not None and found.outputs.keys() >= set(names):
                 return _encoded(target.model, decoded, found)
-        return await self._forwarder.forward(call)
+        reply = await self._forwarder.forward(call)
+        return await self._colleagues.again(call, reply) if is_unavailable(reply) else reply
 
     def _decoded(self, call: HttpCall, model: str, json_size: int) -> DecodedRequest | None:
         """A request whose inputs and outputs are binary tensors of numbers; None for any other."""

@@ -10,10 +10,12 @@ from google.protobuf.message import DecodeError
 from nnhal.arrays import Array
 from nnhal.inference.datatypes import TensorError, array_from_raw, datatype_of, raw_from_array
 from nnhal.inference.grpc_service_pb2 import ModelInferResponse
+from nnhal_ray.colleagues import Colleagues
 from nnhal_ray.forwarding import Forwarder
-from nnhal_ray.messages import ProtocolCall, ProtocolReply
+from nnhal_ray.messages import ProtocolCall, ProtocolReply, Reply
 from nnhal_ray.native_models import NativeModels, NativeOutputs
 from nnhal_ray.refusals import SHARED_MEMORY, unimplemented
+from nnhal_ray.sequences import is_unavailable, turn_of
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.v2.grpc.decode import Asked, CutRequest, cut_request, head_of
 from nnhal_service.v2.grpc.encode import encode_response
@@ -28,12 +30,13 @@ FELL_BACK = "nnhal_fell_back"
 class HostInferences:
     """``ModelInfer`` of one host."""
 
-    def __init__(self, forwarder: Forwarder, models: NativeModels | None) -> None:
+    def __init__(self, forwarder: Forwarder, models: NativeModels | None, colleagues: Colleagues) -> None:
         """Without ``models`` every request is passed on."""
         self._forwarder = forwarder
         self._models = models
+        self._colleagues = colleagues
 
-    async def infer(self, call: ProtocolCall) -> ProtocolReply:
+    async def infer(self, call: ProtocolCall) -> Reply:
         """Run a model. What is wrong with a request, the framework says."""
         try:
             cut = cut_request(call.message)
@@ -41,6 +44,9 @@ class HostInferences:
             asked = head.asked()
             if asked.has_regions:
                 return unimplemented(SHARED_MEMORY)
+            turn = turn_of(head.model_name, asked.parameters.others)
+            if turn is not None:
+                return await self._colleagues.in_sequence(turn, call)
             inputs = _arrays(asked, cut) if self._models is not None else None
         except (DecodeError, ServingError, TensorError):
             return await self._forwarder.forward(call)
@@ -49,7 +55,8 @@ class HostInferences:
             names = [output.name for output in asked.outputs]
             if found is not None and found.outputs.keys() >= set(names):
                 return ProtocolReply(_encoded(head.model_name, cut.id, found, names))
-        return await self._forwarder.forward(call)
+        reply = await self._forwarder.forward(call)
+        return await self._colleagues.again(call, reply) if is_unavailable(reply) else reply
 
 
 def _arrays(asked: Asked, cut: CutRequest) -> Mapping[str, Array] | None:

@@ -9,6 +9,9 @@ import grpc
 
 from nnhal.errors import NnhalError
 
+REQUEST_ID = "x-nnhal-request"
+"""The header by which HAProxy names a request, the same if it asks a second host."""
+
 
 @dataclass(frozen=True, slots=True)
 class WireMessage:
@@ -65,6 +68,10 @@ class HttpReply:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+Call = ProtocolCall | HttpCall
+Reply = ProtocolReply | HttpReply
 
 
 class RefusedCallError(NnhalError):

@@ -9,8 +9,8 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 _EXPOSED = (
-    "Ray Serve listens at all interfaces: give 'tokens', the path of a file of bearer tokens on every host, or "
-    "'insecure=true' to serve whoever reaches the ports"
+    "Ray Serve does not see who asks, and but for 'nnhal ray up' it listens at all interfaces: give 'tokens', the path "
+    "of a file of bearer tokens on every host, or 'insecure=true' to serve whoever reaches the ports"
 )
 
 
@@ -32,6 +32,9 @@ class ScaleOutOptions(BaseModel):
 
     tokens: Path | None = None
     """A file of bearer tokens, as for ``nnhal serve``."""
+
+    view_token: Path | None = None
+    """A file with one of those tokens, of role ``view``, by which the dashboards of the hosts ask one another."""
 
     insecure: bool = False
     """Serve without tokens."""
@@ -66,12 +69,18 @@ class ScaleOutOptions(BaseModel):
     native: bool = True
     """Run models on the host's devices by nnhal's native client; otherwise every request is passed on over gRPC."""
 
+    dashboard: bool = True
+    """Give every host a dashboard, at a free port of the loopback interface unless the topology says otherwise."""
+
     drain_seconds: float = Field(default=30.0, ge=0)
     """How long a host that is to end has for its requests."""
 
     @model_validator(mode="after")
     def _possible(self) -> ScaleOutOptions:
-        paths = [*self.model_repository, *(path for path in (self.topology, self.tokens) if path is not None)]
+        paths = [
+            *self.model_repository,
+            *(path for path in (self.topology, self.tokens, self.view_token) if path is not None),
+        ]
         relative = [str(path) for path in paths if not path.is_absolute()]
         if relative:
             raise ValueError(f"paths {relative}: expected absolute ones, since they are read on every host")

@@ -5,21 +5,27 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+
+import ray
 
 from nnhal.contexts import Closing
 from nnhal.endpoint import Endpoint
 from nnhal.remote.admin import FrameworkAdmin
 from nnhal.remote.supervisor import SupervisorControl
+from nnhal.whole_files import write_whole
 from nnhal_hosting.supervision import Child
 from nnhal_ray.options import ScaleOutOptions
 
 _PREFIX = "nnhal-ray-"
 _LOCK = "lock"
+_HOSTS = "hosts.toml"
+_DASHBOARD = re.compile(r"dashboard: (https?://\S+)$")
 _STARTING_SECONDS = 660.0
 """A framework has ten minutes to load its models, and devices start before it."""
 _CLIENT_NAME = "nnhal-ray"
@@ -32,11 +38,22 @@ class HostTestbed(Closing):
     The framework's ports of HTTP and metrics are free ones of the loopback interface; the topology may say otherwise.
     """
 
-    def __init__(self, options: ScaleOutOptions) -> None:
-        """Start them and wait until they serve. Raises StartError if they do not, OSError for a bad directory."""
+    def __init__(self, options: ScaleOutOptions, name: str) -> None:
+        """Start them and wait until they serve; ``name`` is what the host is called.
+
+        Raises StartError if they do not, OSError for a bad directory.
+        """
+        self.name = name
+        self.dashboard = ""
+        """The address of the dashboard; empty if there is none, or none yet."""
+        self._options = options
+        self._address = ray.util.get_node_ip_address()
         with ExitStack() as undo:
             self.directory = undo.enter_context(_directory())
-            self._child = Child("nnhal_tools", _words(options, self.directory), variables=_variables(options))
+            self.name_hosts([])
+            self._child = Child(
+                "nnhal_tools", _words(options, self.directory), heard=self._hear, variables=self._variables()
+            )
             undo.callback(self._child.stop)
             self._child.wait_until_ready(_STARTING_SECONDS)
             self._undo = undo.pop_all()
@@ -68,29 +85,51 @@ class HostTestbed(Closing):
             found = {process.name: process.pid for process in supervisor.processes().processes}
         return found.get("framework", 0)
 
+    def name_hosts(self, dashboards: Sequence[tuple[str, str]]) -> None:
+        """Tell the dashboard of those of all hosts, by their names. Raises OSError."""
+        lines = [f"name = {json.dumps(self.name)}"]
+        if self._options.view_token is not None:
+            lines.append(f"token = {json.dumps(str(self._options.view_token))}")
+        for name, address in sorted(dashboards):
+            if address and name != self.name:
+                lines += ["[[host]]", f"name = {json.dumps(name)}", f"url = {json.dumps(address)}"]
+        text = "".join(f"{line}\n" for line in lines).encode()
+        path = self.directory / _HOSTS
+        if not path.exists() or path.read_bytes() != text:
+            write_whole(path, text)
+
     def close(self) -> None:
         """End the processes, and remove their directory."""
         self._undo.close()
+
+    def _hear(self, line: str) -> None:
+        """Take the address of the dashboard from what it says when it serves."""
+        found = _DASHBOARD.search(line)
+        if found is not None:
+            self.dashboard = found[1].replace("//0.0.0.0:", f"//{self._address}:")
+
+    def _variables(self) -> dict[str, str]:
+        """The settings of the framework and of the dashboard, unless the topology says otherwise."""
+        options = self._options
+        loaded = [] if options.models_per_host else ["*"]
+        return {
+            "NNHAL_SERVICE_MODEL_REPOSITORY": json.dumps([str(path) for path in options.model_repository]),
+            "NNHAL_SERVICE_MODEL_CONTROL_MODE": "explicit",
+            "NNHAL_SERVICE_LOAD_MODEL": json.dumps(loaded),
+            "NNHAL_SERVICE_HTTP_MAX_INPUT_SIZE": str(options.max_body),
+            "NNHAL_SERVICE_HTTP_PORT": "0",
+            "NNHAL_SERVICE_GRPC_PORT": "0",
+            "NNHAL_SERVICE_METRICS_PORT": "0",
+            "NNHAL_DASHBOARD_HOSTS": str(self.directory / _HOSTS),
+            "NNHAL_DASHBOARD_PORT": "0",
+            **({} if options.tokens is None else {"NNHAL_DASHBOARD_TOKENS": str(options.tokens)}),
+        }
 
 
 def _words(options: ScaleOutOptions, directory: Path) -> list[str]:
     """The command line."""
     topology = [] if options.topology is None else [str(options.topology)]
-    return ["up", *topology, "--directory", str(directory), "--no-dashboard"]
-
-
-def _variables(options: ScaleOutOptions) -> dict[str, str]:
-    """The framework's settings, unless the topology says otherwise."""
-    loaded = [] if options.models_per_host else ["*"]
-    return {
-        "NNHAL_SERVICE_MODEL_REPOSITORY": json.dumps([str(path) for path in options.model_repository]),
-        "NNHAL_SERVICE_MODEL_CONTROL_MODE": "explicit",
-        "NNHAL_SERVICE_LOAD_MODEL": json.dumps(loaded),
-        "NNHAL_SERVICE_HTTP_MAX_INPUT_SIZE": str(options.max_body),
-        "NNHAL_SERVICE_HTTP_PORT": "0",
-        "NNHAL_SERVICE_GRPC_PORT": "0",
-        "NNHAL_SERVICE_METRICS_PORT": "0",
-    }
+    return ["up", *topology, "--directory", str(directory), *([] if options.dashboard else ["--no-dashboard"])]
 
 
 @contextmanager

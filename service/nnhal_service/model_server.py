@@ -37,6 +37,7 @@ from nnhal_service.observability import (
     open_exporter,
 )
 from nnhal_service.observability.traces.tracer import TraceRules
+from nnhal_service.operating.earlier_plans import EarlierPlans
 from nnhal_service.protocol_servers import ServerBackends, grpc_server, http_server, instance_memory_of
 from nnhal_service.protocol_settings import (
     HTTP,
@@ -158,6 +159,7 @@ class ModelServer:
         options = repository_options(settings)
         self.repository: Repository[ServedModel] = Repository(options, self.opener.open, self._changed)
         self._model_notes = ModelNotes(self.repository, self._monitor.note)
+        self.earlier_plans = EarlierPlans(self.repository)
         with ExitStack() as undo:
             undo.enter_context(self._loop)
             self._observe(fleet, clients, events, undo)
@@ -377,6 +379,7 @@ class ModelServer:
             self._workers.changed(model)
         if model:
             self._model_notes.look(model)
+            self.earlier_plans.look(model)
 
     def _fail(self) -> None:
         self.served.fail()

@@ -57,10 +57,12 @@ def test_a_part_that_changes_keeps_the_focus(visit: Visit, testbed: Showcase) ->
     page = _live(visit.open("/"))
     link = page.locator("[data-live='overview.models']").get_by_role("link", name="digits", exact=True)
     link.focus()
+    link.evaluate("each => { each.isTheSame = true; }")
     _spoil(page)
     _request(testbed)
     expect(page.locator("[data-spoilt]")).to_have_count(0)
     expect(link).to_be_focused()
+    expect(link).to_have_js_property("isTheSame", True)
 
 
 def test_a_part_waits_while_a_pointer_holds_something_of_it(visit: Visit, testbed: Showcase) -> None:

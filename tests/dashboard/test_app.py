@@ -17,6 +17,7 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import admin_pb2, framework_admin_pb2
 from nnhal_dashboard.access.gate import LONGEST_FORM
 from nnhal_dashboard.app import PAGES
+from nnhal_dashboard.monitoring.hosts import SUMMARY
 from nnhal_dashboard.web import signing_in, static
 from nnhal_hosting.access import Tokens, read_tokens
 from tests.support.dashboard import (
@@ -111,7 +112,8 @@ def test_looking_changes_nothing(path: str, collector: ScriptedCollector) -> Non
 @pytest.mark.parametrize("path", SHOWING)
 def test_nothing_is_shown_to_whom_nobody_knows(path: str, collector: ScriptedCollector, tokens: Tokens) -> None:
     answer = PageBrowser(collector, tokens).get(filled(path))
-    assert answer.status_code == 303 or path in ("/login", "/static/{name}", "/favicon.ico")
+    refused = 401 if path == SUMMARY else 303
+    assert answer.status_code == refused or path in ("/login", "/static/{name}", "/favicon.ico")
     assert not collector.contacts.calls
 
 

@@ -25,7 +25,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.slow
 
 _DATA = ROOT / "tools/nnhal_tools/demo/data"
-_FOLDERS = {"/run/nnhal": "run", "/secrets": "secrets", "/models": "models"}
+_FOLDERS = {"/run/nnhal": "run", "/secrets": "secrets", "/models": "models", "/history": "history"}
 _PORTS = {"HTTP": "8000", "GRPC": "8001", "METRICS": "8002"}
 _ADDRESS = re.compile(r"^(\w+): (?:https?://)?0\.0\.0\.0:(\d+)$", re.MULTILINE)
 
@@ -82,6 +82,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     """The devices of the file, which run, and credentials, with a certificate that only TLS needs."""
     bed = Bed(tmp_path_factory.mktemp("bed"))
     (bed.folder / "models/digits/1").mkdir(parents=True)
+    (bed.folder / "history").mkdir()
     shutil.copy(_DATA / "digits.onnx", bed.folder / "models/digits/1/model.onnx")
     made = nnhal(*bed.here(compose_services(env_file("tls.env"))["secrets"].argv[1:]))
     assert made.returncode == 0, made.stderr

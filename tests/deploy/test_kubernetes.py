@@ -70,11 +70,8 @@ def test_every_container_that_stays_is_asked_whether_it_lives() -> None:
 def test_devices_have_sockets_and_no_secrets() -> None:
     for container in CONTAINERS.values():
         mounts = {mount["name"] for mount in container["volumeMounts"]}
-        assert mounts == (
-            {"run", "tmp"}
-            if container["args"][0] == "device"
-            else {"run", "tmp", "tokens", "tls"} | ({"models"} if container["args"][0] == "serve" else set())
-        )
+        kept = {"serve": {"models", "tokens", "tls"}, "dashboard": {"history", "tokens", "tls"}}
+        assert mounts == {"run", "tmp"} | kept.get(container["args"][0], set())
     volumes = {volume["name"]: volume for volume in POD["volumes"]}
     assert volumes["run"]["emptyDir"]["medium"] == "Memory"
 
@@ -136,7 +133,8 @@ class Pod:
         pair = signed(folder, "server", authority(folder, "ca"))
         shutil.copy(pair.certificate, folder / "etc/nnhal/tls/tls.crt")
         shutil.copy(pair.key, folder / "etc/nnhal/tls/tls.key")
-        (folder / "var/lib/nnhal/models").mkdir(parents=True)
+        for kept in ("models", "history"):
+            (folder / "var/lib/nnhal" / kept).mkdir(parents=True)
         (folder / "models/digits/1").mkdir(parents=True)
         shutil.copy(ROOT / "tools/nnhal_tools/demo/data/digits.onnx", folder / "models/digits/1/model.onnx")
 

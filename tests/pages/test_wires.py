@@ -52,7 +52,7 @@ def test_a_plan_says_what_a_run_sends_only_if_it_sends_something() -> None:
 def test_the_page_shows_the_wire_in_sums_devices_edges_and_the_graph() -> None:
     page = parsed(fragment(remote()))
     (sums,) = page.having("sums")
-    assert f"{remote().wire_up_bytes:,} up, {remote().wire_down_bytes:,} down" in sums.text
+    assert f"{size(remote().wire_up_bytes)} up, {size(remote().wire_down_bytes)} down" in sums.text
     (devices,) = page.having("devices")
     assert "On another host: a round trip takes 1.20 ms, 100 MB/s" in devices.text
     assert "5.00 ms, of which 2.00 ms on the wire" in devices.text

@@ -209,6 +209,9 @@ def test_a_client_sees_its_own_pools_and_buffers_only(
     seen = served.process()
     assert {pool.session for pool in seen.pools} == {id_of(served, "photo app"), id_of(served, "other app")}
     assert len(seen.buffers) == 2
+    brief = served.admin.process(brief=True)
+    assert not (brief.sessions or brief.pools or brief.buffers)
+    assert (brief.pid, brief.is_whole) == (seen.pid, True)
     with DeviceAdmin(served.endpoint) as stranger:
         own = stranger.process()
     assert (list(own.pools), list(own.buffers)) == ([], [])

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -20,11 +21,13 @@ from nnhal_dashboard.access.visitors import Visitors
 from nnhal_dashboard.app import create_app
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.monitoring.contacts import Contacts
+from nnhal_dashboard.monitoring.faults import FaultWatch
 from nnhal_dashboard.monitoring.history import History
+from nnhal_dashboard.monitoring.hosts import HostsWatch
 from nnhal_dashboard.monitoring.logbook import Logbook
 from nnhal_dashboard.monitoring.plans import PlanBook
 from nnhal_dashboard.monitoring.problems import problems_of
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+from nnhal_dashboard.monitoring.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
 from nnhal_dashboard.monitoring.traffic import TrafficWatch
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_hosting.access import AllowedHosts, Tokens
@@ -118,6 +121,8 @@ class ScriptedCollector:
         self.logbook = Logbook(cast(Contacts, self.contacts), lambda: self.snapshot)
         self.plans = PlanBook(cast(Callable[[], FrameworkAdmin], self.contacts.framework))
         self.traffic = TrafficWatch(cast(Callable[[], FrameworkAdmin], self.contacts.framework), _at_once)
+        self.faults = FaultWatch(cast(Contacts, self.contacts), _at_once)
+        self.hosts = HostsWatch(None)
         self._listeners: list[Callable[[Snapshot], None]] = []
         self.show(*processes, **fields)
 
@@ -136,7 +141,7 @@ class ScriptedCollector:
         """Call ``listener`` with each snapshot that is shown from now on."""
         self._listeners.append(listener)
 
-    def look(self, runs: bool = False) -> Snapshot:
+    def look(self, details: Detail = NO_DETAIL) -> Snapshot:
         """Return the snapshot."""
         return self.snapshot
 
@@ -144,11 +149,15 @@ class ScriptedCollector:
         """Return the snapshot."""
         return self.snapshot
 
-    def watch(self, runs: bool = False) -> None:
+    def watch_hosts(self, path: Path) -> None:
+        """Ask the dashboards of other hosts, which a file names."""
+        self.hosts = HostsWatch(path)
+
+    def watch(self, details: Detail = NO_DETAIL) -> None:
         """Nothing is gathered."""
 
 
-def _at_once(ask: Callable[[], None]) -> Future[None]:
+def _at_once(ask: Callable[[], object]) -> Future[None]:
     """Ask before the page is made, which then shows the answers."""
     done: Future[None] = Future()
     ask()

@@ -58,10 +58,14 @@ def test_the_largest_subgraph_is_compiled_and_the_rest_is_named(tmp_path: Path) 
     told = json.loads(done.stdout)
     assert told["model"] == "parts.tflite, 3 operations from 0 to 2"
     assert told["measured"] == told["planned"]
+    together = told["together"]
+    assert [each["is_npu"] for each in together["steps"]] == [True, False, True]
+    assert together["peak"] == together["steps"][together["step"]]["arena"]
+    assert [each["name"] for each in together["tensors"]] == ["image", "c", "n", "d"]
     first, reason, other = done.stderr.splitlines()
     assert first == "parts.tflite: ethos_u runs 4 of 5 operations in 2 subgraphs"
     assert "operation 3 (L2_NORMALIZATION): got L2_NORMALIZATION" in reason
-    assert other.startswith("parts.tflite, 1 operations from 4 to 4: ") and other.endswith(" cycles")
+    assert other.startswith("parts.tflite, operation 4: ") and other.endswith(" cycles")
 
 
 def test_a_page_pictures_and_a_listing_are_written(network: str, tmp_path: Path) -> None:

@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 from nnhal.errors import HalError
+from nnhal.operations._types import F32, I32, Q8A
+from nnhal.types import Operand, OperationType
 from nnhal_client import Framework
 from nnhal_tools.up import DeviceEntry
 from tests.support.kills import kill_under_load
 from tests.support.mobilenet import BODY, MobileNet, image
+from tests.support.models import Recipe
+from tests.support.npu import SAME
 from tests.support.testbeds import framework_over
 
 SRAM = 48 << 10
@@ -56,6 +60,26 @@ def test_what_does_not_fit_goes_to_the_next_device_with_the_least_size_as_the_re
         np.testing.assert_allclose(model.run({name: image()})[key], expected, atol=NEAR)
     with pytest.raises(HalError, match="bytes of SRAM, there are"):
         framework.load(network, pins={f"name:*{BODY}/*": "small"})
+
+
+def test_by_nnapis_rule_the_npu_has_the_whole_of_an_island_of_floats(framework: Framework) -> None:
+    """By the types of their inputs MEAN and QUANTIZE would go to the CPU, and the NPU takes no part of it alone."""
+    recipe = Recipe()
+    given, made = Operand(Q8A, (), 0.05, 117), Operand(Q8A, (), 0.03, 9)
+    pooled = recipe.operation(
+        OperationType.AVERAGE_POOL_2D,
+        [recipe.input(Q8A, (1, 6, 5, 4), 0.05, 117), *recipe.integers(SAME, 1, 1, 3, 3, 0)],
+        given,
+    )
+    reals = recipe.operation(OperationType.DEQUANTIZE, [pooled], Operand(F32))
+    axes = recipe.constant(I32, [1, 2])
+    mean = recipe.operation(OperationType.MEAN, [reals, axes, *recipe.integers(1)], Operand(F32))
+    island = recipe.build(recipe.operation(OperationType.QUANTIZE, [mean], made)).model
+    model = framework.load_model(island, devices=["large", "cpu_ref"], partitioner="nnapi")
+    assert [step.device for step in model.explain().steps] == ["large"]
+    values = {"input0": np.arange(120, dtype=np.uint8).reshape(1, 6, 5, 4)}
+    expected = framework.load_model(island, devices=["cpu_ref"]).run(values)
+    np.testing.assert_array_equal(model.run(values)["output0"], expected["output0"])
 
 
 def test_no_run_is_lost_when_the_device_is_killed(framework: Framework, network: Path) -> None:

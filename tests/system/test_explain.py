@@ -71,7 +71,7 @@ def test_the_command_shows_tables(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for title in ("Operations", "Edges", "Steps"):
         assert title in done.stdout
-    for told in ("first", "middle", "last", "bytes between steps", "without alignment", "all on cpu_acc would be"):
+    for told in ("first", "middle", "last", "B between steps", "without alignment", "all on cpu_acc would be"):
         assert told in " ".join(done.stdout.split())
     assert "measured" not in done.stdout.replace("its times are measured", "")
 

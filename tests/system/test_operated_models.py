@@ -243,6 +243,24 @@ def test_a_plan_that_is_applied_runs_and_can_be_kept(operator: FrameworkAdmin, s
         assert operator.served_model("chain").placement == ""
 
 
+def test_the_plans_before_are_told_whoever_has_changed_them(operator: FrameworkAdmin) -> None:
+    operator.load("chain")
+    first = operator.explain(CHAIN)
+    with pinned(operator, pin("op:TANH", "cpu_ref")):
+        *_, before = operator.explain(CHAIN).earlier
+        assert before.pins == first.pins
+        assert list(before.steps) == [step.device for step in first.explanation.steps]
+        assert sorted(before.devices) == sorted(device.name for device in first.explanation.devices)
+        pinned_steps = [step.device for step in operator.explain(CHAIN).explanation.steps]
+    after = operator.explain(CHAIN).earlier
+    assert [(each.match, each.device) for each in after[-1].pins] == [("op:TANH", "cpu_ref")]
+    assert after[-1].steps == pinned_steps
+    assert after[-1].since_ns >= before.since_ns > 0
+    operator.load("chain")
+    assert operator.explain(CHAIN).earlier == after, "a load that changes nothing adds none"
+    assert len(operator.explain(CHAIN).earlier) <= 8
+
+
 def test_a_plan_is_applied_to_the_version_that_it_was_tried_for(operator: FrameworkAdmin) -> None:
     try:
         operator.apply("chain", [pin("op:TANH", "cpu_ref")], version="1")

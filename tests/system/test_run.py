@@ -75,7 +75,7 @@ def test_the_ledger_is_a_table_and_in_json(model: Path, inputs: tuple[Path, dict
     given = (str(model), "-i", str(inputs[0]), "--pin", "op:SOFTMAX=cpu_ref", "--pin", "op:ADD=cpu_acc")
     shown = nnhal("run", *given, "--ledger")
     assert shown.returncode == 0, shown.stderr
-    assert "copied in all: 0 bytes" in shown.stdout
+    assert "copied in all: 0 B" in shown.stdout
     assert "copied in all" not in nnhal("run", *given).stdout
     ledger = json.loads(nnhal("run", *given, "--json").stdout)["ledger"]
     assert [(entry["value"], entry["source"], entry["destination"]) for entry in ledger] == [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,14 @@ from onnx import helper
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
+from nnhal.remote import RemoteDevice
 from nnhal.v1 import framework_pb2 as wire
-from nnhal_client import Framework, Model
-from nnhal_tools.up import DeviceEntry
+from nnhal_client import Framework, Model, connect
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.onnx_models import onnx_model, random
-from tests.support.testbeds import framework_over
+from tests.support.processes import WARM
 from tests.support.tflite_files import TfliteFile, floats, int32
+from tests.support.waiting import wait_until
 
 CONSTANTS = {"w": random(64, 128, seed=1), "b": random(128, seed=2)}
 NODES = [
@@ -30,15 +33,31 @@ SIGMOID = helper.make_node("Sigmoid", ["y"], ["z"], name="end")
 
 
 @pytest.fixture(scope="module")
-def framework() -> Iterator[Framework]:
+def bed() -> Iterator[Testbed]:
     """A framework over the CPU's devices."""
-    with framework_over(DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref")) as session:
+    topology = Topology(device=(DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref")))
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        Testbed(topology, Path(directory), zygote=WARM) as testbed,
+    ):
+        yield testbed
+
+
+@pytest.fixture(scope="module")
+def framework(bed: Testbed) -> Iterator[Framework]:
+    """A session with it."""
+    with connect(bed.framework) as session:
         yield session
 
 
-def saved(directory: Path, rows: int | str = 2, *nodes: onnx.NodeProto) -> Path:
+def saved(directory: Path, rows: int | str = 2, *nodes: onnx.NodeProto, declared: Sequence[int | str] = ()) -> Path:
+    """A file whose output may be ``declared`` to have another shape than it has."""
     path = directory / "network.onnx"
-    onnx.save(onnx_model([*NODES, *nodes], {"x": [rows, 64]}, [[*NODES, *nodes][-1].output[0]], CONSTANTS), path)
+    model = onnx_model([*NODES, *nodes], {"x": [rows, 64]}, [[*NODES, *nodes][-1].output[0]], CONSTANTS)
+    if declared:
+        output = model.graph.output[0]
+        output.CopyFrom(helper.make_tensor_value_info(output.name, onnx.TensorProto.FLOAT, declared))
+    onnx.save(model, path)
     return path
 
 
@@ -104,6 +123,24 @@ def test_it_is_described_and_explained_as_one_whose_operations_were_planned(
     whole.name, whole.placements_deferred = planned.name, False
     assert whole == planned
     for model in models:
+        model.unload()
+
+
+@pytest.mark.parametrize("declared", [("rows", 128), (2, 99), (128,)], ids=str)
+def test_its_outputs_are_what_it_computes_whatever_it_declares(
+    bed: Testbed, framework: Framework, tmp_path: Path, declared: Sequence[int | str]
+) -> None:
+    x = random(2, 64)
+    with framework.load(saved(tmp_path)) as right, RemoteDevice(bed.endpoint("cpu_acc")) as device:
+        before = device.usage().prepared_models
+        model = framework.load(saved(tmp_path, declared=declared))
+        assert (
+            [tensor.dimensions for tensor in model.outputs]
+            == [tensor.dimensions for tensor in right.outputs]
+            == [(2, 128)]
+        )
+        np.testing.assert_array_equal(model.run({"x": x})["y"], right.run({"x": x})["y"])
+        wait_until(lambda: device.usage().prepared_models <= before + 1, "what was prepared as declared is released")
         model.unload()
 
 

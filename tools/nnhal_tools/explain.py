@@ -16,7 +16,7 @@ from nnhal_pages.explanation.tables import edge_table, operation_table, step_tab
 from nnhal_pages.image_layouts import layout_figure, layout_words
 from nnhal_pages.report import Column, Footnotes, Name, ReportTable, TerminalPart
 from nnhal_pages.terminal import show_parts
-from nnhal_pages.units import measured_words, median_of, modelled
+from nnhal_pages.units import measured_words, median_of, modelled, size
 from nnhal_pages.wires import link_words, sent_words, whole_model_words, wire_total
 
 UNKNOWN = -1.0
@@ -59,13 +59,13 @@ def ledger_parts(ledger: Sequence[LedgerEntry]) -> Iterator[TerminalPart]:
         Column("edge", ends, wraps=True),
         Column("how", lambda entry: ", ".join(filter(None, (entry.strategy, sent_words(entry))))),
         Column("why", lambda entry: reasons.number(entry.reason), number=True),
-        Column("bytes", lambda entry: f"{entry.bytes:,}", number=True),
-        Column("copied", lambda entry: f"{entry.copied_bytes:,}", number=True),
+        Column("bytes", lambda entry: size(entry.bytes), number=True),
+        Column("copied", lambda entry: size(entry.copied_bytes), number=True),
     ]
     yield from (ReportTable("Copy ledger of a run", columns, ledger), reasons)
     up, down = sum(entry.wire_up_bytes for entry in ledger), sum(entry.wire_down_bytes for entry in ledger)
-    sent = f", of which {up:,} up and {down:,} down the wire" if up or down else ""
-    yield f"copied in all: {sum(entry.copied_bytes for entry in ledger):,} bytes{sent}: {_copied(copied_by(ledger))}"
+    sent = f", of which {size(up)} up and {size(down)} down the wire" if up or down else ""
+    yield f"copied in all: {size(sum(entry.copied_bytes for entry in ledger))}{sent}: {_copied(copied_by(ledger))}"
 
 
 def _plan(explanation: Explanation) -> Iterator[str]:
@@ -103,14 +103,15 @@ def _costs(explanation: Explanation) -> Iterator[str]:
     copying = [edge for edge in explanation.edges if edge.strategy == "CopyToTarget"]
     of_client = [edge for edge in explanation.edges if not edge.is_between]
     over = f"over {len(copying)} of {counted(len(explanation.edges), 'edge')}"
-    where = places(explanation, _bytes)
-    yield f"copied in a run, by plan: {copied_words(planned_figures(explanation, _bytes))}, {over}" + (
+    where = places(explanation, size)
+    yield f"copied in a run, by plan: {copied_words(planned_figures(explanation, size))}, {over}" + (
         f": {where}" if where else ""
     )
+    unaligned = size(explanation.fallback_bytes_unaligned)
     yield (
-        f"memory: {explanation.fallback_bytes:,} bytes between steps ({explanation.fallback_bytes_unaligned:,} without "
-        f"alignment), {explanation.constant_bytes:,} of constants, {explanation.client_bytes:,}{_unknown(of_client)} "
-        "of the client's"
+        f"memory: {size(explanation.fallback_bytes)} between steps ({unaligned} without alignment), "
+        f"{size(explanation.constant_bytes)} of constants, {size(explanation.client_bytes)}{_unknown(of_client)} of "
+        "the client's"
     )
     if figure := layout_figure(explanation):
         yield f"layout of images: {figure}; {layout_words(explanation)}"
@@ -132,12 +133,8 @@ def _costs(explanation: Explanation) -> Iterator[str]:
         yield "; ".join(alone)
 
 
-def _bytes(count: float) -> str:
-    return f"{count:,.0f} bytes"
-
-
 def _copied(copied: CopiedBytes) -> str:
-    return copied_words(copied_figures(copied, _bytes))
+    return copied_words(copied_figures(copied, size))
 
 
 def _unknown(edges: Sequence[EdgeStory]) -> str:

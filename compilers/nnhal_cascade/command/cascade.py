@@ -6,7 +6,7 @@ import gc
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +15,7 @@ import typer
 if TYPE_CHECKING:
     from nnhal_cascade.command.compiling import CascadeRequest
     from nnhal_cascade.command.network import Network, UnsupportedNetworkError
+    from nnhal_cascade.command.partial import PartialStep
     from nnhal_cascade.command.report import CascadeReport, RunFigures
     from nnhal_cascade.schedule.replay import PlanReplay
     from nnhal_cascade.schedule.schedule import Schedule
@@ -85,21 +86,31 @@ def cascade(
         chosen_system,
         compile_network,
     )
+    from nnhal_cascade.command.partial import shared_memory, shortages, steps_of
     from nnhal_cascade.command.schedule_report import schedule_report
     from nnhal_cascade.schedule.replay import replay
 
     system = chosen_system(device, memory, settings or [])
-    request = CascadeRequest(system, chosen_budget(sram, system), recompute, max_parts)
+    given = CascadeRequest(system, chosen_budget(sram, system), recompute, max_parts)
     network, refused = _read(model)
+    steps = steps_of(refused) if refused is not None else ()
+    own = next((step for step in steps if step.network is network), None)
+    request = given if own is None else own.within(given)
     try:
         compiled = compile_network(network, request, frontier or html is not None or pictures is not None)
     except MisfitError as error:
         if as_json:
             print(json.dumps(asdict(error.report)))
-        raise
+        raise error if own is None else MisfitError(error.report, own.told(given)) from error
     measured = _measured(network, compiled.schedule, checked) if run or checked else None
     replays = replay(compiled.schedule)
     report = schedule_report(network.name, request.budget, compiled.schedule, replays, compiled.frontier, measured)
+    others: list[str] = []
+    if steps:
+        schedules = dict(_others(steps, network, given, others))
+        shared = shared_memory(steps, {network.name: compiled.schedule, **schedules}, given)
+        others += shortages(shared, steps)
+        report = replace(report, together=shared)
     if disassemble is not None:
         disassemble.write_text(_listing(compiled.schedule))
     if html is not None:
@@ -111,7 +122,8 @@ def cascade(
     else:
         _show(report)
     if refused is not None:
-        _tell_rest(refused, request)
+        for line in (str(refused), *others):
+            typer.echo(line, err=True)
     if refused is not None or measured not in (None, report.planned):
         raise typer.Exit(1)
 
@@ -128,19 +140,23 @@ def _read(model: Path) -> tuple[Network, UnsupportedNetworkError | None]:
         return error.subgraphs[0], error
 
 
-def _tell_rest(refused: UnsupportedNetworkError, request: CascadeRequest) -> None:
-    """Name the operations that are left to other devices, and what the other subgraphs take."""
+def _others(
+    steps: Sequence[PartialStep], largest: Network, request: CascadeRequest, told: list[str]
+) -> Iterator[tuple[str, Schedule]]:
+    """Compile the other subgraphs: their schedules by name. What each takes, or that it does not fit, is ``told``."""
     from nnhal_cascade.command import formatting
     from nnhal_cascade.command.compiling import MisfitError, compile_network
 
-    typer.echo(str(refused), err=True)
-    for each in refused.subgraphs[1:]:
+    for step in steps:
+        if step.network is None or step.network is largest:
+            continue
         try:
-            schedule = compile_network(each, request, False).schedule
-            figures = f"{formatting.size(schedule.peak)}, {formatting.short(schedule.cycles)} cycles"
-            typer.echo(f"{each.name}: {figures}", err=True)
+            schedule = compile_network(step.network, step.within(request), False).schedule
         except MisfitError as error:
-            typer.echo(str(error), err=True)
+            told.append(str(MisfitError(error.report, step.told(request))))
+        else:
+            told.append(f"{step.name}: {formatting.size(schedule.peak)}, {formatting.short(schedule.cycles)} cycles")
+            yield step.name, schedule
 
 
 def _measured(network: Network, schedule: Schedule, checked: bool) -> RunFigures:

@@ -59,7 +59,8 @@ class Compilation:
 class MisfitError(ValueError):
     """A network does not fit. The message says what would."""
 
-    def __init__(self, report: MisfitReport) -> None:
+    def __init__(self, report: MisfitReport, taken: str = "") -> None:
+        """``taken`` says how the budget came to be what is left of another."""
         less = (
             f"; --recompute reaches {formatting.size(report.least_with_recompute)}"
             if report.least_with_recompute < report.least
@@ -68,6 +69,7 @@ class MisfitError(ValueError):
         super().__init__(
             f"{report.model} does not fit {formatting.size(report.budget)} of {report.system.working}: "
             f"the least is {formatting.size(report.least)}, in {report.where}{less}"
+            + (f". The budget is {taken}" if taken else "")
         )
         self.report = report
 

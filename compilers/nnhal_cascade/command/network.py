@@ -13,8 +13,8 @@ from nnhal.support.parts import groups_of, part_of
 from nnhal.types.layout import Dimensions
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.islands import float_islands
-from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.graph.paddings import fold_paddings
+from nnhal_cascade.performance.encoding import encoded_graph
 from nnhal_cascade.support import supported_operations
 from nnhal_frontends import import_file
 
@@ -49,15 +49,25 @@ class UnsupportedNetworkError(ValueError):
     """Some operations of a network do not run on the device."""
 
     def __init__(
-        self, name: str, total: int, reasons: Sequence[UnsupportedOperations], subgraphs: Sequence[Network]
+        self,
+        name: str,
+        model: ResolvedModel,
+        reasons: Sequence[UnsupportedOperations],
+        networks: Mapping[tuple[int, ...], Network],
     ) -> None:
-        count = sum(len(each.operations) for each in reasons)
+        """``networks`` are what runs: connected operations, the most first."""
+        total, count = len(model.model.main.operations), sum(len(each.operations) for each in reasons)
+        subgraphs = tuple(networks.values())
         where = f" in {len(subgraphs)} subgraphs" if subgraphs else ", and has to run all of them"
         lines = [f"{name}: ethos_u runs {total - count} of {total} operations{where}"]
         lines += [f"  {each}" for each in reasons]
         super().__init__("\n".join(lines))
-        self.reasons, self.subgraphs = tuple(reasons), tuple(subgraphs)
-        """What does not run, and what runs: connected operations, the most first."""
+        self.model, self.reasons, self.networks, self.subgraphs = model, tuple(reasons), networks, subgraphs
+
+    @property
+    def operations(self) -> tuple[tuple[int, ...], ...]:
+        """The operations of each subgraph."""
+        return tuple(self.networks)
 
 
 def read_network(path: Path) -> Network:
@@ -73,26 +83,28 @@ def read_network(path: Path) -> Network:
     answers = supported_operations(model)
     refused = {number: answer for number, answer in enumerate(answers) if isinstance(answer, Unsupported)}
     if refused:
-        subgraphs = _subgraphs(path.name, model, refused)
-        raise UnsupportedNetworkError(path.name, len(answers), _reasons(model, refused), subgraphs)
+        networks = _subgraphs(path.name, model, refused)
+        raise UnsupportedNetworkError(path.name, model, _reasons(model, refused), networks)
     return _network(path.name, model)
 
 
 def _network(name: str, model: ResolvedModel) -> Network:
     model = fold_paddings(model)
-    return Network(name, model, build_graph(model))
+    return Network(name, model, encoded_graph(model))
 
 
-def _subgraphs(name: str, model: ResolvedModel, refused: Container[int]) -> list[Network]:
-    """The connected groups of operations that run, each as a network."""
+def _subgraphs(name: str, model: ResolvedModel, refused: Container[int]) -> dict[tuple[int, ...], Network]:
+    """The connected groups of operations that run, each as a network, the largest first."""
     failed = [number in refused for number in range(len(model.model.main.operations))]
     islands = (each.operations for each in float_islands(model).values() if each.operations[0] not in refused)
-    found = []
+    found = {}
     for group in sorted(groups_of(model, failed, islands), key=len, reverse=True):
-        title = f"{name}, {len(group)} operations from {group[0]} to {group[-1]}"
-        network = _network(title, part_of(model, group))
+        which = (
+            f"operation {group[0]}" if len(group) == 1 else f"{len(group)} operations from {group[0]} to {group[-1]}"
+        )
+        network = _network(f"{name}, {which}", part_of(model, group))
         if network.graph.parts:
-            found.append(network)
+            found[tuple(group)] = network
     return found
 
 

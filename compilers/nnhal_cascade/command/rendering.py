@@ -7,6 +7,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 from itertools import groupby
+from typing import Any
 
 from rich.console import Console
 
@@ -15,9 +16,12 @@ from nnhal_cascade.command.report import (
     BufferReport,
     CascadePlanReport,
     CascadeReport,
+    CrossingReport,
     FrontierPoint,
     PartReport,
     RegionReport,
+    SharedMemoryReport,
+    SharedStepReport,
 )
 from nnhal_cascade.schedule.lives import TensorLife
 from nnhal_cascade.schedule.replay import PlanReplay
@@ -44,6 +48,8 @@ def show(report: CascadeReport, console: Console) -> None:
     show_parts([*_lines(report), _parts(report), _buffers(report), _regions(report)], console)
     if report.frontier:
         show_parts([_frontier(report)], console)
+    if report.together is not None:
+        show_parts(_together(report.together, report.system.working), console)
 
 
 def page(report: CascadeReport, replays: Sequence[PlanReplay], lives: Sequence[TensorLife]) -> str:
@@ -66,6 +72,8 @@ def page(report: CascadeReport, replays: Sequence[PlanReplay], lives: Sequence[T
         ("Buffers", (_buffers(report),)),
         ("Memories", (_regions(report),)),
     ]
+    if report.together is not None:
+        sections.append(("All steps", tuple(_together(report.together, report.system.working))))
     return report_page(f"{report.model} on {report.system.accelerator}", sections, page_style())
 
 
@@ -105,6 +113,28 @@ def _lines(report: CascadeReport) -> Iterator[str]:
         yield f"device  {formatting.agreement(report)}"
     for plan in report.cascades:
         yield f"{formatting.plan_name(plan)}: {formatting.cost(plan)}"
+
+
+def _together(shared: SharedMemoryReport, region: str) -> Iterator[str | ReportTable[Any]]:
+    """The steps of a network of which the NPU runs a part, and what each takes of the one memory."""
+    columns: list[Column[tuple[int, SharedStepReport]]] = [
+        Column("step", lambda row: str(row[0]), number=True),
+        Column("what", lambda row: Name(row[1].name), wraps=True),
+        Column("arena", lambda row: "does not fit" if row[1].arena is None else f"{row[1].arena:,}", number=True),
+        Column("lives across", lambda row: f"{row[1].across:,}", number=True),
+        Column("together", lambda row: f"{row[1].bytes:,}" + (" *" if row[0] == shared.step else ""), number=True),
+        Column("cycles", lambda row: "" if row[1].cycles is None else f"{row[1].cycles:,}", number=True),
+    ]
+    yield ReportTable(f"All steps in {region}, in bytes", columns, list(enumerate(shared.steps)))
+    tensors: list[Column[CrossingReport]] = [
+        Column("tensor between steps", lambda each: Name(each.name), wraps=True),
+        Column("bytes", lambda each: f"{each.bytes:,}", number=True),
+        Column("from step", lambda each: str(each.first), number=True),
+        Column("to step", lambda each: str(each.last), number=True),
+    ]
+    yield ReportTable("What lives between them", tensors, shared.tensors)
+    name = shared.steps[shared.step].name
+    yield f"all together take {formatting.size(shared.peak)} of {region}, in step {shared.step}: {name}"
 
 
 def _bounds(report: CascadeReport) -> Iterator[str]:

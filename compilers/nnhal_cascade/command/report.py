@@ -156,6 +156,54 @@ class BoundReport:
 
 
 @dataclass(frozen=True, slots=True)
+class CrossingReport:
+    """A tensor that lives between the steps of a network of which the NPU runs a part."""
+
+    name: str
+    bytes: int
+    first: int
+    """The step that writes it; 0 for an input of the network."""
+    last: int
+    """The last step that reads it; the last of all for an output of the network."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedStepReport:
+    """A step of such a network, and what it takes of the working memory."""
+
+    name: str
+    is_npu: bool
+    """Whether it is a subgraph on the NPU; else it is an operation of another device."""
+    arena: int | None
+    """Bytes of the subgraph's schedule, None if it does not fit; or of what the operation reads and writes."""
+    across: int
+    """Bytes of the tensors that live across it."""
+    cycles: int | None
+    """Those of the NPU."""
+
+    @property
+    def bytes(self) -> int:
+        """What is taken while it runs."""
+        return (self.arena or 0) + self.across
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemoryReport:
+    """The working memory of all steps together, the NPU's and the others'."""
+
+    budget: int
+    """Bytes of the working memory."""
+    peak: int
+    """Bytes of the step that takes the most."""
+    step: int
+    """That step."""
+    steps: tuple[SharedStepReport, ...]
+    """In the order in which they run."""
+    tensors: tuple[CrossingReport, ...]
+    """What lives between them."""
+
+
+@dataclass(frozen=True, slots=True)
 class MisfitReport:
     """A network for which there is too little memory."""
 
@@ -195,6 +243,8 @@ class CascadeReport:
     """From most memory to least; empty if it was not asked for."""
     bound: BoundReport | None = None
     """None if tensors need not lie in the working memory."""
+    together: SharedMemoryReport | None = None
+    """What all steps take of the working memory, if the NPU runs only a part of the network."""
 
     @property
     def cascades(self) -> tuple[CascadePlanReport, ...]:

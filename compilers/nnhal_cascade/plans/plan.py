@@ -49,6 +49,10 @@ class Plan:
     busy: int = 0
     """Modelled cycles if it never waits for constants: a lower bound."""
 
+    def __hash__(self) -> int:
+        """What is known of a plan is kept by plan, so this leaves out what takes long and tells few of them apart."""
+        return hash((self.parts, self.stripes, self.memory, self.cycles))
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:

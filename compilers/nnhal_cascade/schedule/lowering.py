@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from nnhal_cascade.geometry.box import Shape
@@ -42,6 +42,19 @@ class _Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class _Addressed:
+    """A proposal with the addresses that were found for it."""
+
+    placer: Placer
+    least: int
+    """Bytes that it takes at least."""
+    ample: int
+    """Bytes in which its constants are likely to be copied early."""
+    within: dict[int, tuple[Schedule | None, int]] = field(default_factory=dict)
+    """By room: the schedule, if there is one, and how many plans have been placed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unplaced:
     """No addresses were found for a proposal."""
 
@@ -56,6 +69,7 @@ class Lowering:
         self._homes, self._graph, self._pricer = homes, homes.graph, pricer
         self._lifetimes = Lifetimes(homes.graph)
         self._spill_room = _spill_room(homes)
+        self._known: dict[Proposal, _Addressed] = {}
         self._walks: dict[tuple[Plan, bool], list[StripeRun]] = {}
         self._profiles: dict[Plan, tuple[PlanProfile, PlanProfile]] = {}
         self._spans: dict[tuple[Plan, bool], list[_Span]] = {}
@@ -65,21 +79,34 @@ class Lowering:
 
         If the tensors that it spills do not fit into their region, that is at its first plan.
         """
-        scratch = [self._scratch(plan) for plan in proposal.plans]
-        placer = Placer([tensor.bytes for tensor in self._graph.tensors], self.needs(proposal))
-        least = placer.least()
-        for room in (int(least * (1 + room)) for room in _ROOM):
+        known = self._known.get(proposal)
+        if known is None:
+            placer = Placer([tensor.bytes for tensor in self._graph.tensors], self.needs(proposal))
+            known = self._known[proposal] = _Addressed(placer, placer.least(), placer.ample())
+        deepest = 0
+        for room in (int(known.least * (1 + room)) for room in _ROOM):
             if limit is not None and room > limit:
                 break
-            placed = placer.place(room)
-            if placed is not None:
-                found = self._made(proposal, scratch, placed)
-                wide = placer.ample()
-                if limit is not None and room < wide <= limit and (placed := placer.place(wide)) is not None:
+            found, reached = self._within(proposal, known, room)
+            if found is not None:
+                if limit is not None and room < known.ample <= limit:
                     # With more room constants can be copied earlier.
-                    found = min(found, self._made(proposal, scratch, placed), key=lambda each: each.cycles)
+                    wide, _ = self._within(proposal, known, known.ample)
+                    found = min(filter(None, (found, wide)), key=lambda each: each.cycles)
                 return found if found.spill_peak <= self._spill_room else Unplaced(0)
-        return Unplaced(max(0, placer.deepest - 1))
+            deepest = max(deepest, reached)
+        return Unplaced(max(0, deepest - 1))
+
+    def _within(self, proposal: Proposal, known: _Addressed, room: int) -> tuple[Schedule | None, int]:
+        """The proposal in some room, None if no placement is found, and how many plans have been placed."""
+        found = known.within.get(room)
+        if found is None:
+            placed = known.placer.place(room)
+            schedule = None
+            if placed is not None:
+                schedule = self._made(proposal, [self._scratch(plan) for plan in proposal.plans], placed)
+            found = known.within[room] = schedule, known.placer.deepest
+        return found
 
     def needs(self, proposal: Proposal) -> list[PlanNeeds]:
         """Return what is placed for a proposal: for the network's inputs, and then for each plan."""

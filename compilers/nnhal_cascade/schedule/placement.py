@@ -52,6 +52,11 @@ class PlanNeeds:
     constants: frozenset[int] = frozenset()
     """Which of the buffers hold constants: they are best where the plan before leaves the memory free."""
 
+    @property
+    def constants_bytes(self) -> int:
+        """The bytes of the buffers that hold constants."""
+        return sum(self.scratch[0][index] for index in self.constants)
+
 
 class PlacedPlan(NamedTuple):
     """One plan in its place."""
@@ -81,7 +86,7 @@ class Placer:
     def __init__(self, sizes: Sequence[int], needs: Sequence[PlanNeeds]) -> None:
         self._sizes, self._needs = sizes, needs
         self.deepest = 0
-        """The furthest plan that a search that failed did not get past."""
+        """How many plans have been placed at most in the last search."""
         self._known: dict[tuple[int, Placed, Pieces | None], _Kept] = {}
 
     def least(self) -> int:
@@ -103,11 +108,19 @@ class Placer:
         for needs in self._needs:
             present = alive.union(needs.arriving)
             shared = max(self._shared(alive, needs, found) for found in needs.profiles)
-            constants = sum(needs.scratch[0][index] for index in needs.constants)
-            most = max(most, before + constants)
+            most = max(most, before + needs.constants_bytes)
             before = sum(self._sizes[tensor] for tensor in present) + sum(needs.scratch[0]) - shared
             alive = present - needs.dying
         return max(most, self.least())
+
+    def _floors(self) -> Iterator[int]:
+        """Yield fewer bytes than each plan occupies, however its outputs lie over its dying inputs."""
+        alive: set[int] = set()
+        for needs in self._needs:
+            after = alive.union(needs.arriving) - needs.dying.intersection(alive)
+            tensors = max(sum(self._sizes[tensor] for tensor in some) for some in (alive, after))
+            yield tensors + min(map(sum, needs.scratch))
+            alive = after - needs.dying
 
     def _shared(self, alive: Collection[int], needs: PlanNeeds, found: PlanProfile) -> int:
         """The bytes that one dying input, if it is in this memory, at most shares with an output."""
@@ -131,10 +144,16 @@ class Placer:
         If constants cannot be copied early, other placements are tried in which they can.
         """
         self._known.clear()
+        self.deepest = 0
         best = self._place(limit, frozenset(), _STEPS + len(self._needs))
         if best is None:
             return None
-        wanted = {number for number, each in enumerate(self._needs) if number > 1 and each.constants}
+        floors = list(self._floors())
+        wanted = {
+            number
+            for number, each in enumerate(self._needs)
+            if number > 1 and each.constants and floors[number - 1] + each.constants_bytes <= limit
+        }
         for number in sorted(wanted - _early(best), key=lambda each: -sum(self._needs[each].scratch[0]))[:_LATE]:
             other = self._place(limit, _early(best) | {number}, _FEW_STEPS + len(self._needs))
             best = other or best
@@ -168,10 +187,18 @@ class Placer:
 
         With ``early`` there are no others.
         """
-        if previous is not None and self._needs[number].constants:
+        if previous is not None and self._is_left(self._needs[number], previous.occupied, limit):
             yield from self._kept(number, previous.alive, limit, previous.occupied)
         if not early:
             yield from self._kept(number, previous.alive if previous else (), limit, None)
+
+    def _is_left(self, needs: PlanNeeds, taken: Pieces, limit: int) -> bool:
+        """Whether there are constants that may fit beside what is taken."""
+        if not needs.constants:
+            return False
+        gaps = [stop - start for start, stop in _gaps(taken, limit)]
+        largest = max(needs.scratch[0][index] for index in needs.constants)
+        return max(gaps, default=0) >= largest and sum(gaps) >= needs.constants_bytes
 
     def _kept(self, number: int, alive: Placed, limit: int, taken: Pieces | None) -> Iterator[PlacedPlan]:
         """The placements of a plan. The searches within one limit have most of them in common."""

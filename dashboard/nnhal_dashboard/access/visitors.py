@@ -12,12 +12,22 @@ from hashlib import sha256
 from nnhal_hosting.access import AccessRole, Identity, Tokens
 
 COOKIE = "nnhal_dashboard"
+"""The name of the cookie; ``cookie_of`` has more."""
 IDLE_SECONDS = 3600.0
 """A browser that shows nothing for so long must sign in again."""
 _MOST = 4096
 """Browsers that are known at a time; of those that have not signed in, the one that was idle longest is forgotten."""
 _SECRET = secrets.token_bytes(32)
 _EVERYBODY = Identity("", AccessRole.ADMIN)
+
+
+def cookie_of(host: str) -> str:
+    """Return the name of the cookie for the dashboard that a browser reaches as ``host``: that, and perhaps a port.
+
+    Browsers send the cookies of one port to all others of that name: to dashboards of other hosts, through tunnels.
+    """
+    port = host.rpartition(":")[2]
+    return f"{COOKIE}_{port}" if port.isascii() and port.isdecimal() else COOKIE
 
 
 @dataclass(slots=True)
@@ -73,6 +83,11 @@ class Visitors:
                 return self._new(None if self.must_sign_in else _EVERYBODY, now)
             visitor.seen = now
             return visitor
+
+    def program(self, authorization: str) -> Visitor:
+        """Return who sends one request with an Authorization header, and keeps no cookie."""
+        identity = _EVERYBODY if self._tokens is None else self._tokens.identity(authorization)
+        return Visitor("", identity, time.monotonic())
 
     def stays(self, visitor: Visitor) -> bool:
         """Whether a browser that follows live parts may go on: it is not signed out, and not idle for too long.

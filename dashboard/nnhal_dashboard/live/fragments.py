@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from nnhal_dashboard.monitoring.collector import Collector
-from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_dashboard.monitoring.snapshot import NO_DETAIL, Detail, Snapshot
 
 Parameters = Mapping[str, str]
 Values = Callable[["Moment"], Mapping[str, Any]]
@@ -33,8 +35,8 @@ class Fragment:
     template: str
     values: Values
     """Must be quick, and ask no process. Raises LookupError if what the parameters name does not exist."""
-    shows_runs: bool = False
-    """Whether it shows single runs, which the framework is asked for only while some page does."""
+    shows: Detail = NO_DETAIL
+    """What processes are asked for only while some page shows it."""
 
 
 class Fragments:
@@ -55,10 +57,10 @@ class Fragments:
             raise LookupError(f"no live part {name!r}")
         return self._known[name]
 
-    def show_runs(self, keys: Iterable[str]) -> bool:
-        """Return whether one of some parts shows runs, by their keys."""
+    def shown(self, keys: Iterable[str]) -> Detail:
+        """Return what some parts show together, by their keys."""
         found = (self._known.get(key.partition("?")[0]) for key in keys)
-        return any(fragment is not None and fragment.shows_runs for fragment in found)
+        return reduce(or_, (fragment.shows for fragment in found if fragment is not None), NO_DETAIL)
 
 
 def key_of(name: str, parameters: Parameters) -> str:

@@ -8,20 +8,24 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 from nnhal.errors import NnhalError
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.monitoring.contacts import Contacts
 from nnhal_dashboard.monitoring.events import MOMENT_SECONDS, faults_between
+from nnhal_dashboard.monitoring.faults import FaultWatch
 from nnhal_dashboard.monitoring.history import History
 from nnhal_dashboard.monitoring.history_file import HistoryFile
+from nnhal_dashboard.monitoring.hosts import HostsWatch
 from nnhal_dashboard.monitoring.kept_runs import continued, kept_runs
 from nnhal_dashboard.monitoring.logbook import Logbook
 from nnhal_dashboard.monitoring.observer import CLIENT_NAME, Answers, ProcessObserver
 from nnhal_dashboard.monitoring.plans import PlanBook
 from nnhal_dashboard.monitoring.problems import problems_of
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+from nnhal_dashboard.monitoring.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
 from nnhal_dashboard.monitoring.targets import targets_of
 from nnhal_dashboard.monitoring.traffic import TrafficWatch
 from nnhal_dashboard.settings import DashboardSettings
@@ -36,8 +40,10 @@ _CHANGE_SECONDS = 5.0
 """How long a round waits for those who answered lately, if a page is to show what has just been changed."""
 _WATCHED_SECONDS = 5.0
 """How long after the last look details are still gathered."""
-_WHOLE_ROUNDS = 2
-"""One round in so many asks for what each session owns, which takes a process milliseconds to list."""
+_ROUNDS = {Detail.CLIENTS: 3, Detail.RUNS: 1, Detail.PROCESSES: 2, Detail.SESSIONS: 2}
+"""One round in so many asks for a detail that is looked at."""
+_MEMORY_ROUNDS = 4
+"""One in so many asks processes for their memory, if somebody looks at anything."""
 _EVENTS_KEPT = 2000
 _THREADS = 16
 _log = get_logger(__name__)
@@ -47,18 +53,22 @@ class Collector:
     """Keeps ``snapshot`` and ``history`` up to date from a thread of its own. Use it as a context.
 
     ``contacts`` are for questions and changes besides, ``logbook`` has what processes log, ``plans``
-    those of models, ``traffic`` what flows.
+    those of models, ``traffic`` what flows, ``faults`` those of devices, ``hosts`` what other hosts do.
     """
 
     def __init__(self, settings: DashboardSettings, key: str = "") -> None:
-        """``key`` is the admin key, if no supervisor says it."""
+        """``key`` is the admin key, if no supervisor says it.
+
+        Raises OSError or ValueError if the file of other hosts cannot be used.
+        """
         self._settings = settings
         self._given_key = self._key = key
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="ask")
         self._observers: dict[str, ProcessObserver] = {}
         self._supervisor: SupervisorControl | None = None
         self._listeners: list[Callable[[Snapshot], None]] = []
-        self._looked = self._looked_at_runs = self._eventful = float("-inf")
+        self._looked = self._eventful = float("-inf")
+        self._looked_at = dict.fromkeys(Detail, float("-inf"))
         self._event = 0
         self._asking: (
             Future[tuple[supervisor_pb2.ListProcessesResponse | None, list[supervisor_pb2.ProcessEvent], bool]] | None
@@ -72,6 +82,8 @@ class Collector:
         self.logbook = Logbook(self.contacts, lambda: self.snapshot)
         self.plans = PlanBook(self.contacts.framework)
         self.traffic = TrafficWatch(self.contacts.framework, self._pool.submit)
+        self.faults = FaultWatch(self.contacts, self._pool.submit)
+        self.hosts = HostsWatch(settings.hosts)
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
 
     def __enter__(self) -> Collector:
@@ -88,29 +100,26 @@ class Collector:
             observer.close()
         self._hang_up()
         self.contacts.close()
+        self.hosts.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def listen(self, listener: Callable[[Snapshot], None]) -> None:
         """Call ``listener`` after each round, in the collector's thread. It must not raise."""
         self._listeners.append(listener)
 
-    def watch(self, runs: bool = False) -> None:
-        """Have details gathered for a while, without waiting for them: ``runs`` only if they are shown.
-
-        Under load a framework has many runs to tell, which no other page needs.
-        """
+    def watch(self, details: Detail = NO_DETAIL) -> None:
+        """Have what is looked at gathered for a while, without waiting for it: these ``details``, and no others."""
         self._looked = time.monotonic()
-        if runs:
-            self._looked_at_runs = self._looked
+        self._looked_at.update(dict.fromkeys(details, self._looked))
 
-    def look(self, runs: bool = False) -> Snapshot:
-        """Return the latest snapshot for somebody who looks, perhaps at ``runs``. Details are gathered meanwhile.
+    def look(self, details: Detail = NO_DETAIL) -> Snapshot:
+        """Return the latest snapshot for somebody who looks, perhaps at ``details``, which are gathered meanwhile.
 
         After a time in which nobody looked, the first look waits for the next round, so that details are there.
         """
-        last = min(self._looked, self._looked_at_runs) if runs else self._looked
+        last = min([self._looked, *(self._looked_at[each] for each in details)])
         was_watched = time.monotonic() - last < _WATCHED_SECONDS
-        self.watch(runs)
+        self.watch(details)
         return self.snapshot if was_watched else self._next_round(2 * _EVERY_SECONDS)
 
     def refresh(self) -> Snapshot:
@@ -148,9 +157,13 @@ class Collector:
     def _collect(self) -> None:
         now = time.monotonic()
         moment = now - self._eventful < 2 * MOMENT_SECONDS  # runs around an event are kept, though nobody looks
-        shows_runs = moment or now - self._looked_at_runs < _WATCHED_SECONDS
-        watched = now - self._looked < _WATCHED_SECONDS
-        whole = watched and (self._begun % _WHOLE_ROUNDS == 0 or self._wanted >= self._begun)
+        wanted = reduce(or_, (detail for detail in Detail if self._is_due(detail, now)), NO_DETAIL)
+        if moment:
+            wanted |= Detail.RUNS
+        if self._patient >= self._begun:
+            wanted |= Detail.SESSIONS
+        if now - self._looked < _WATCHED_SECONDS and (self._begun % _MEMORY_ROUNDS == 0 or self._wanted >= self._begun):
+            wanted |= Detail.PROCESSES
         patience = _CHANGE_SECONDS if self._patient >= self._begun else _ANSWER_SECONDS
         supervisor, events = self._supervisor_answer(patience)
         last = self.snapshot
@@ -159,7 +172,7 @@ class Collector:
         if patience > _ANSWER_SECONDS:  # a question that is under way may have been asked before the change
             self._wait(patience)
             self._take(fresh)
-        self._ask(shows_runs, whole)
+        self._ask(wanted)
         self._wait(patience)
         processes = self._take(fresh)
         snapshot = self._snapshot(last, supervisor, events, processes, fresh)
@@ -168,6 +181,10 @@ class Collector:
         self.snapshot = snapshot
         for listener in self._listeners:
             listener(snapshot)
+
+    def _is_due(self, detail: Detail, now: float) -> bool:
+        is_turn = self._begun % _ROUNDS[detail] == 0 or self._wanted >= self._begun
+        return is_turn and now - self._looked_at[detail] < _WATCHED_SECONDS
 
     def _wait(self, seconds: float) -> None:
         """Wait for the answers of all processes, but for those that seem to have been stopped."""
@@ -180,14 +197,14 @@ class Collector:
         fresh += [o.answers for o in self._observers.values() if o.answers is not known[id(o)]]
         return processes
 
-    def _ask(self, shows_runs: bool, whole: bool) -> None:
+    def _ask(self, wanted: Detail) -> None:
         """Ask all processes one after the other: if all answered at once, requests would wait for a processor.
 
         They are asked at once if somebody waits.
         """
         pause = _SPREAD_SECONDS / max(len(self._observers), 1)
         for observer in self._observers.values():
-            if observer.ask(shows_runs, whole):
+            if observer.ask(wanted):
                 with self._rounds:
                     self._rounds.wait_for(lambda: self._stopped or self._wanted >= self._begun, pause)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from nnhal.endpoint import Endpoint
-from nnhal.errors import DeadObjectError, NnhalError
+from nnhal.errors import DeadObjectError, NnhalError, TransportError
 from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin, ProcessAdmin
 from nnhal.remote.faults import FaultControl, FaultState
 from nnhal.remote.supervisor import SupervisorControl
@@ -89,9 +89,20 @@ class Contacts:
         with self._faults(name) as control:
             return control.clear(names)
 
-    def _faults(self, name: str) -> FaultControl:
-        """Open a session of its own, which ends with what is asked: a device without faults has no such service."""
-        return FaultControl(Endpoint(Path(self._known(name).directory)), CLIENT_NAME)
+    @contextmanager
+    def _faults(self, name: str) -> Iterator[FaultControl]:
+        """Hold a session, which ends if something cannot be asked: a device without faults has no such service."""
+        directory = self._known(name).directory
+        control = self._of(
+            "faults", FaultControl, directory, lambda: FaultControl(Endpoint(Path(directory)), CLIENT_NAME)
+        )
+        try:
+            yield control
+        except TransportError:
+            with self._lock:
+                self._sessions.pop(("faults", directory), None)
+            control.close()
+            raise
 
     def close(self) -> None:
         """End all sessions."""

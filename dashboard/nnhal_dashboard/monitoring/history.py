@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
-from nnhal.v1 import framework_admin_pb2
+from nnhal.quantiles import summed
+from nnhal_dashboard.monitoring.counts import counts_since, models_since
 from nnhal_dashboard.monitoring.history_file import HistoryFile, KeptHistory
 from nnhal_dashboard.monitoring.ring import Counts, Floats, Ring, RingSample, Stretches
 from nnhal_dashboard.monitoring.snapshot import Snapshot
@@ -61,6 +61,29 @@ class HistorySample:
     """Bytes staged a second, by device."""
     memory_bytes: dict[str, int] = field(default_factory=dict)
     """Resident bytes by process, if they were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentFigures:
+    """What was done in the last minute: rates by second."""
+
+    requests: float
+    failures: float
+    copied_bytes: float
+    durations: list[int]
+    """Requests by duration, as ``ModelCounts.durations``."""
+
+    @classmethod
+    def of(cls, history: History) -> RecentFigures:
+        """Add the seconds up in which the framework answered."""
+        samples = [sample for sample in history.samples(RECENT_SECONDS) if sample.is_known]
+        count = max(len(samples), 1)
+        return cls(
+            sum(sample.requests for sample in samples) / count,
+            sum(sample.failures for sample in samples) / count,
+            sum(sample.copied_bytes for sample in samples) / count,
+            summed(sample.durations for sample in samples),
+        )
 
 
 class History:
@@ -178,56 +201,28 @@ def _sample(last: Snapshot, now: Snapshot) -> HistorySample:
     )
     if last.framework is None or now.framework is None or last.framework is now.framework:
         return sample
-    old_counts, counts = last.framework.counts, now.framework.counts
-    if counts.requests < old_counts.requests:  # the framework was started again
+    counts = counts_since(last.framework.counts, now.framework.counts)
+    if counts is None:
         return sample
-    before_models, models = _counts_by_model(last.framework), _counts_by_model(now.framework)
-    rates: dict[str, float] = {}
-    failed: dict[str, float] = {}
-    latencies: dict[str, float] = {}
-    for name, after in models.items():
-        earlier = before_models.get(name, _ModelSums())
-        ended = after.requests - earlier.requests
-        if ended < 0 or after.failures < earlier.failures:
-            continue  # a model that was loaded again counts anew
-        rates[name], failed[name] = ended / seconds, (after.failures - earlier.failures) / seconds
-        if ended:
-            latencies[name] = max(0.0, (after.duration_ns - earlier.duration_ns) / ended)
+    ended, failed, took = Counter[str](), Counter[str](), Counter[str]()
+    anew = set()
+    for (name, _), since in models_since(last.framework, now.framework).items():
+        if since is None:
+            anew.add(name)
+            continue
+        ended[name] += since.requests
+        failed[name] += since.failures
+        took[name] += since.duration_ns
+    known = [name for name in ended if name not in anew]
     return replace(
         sample,
-        requests=(counts.requests - old_counts.requests) / seconds,
-        failures=(counts.failures - old_counts.failures) / seconds,
-        copied_bytes=(counts.copied_bytes - old_counts.copied_bytes) / seconds,
-        fell_back=(counts.fell_back - old_counts.fell_back) / seconds,
-        durations=durations_since(old_counts.durations, counts.durations),
+        requests=counts.requests / seconds,
+        failures=counts.failures / seconds,
+        copied_bytes=counts.copied_bytes / seconds,
+        fell_back=counts.fell_back / seconds,
+        durations=tuple(counts.durations),
         is_known=True,
-        models=rates,
-        model_failures=failed,
-        model_latency_ns=latencies,
+        models={name: ended[name] / seconds for name in known},
+        model_failures={name: failed[name] / seconds for name in known},
+        model_latency_ns={name: max(0.0, took[name] / ended[name]) for name in known if ended[name]},
     )
-
-
-class _ModelSums(NamedTuple):
-    """What all versions of a model have done."""
-
-    requests: int = 0
-    failures: int = 0
-    duration_ns: int = 0
-
-
-def _counts_by_model(framework: framework_admin_pb2.GetFrameworkResponse) -> dict[str, _ModelSums]:
-    found: dict[str, _ModelSums] = {}
-    for model in framework.models:
-        known, counts = found.get(model.name, _ModelSums()), model.counts
-        found[model.name] = _ModelSums(
-            known.requests + counts.requests,
-            known.failures + counts.failures,
-            known.duration_ns + counts.duration_ns,
-        )
-    return found
-
-
-def durations_since(old: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:
-    """Return how many requests took how long between two counts, of which the earlier one may have fewer ranges."""
-    before = [*old, *[0] * (len(new) - len(old))]
-    return tuple(max(0, after - count) for after, count in zip(new, before, strict=False))

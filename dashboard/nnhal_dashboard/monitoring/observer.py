@@ -12,7 +12,7 @@ from nnhal.errors import MissingMethodError, NnhalError
 from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
 from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin
 from nnhal.v1 import admin_pb2, framework_admin_pb2
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess
+from nnhal_dashboard.monitoring.snapshot import Detail, ObservedProcess
 from nnhal_dashboard.monitoring.targets import ProcessTarget
 
 CLIENT_NAME = "nnhal-dashboard"
@@ -20,6 +20,8 @@ _PATIENCE_SECONDS = 2.0
 """How long a process may be silent during a call."""
 _MOST_RUNS = 200
 """Runs that went well which a framework is asked for at a time: twice as many as a page shows."""
+_OF_SESSIONS = ("sessions", "pools", "buffers", "fences")
+"""What a brief answer leaves out: what is known of it stays known."""
 _SILENT_SECONDS = 1.5
 """After so long without an answer a page says that a process is silent."""
 
@@ -57,17 +59,14 @@ class ProcessObserver:
         """The question that has no answer yet, unless the process seems to have been stopped."""
         return self._pending if time.monotonic() - self._asked <= _SILENT_SECONDS else None
 
-    def ask(self, shows_runs: bool, whole: bool) -> bool:
-        """Ask, if the last question has been answered: for runs if a page ``shows_runs``, for sessions if ``whole``.
-
-        Whether the process is one that can be asked.
-        """
+    def ask(self, wanted: Detail) -> bool:
+        """Ask for some details, if the last question has been answered. Whether the process is one to be asked."""
         if not self.target.directory or self.target.kind not in ("device", "framework"):
             self._silence = ""
             return False
         if self._pending is None:
             self._asked = time.monotonic()
-            self._pending = self._pool.submit(self._question, shows_runs, whole)
+            self._pending = self._pool.submit(self._question, wanted)
         return True
 
     def take(self) -> ObservedProcess:
@@ -110,7 +109,7 @@ class ProcessObserver:
             with suppress(NnhalError):
                 admin.close()
 
-    def _question(self, shows_runs: bool, whole: bool) -> Answers:
+    def _question(self, wanted: Detail) -> Answers:
         """Ask the process. Raises NnhalError."""
         if self._admin is not None and self._admin.gone:
             self._hang_up()
@@ -123,14 +122,18 @@ class ProcessObserver:
                 answers = replace(answers, device=admin.device())
         elif isinstance(admin, FrameworkAdmin):
             framework = admin.framework(self._last_event)
-            runs = admin.runs(self._last_run, most=_MOST_RUNS) if shows_runs else None
+            runs = admin.runs(self._last_run, most=_MOST_RUNS) if wanted & (Detail.RUNS | Detail.CLIENTS) else None
             self._last_event = max([self._last_event, *(event.number for event in framework.events)])
             if runs is not None:
                 self._last_run = max([self._last_run, *(run.number for run in runs.finished)])
             answers = replace(answers, framework=framework, runs=runs)
-        if whole and admin is not None:
+        if wanted & (Detail.PROCESSES | Detail.SESSIONS) and admin is not None:
             with suppress(MissingMethodError):
-                answers = replace(answers, process=admin.process())
+                told, known = admin.process(brief=Detail.SESSIONS not in wanted), answers.process
+                if Detail.SESSIONS not in wanted and known is not None:
+                    for name in _OF_SESSIONS:
+                        getattr(told, name).MergeFrom(getattr(known, name))
+                answers = replace(answers, process=told)
         return answers
 
     def _connect(self) -> Answers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -60,25 +60,37 @@ class KnownPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class DatedPlan:
-    """A plan that a model ran by."""
+class PlanRecord:
+    """What is needed to have a plan again by which a model ran."""
 
-    subject: PlanSubject
-    plan: KnownPlan
     at_ns: int
-    """When it was first seen, in nanoseconds since the epoch."""
+    """When it was first seen, or from when on the model ran by it, in nanoseconds since the epoch."""
     pins: tuple[tuple[str, str], ...]
     """Matches and devices."""
+    allowed: tuple[str, ...]
+    """The devices that it could have run on."""
+    steps: tuple[str, ...]
+    """The device of each step."""
+    modelled_ns: float
 
     @property
     def devices(self) -> tuple[str, ...]:
         """The devices that it runs on."""
-        return tuple(dict.fromkeys(step.device for step in self.plan.explanation.steps))
+        return tuple(dict.fromkeys(self.steps))
 
     @property
-    def allowed(self) -> tuple[str, ...]:
-        """The devices that it could have run on."""
-        return tuple(device.name for device in self.plan.explanation.devices)
+    def likeness(self) -> object:
+        """What two records of one plan have in common."""
+        return self.pins, sorted(self.allowed), self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class DatedPlan:
+    """A plan that a model ran by, as it was explained then."""
+
+    subject: PlanSubject
+    plan: KnownPlan
+    record: PlanRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +104,8 @@ class RunningPlan:
     """Devices that are gone, so that it is not the plan that it was loaded with."""
     prepared_models: tuple[int, ...]
     """The handle of each step's prepared model on its device; 0 for none."""
+    told: tuple[PlanRecord, ...] = ()
+    """The plans before it as the framework tells them, whoever has changed them."""
 
 
 class PlanBook:
@@ -110,15 +124,19 @@ class PlanBook:
         """Ask for the plan that a model runs by, and keep it. Raises NnhalError."""
         answer = self._framework().explain(subject.target)
         plan = self._take(answer.explanation)
-        pins = tuple((pin.match, pin.device) for pin in answer.pins)
+        pins = _pins(answer.pins)
         with self._lock:
             dated = self._dated.setdefault(subject, deque(maxlen=_KEPT_OF_EACH))
             self._dated.move_to_end(subject)
             if not dated or dated[-1].plan is not plan:
-                dated.append(DatedPlan(subject, plan, time.time_ns(), pins))
+                dated.append(DatedPlan(subject, plan, _record(plan.explanation, pins)))
             while len(self._dated) > _KEPT:  # models of sessions that are over, which all may have run by one plan
                 self._dated.popitem(last=False)
-        return RunningPlan(plan, pins, tuple(answer.missing), tuple(answer.prepared_models))
+        told = tuple(
+            PlanRecord(each.since_ns, _pins(each.pins), tuple(each.devices), tuple(each.steps), each.modelled_ns)
+            for each in answer.earlier
+        )
+        return RunningPlan(plan, pins, tuple(answer.missing), tuple(answer.prepared_models), told)
 
     def unchanged(self, subject: PlanSubject, state: object) -> RunningPlan:
         """Return the plan that a model runs by; ask for it only if ``state`` differs from the last time.
@@ -163,7 +181,7 @@ class PlanBook:
                 each for own in self._dated.values() for each in own if subject is None or subject.may_be(each.subject)
             ]
             kept = [each for each in dated if self._known.get(each.plan.key) is each.plan]
-        return sorted(kept, key=lambda each: -each.at_ns)
+        return sorted(kept, key=lambda each: -each.record.at_ns)
 
     def modelled_ns(self, model: framework_admin_pb2.ServedModelState) -> float:
         """Return the modelled time of the last plan that was seen of a model; 0 if none was.
@@ -208,3 +226,12 @@ class PlanBook:
                 self._dated[subject] = deque(left, _KEPT_OF_EACH)
             else:
                 del self._dated[subject]
+
+
+def _pins(pins: Iterable[framework_pb2.Pin]) -> tuple[tuple[str, str], ...]:
+    return tuple((pin.match, pin.device) for pin in pins)
+
+
+def _record(told: Explanation, pins: tuple[tuple[str, str], ...]) -> PlanRecord:
+    allowed = tuple(device.name for device in told.devices)
+    return PlanRecord(time.time_ns(), pins, allowed, tuple(step.device for step in told.steps), told.modelled_ns)

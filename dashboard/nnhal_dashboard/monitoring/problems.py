@@ -10,7 +10,6 @@ from urllib.parse import quote, urlencode
 from nnhal_dashboard.monitoring.snapshot import Complaint, ObservedProcess, Severity, Snapshot
 from nnhal_dashboard.monitoring.standing import hang_words, wait_words
 
-_DEAD = ("down", "silent", "restarting", "stopped")
 _RECENT_NS = 60 * 10**9
 """For how long requests that failed over are told of."""
 _RESTARTS = 3
@@ -38,7 +37,7 @@ def problems_of(snapshot: Snapshot) -> tuple[Complaint, ...]:
 def _is_dead(name: str, snapshot: Snapshot) -> bool:
     """Whether a device of this name does not work, which a problem of its process says."""
     process = snapshot.find(name)
-    return process is not None and process.kind == "device" and process.state in _DEAD
+    return process is not None and process.kind == "device" and process.is_dead
 
 
 def _failed_over(device: str, snapshot: Snapshot) -> Iterator[Complaint]:

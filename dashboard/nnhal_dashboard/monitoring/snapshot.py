@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Flag, IntEnum, auto
 from urllib.parse import quote
 
 from nnhal.remote import DeviceDescription, DeviceIdentity
 from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
+
+
+class Detail(Flag):
+    """What processes are asked for only while somebody looks at it, since it costs them to tell."""
+
+    CLIENTS = auto()
+    """Some of the runs that have ended of late, by which it is known who asks for what."""
+    RUNS = auto()
+    """Every run that waits, runs or has ended."""
+    PROCESSES = auto()
+    """What processes use, execute and log, and whether they drain."""
+    SESSIONS = auto()
+    """What each session owns, with all that."""
+
+
+NO_DETAIL = Detail(0)
 
 
 class Severity(IntEnum):
@@ -85,6 +101,11 @@ class ObservedProcess:
         if self.answers:
             return "up"
         return "silent" if supervised is not None else "down"
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it does no work, and nobody has asked it to finish what it has."""
+        return self.state in ("down", "silent", "restarting", "stopped")
 
     @property
     def last_said(self) -> admin_pb2.GetProcessResponse | None:

@@ -15,7 +15,7 @@ from nnhal.quantiles import quantile
 from nnhal.remote.admin import FrameworkAdmin
 from nnhal.v1 import admin_pb2, framework_admin_pb2
 from nnhal_client.explanation import Explanation, explanation_from_wire
-from nnhal_dashboard.monitoring.history import durations_since
+from nnhal_dashboard.monitoring.counts import models_since, runs_counted
 from nnhal_dashboard.monitoring.plans import PlanSubject
 from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_pages.explanation.refusals import DeviceRefusals, refusals_of
@@ -236,30 +236,17 @@ def _traffic(
     for run in snapshot.finished:
         if run.ended_ns >= since:
             runs[run.model, run.version].append(run)
-    before = {(model.name, model.version): model.counts for model in first.framework.models}
+    counted = models_since(first.framework, last.framework)
     models = []
     for served in last.framework.models:
         if served.state != "READY":
             continue
         key = ModelKey(served.name, served.version)
-        counts = _added(before.get((key.name, key.version)), served.counts)
+        counts = counted[key.name, key.version] or served.counts  # a model that was loaded again counts anew
         models.append(_model(key, served.devices, counts, seconds, devices, plans))
     for loaded in last.framework.session_models:
         key, own = ModelKey(loaded.name, "", loaded.session), runs[loaded.name, ""]
-        well = [run for run in own if not run.error]
-        counts = framework_admin_pb2.ModelCounts(
-            requests=len(well),
-            failures=len(own) - len(well),
-            duration_ns=sum(run.ended_ns - run.arrived_ns for run in well),
-            copied=framework_admin_pb2.CopiedBytes(
-                between=sum(run.copied.between for run in own),
-                clients=sum(run.copied.clients for run in own),
-                staged=sum(run.copied.staged for run in own),
-            ),
-            runs=len(well),
-            run_ns=sum(run.infer_ns for run in well),
-        )
-        models.append(_model(key, loaded.devices, counts, seconds, devices, plans))
+        models.append(_model(key, loaded.devices, runs_counted(own), seconds, devices, plans))
     models.sort(key=lambda model: (-model.requests, -model.failures, model.key))
     clients: dict[tuple[str, ModelKey], float] = {}
     for model in models:
@@ -307,26 +294,6 @@ def _device(
         busy_ns / 1e9 / seconds / max(now.workers, 1),
         busy_ns / ended if ended else None,
         wire / seconds,
-    )
-
-
-def _added(
-    before: framework_admin_pb2.ModelCounts | None, now: framework_admin_pb2.ModelCounts
-) -> framework_admin_pb2.ModelCounts:
-    if before is None or before.requests > now.requests:  # a model that was loaded again counts anew
-        return now
-    return framework_admin_pb2.ModelCounts(
-        requests=now.requests - before.requests,
-        failures=now.failures - before.failures,
-        duration_ns=now.duration_ns - before.duration_ns,
-        durations=durations_since(before.durations, now.durations),
-        copied=framework_admin_pb2.CopiedBytes(
-            between=now.copied.between - before.copied.between,
-            clients=now.copied.clients - before.copied.clients,
-            staged=now.copied.staged - before.copied.staged,
-        ),
-        runs=now.runs - before.runs,
-        run_ns=now.run_ns - before.run_ns,
     )
 
 

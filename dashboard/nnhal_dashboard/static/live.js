@@ -1,6 +1,8 @@
 // Keeps the parts of a page that are marked with data-live up to date, by one stream for all tabs of the browser that
 // are seen: a tab that is hidden costs nothing, and is told all that has changed when it is seen again.
 
+import { morph } from "./morph.js";
+
 const parts = new Map();
 const status = document.getElementById("liveness");
 
@@ -27,31 +29,9 @@ function isInUse(element) {
   return element.contains(active) && active.matches("input:not([type=hidden]), select, textarea");
 }
 
-function replace(element, html) {
-  const opened = new Set([...element.querySelectorAll("details[open][id]")].map((each) => each.id));
-  const focused = element.contains(document.activeElement) ? pathTo(element, document.activeElement) : null;
-  const places = [...element.querySelectorAll(".scroll")].map((each) => [each.scrollLeft, each.scrollTop]);
-  element.innerHTML = html;
-  [...element.querySelectorAll(".scroll")].forEach((each, index) => {
-    if (places[index]) [each.scrollLeft, each.scrollTop] = places[index];
-  });
-  for (const id of opened) document.getElementById(id)?.setAttribute("open", "");
-  if (focused) find(element, focused)?.focus({ preventScroll: true });
-}
-
-function pathTo(root, element) {
-  const path = [];
-  for (let node = element; node !== root; node = node.parentElement) path.unshift([...node.parentElement.children].indexOf(node));
-  return path;
-}
-
-function find(root, path) {
-  return path.reduce((node, index) => node?.children[index], root);
-}
-
 export function show(key, html) {
   for (const element of parts.get(key) ?? []) {
-    if (!isInUse(element)) replace(element, html);
+    if (!isInUse(element)) morph(element, html);
   }
   document.dispatchEvent(new CustomEvent("nnhal-live", { detail: { key } }));
 }

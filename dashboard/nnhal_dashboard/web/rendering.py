@@ -16,6 +16,7 @@ from nnhal_dashboard.live.fragments import Fragments, Moment, key_of, parse_key
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.monitoring.standing import requests_wait
 from nnhal_dashboard.web import formats
+from nnhal_dashboard.web.folding import FoldingTables
 from nnhal_dashboard.web.ranges import RANGES
 from nnhal_dashboard.web.static import version
 from nnhal_hosting.access import AccessRole
@@ -34,6 +35,8 @@ NAVIGATION = (
     ("/logs", "Logs"),
 )
 """The pages by their addresses, in the order in which they are listed."""
+_OF_HOSTS = ("/hosts", "Hosts")
+"""The page of all hosts, which is listed first if there are others."""
 _MARK = secrets.token_hex(16)
 _FORM_TOKEN = f"form-token-{_MARK}"
 """Stands for the visitor's form token in what is rendered for all visitors."""
@@ -53,12 +56,13 @@ class Renderer:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            extensions=[FoldingTables],
         )
         self._templates.globals.update(
             live=self._live,
             form_token=Markup(f"<input type='hidden' name='form_token' value='{_FORM_TOKEN}'>"),
             needs=needs,
-            navigation=NAVIGATION,
+            navigation=(_OF_HOSTS, *NAVIGATION) if collector.hosts.is_configured else NAVIGATION,
             all_ranges=list(RANGES.values()),
             copy_names=NAMES,
             requests_wait=requests_wait,

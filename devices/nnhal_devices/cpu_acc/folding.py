@@ -12,14 +12,14 @@ from contextlib import suppress
 from math import prod
 
 import onnx
-from onnx import ModelProto, helper
+from onnx import ModelProto, NodeProto, helper
 
 from nnhal.extensions.onnx import ELEMENT_TYPES as EXTENSION_TYPES
 from nnhal.extensions.onnx import number_of
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandLifeTime
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
-from nnhal_devices.cpu_acc.messages import decode, is_run, message_of
+from nnhal_devices.cpu_acc.messages import decode, has_branches, is_run, message_of
 from nnhal_devices.cpu_acc.session import LARGEST_FOLDED_BYTES
 
 MOST_RESULTS = 256 << 20
@@ -64,14 +64,24 @@ def _folded_inside(message: ModelProto, constants: set[str]) -> int:
     graph = message.graph
     known = {"", *constants, *(tensor.name for tensor in graph.initializer)}
     results: list[str] = []
+    folded: list[NodeProto] = []
     for node in graph.node:
         if known.issuperset(node.input):
             known.update(node.output)
+            folded.append(node)
             results += node.output if node.op_type != "Constant" else ()
     if not results:
         return 0
+    # Nothing but these nodes tells what their results are, unless graphs of theirs read other values.
+    alone = ModelProto(ir_version=message.ir_version, opset_import=message.opset_import, functions=message.functions)
+    alone.graph.name = graph.name
+    alone.graph.node.extend(folded)
+    alone.graph.initializer.extend(graph.initializer)
+    alone.graph.input.extend(value for value in graph.input if value.name in known)
+    alone.graph.value_info.extend(value for value in graph.value_info if value.name in known)
+    alone.graph.output.extend(value for value in graph.output if value.name in known)
     with suppress(onnx.shape_inference.InferenceError):
-        graph = onnx.shape_inference.infer_shapes(message).graph
+        graph = onnx.shape_inference.infer_shapes(message if has_branches(alone.graph) else alone).graph
     kinds = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
     return sum(_result(kinds.get(name)) for name in results)
 

@@ -7,13 +7,15 @@ operations share 8-bit tensors with a QuantizeLinear before and a DequantizeLine
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from onnx import FunctionProto, GraphProto, TensorProto, TypeProto
 
 from nnhal.arrays import Array
+from nnhal.extensions.onnx import tensor_names
 from nnhal.resolved import ResolvedModel
 from nnhal.types import FusedActivation, OperandType
 from nnhal.types.layout import Dimensions
@@ -91,12 +93,19 @@ class LoweredGraph:
         self.place = ""
         self._forms: dict[int, OperandTensors] = {}
         self._count = 0
-        self._mark = ""
+        self._avoided: list[GraphProto] = []
 
-    def avoid(self, names: Collection[str]) -> None:
-        """Have the graph's own tensors have other names than those of ``names``, such as tensors of messages have."""
-        while any(name.startswith((f"{self._mark}t", f"{self._mark}input", f"{self._mark}output")) for name in names):
-            self._mark += "_"
+    def avoid(self, message: GraphProto) -> None:
+        """Have the graph's own tensors have other names than those of a message, which must not change until then."""
+        self._avoided.append(message)
+
+    @cached_property
+    def _mark(self) -> str:
+        """What the names of the graph's own tensors begin with, of which many a message needs none."""
+        mark, names = "", set().union(*map(tensor_names, self._avoided))
+        while any(name.startswith((f"{mark}t", f"{mark}input", f"{mark}output")) for name in names):
+            mark += "_"
+        return mark
 
     def add(self, type: str, *inputs: str, **attributes: Attribute) -> str:  # noqa: A002 - ONNX's own word
         """Add a node with one output, and return that tensor's name. An input with an empty name is omitted."""

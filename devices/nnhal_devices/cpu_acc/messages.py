@@ -24,6 +24,8 @@ _MOST_DIGESTED_BYTES = 1 << 20
 """Larger messages hold weights: a digest of them takes longer than looking at their tensors."""
 _complete: Remembered[bool] = Remembered(1024)
 """Messages that were found to have the values of all of their tensors."""
+_needed: Remembered[dict[str, int]] = Remembered(1024)
+"""The opsets that messages need."""
 _WIDENED = frozenset(
     {
         "Add",
@@ -103,7 +105,7 @@ def opsets_of(model: ResolvedModel) -> dict[str, int]:
     only = is_one_run(model.model) or (runs and len(runs) == len(operations) and not signed)
     found = {} if only else dict(DEFAULT_OPSETS)
     for operation in runs:
-        for domain, version in _needs(decode(message_of(model, operation))).items():
+        for domain, version in _needs_of(message_of(model, operation)).items():
             found[domain] = max(version, found.get(domain, 0))
     return found
 
@@ -123,7 +125,7 @@ def _require_own_values(message: bytes, proto: ModelProto) -> None:
 
     A message is decoded several times while a model is loaded, and looked through once.
     """
-    digest = digest_of(message) if len(message) <= _MOST_DIGESTED_BYTES else None
+    digest = _digest(message)
     if digest is not None and _complete.get(digest):
         return
     elsewhere = tensor_in_another_file(proto)
@@ -147,6 +149,21 @@ def converted(proto: ModelProto, opset: int) -> ModelProto:
         return version_converter.convert_version(proto, opset)
     except (RuntimeError, ValueError) as error:
         raise MessageError(f"opset {given} cannot be made {opset}: {str(error).splitlines()[0]}") from error
+
+
+def _digest(message: bytes) -> bytes | None:
+    """The digest of a message; None if it is too large for one."""
+    return digest_of(message) if len(message) <= _MOST_DIGESTED_BYTES else None
+
+
+def _needs_of(message: bytes) -> dict[str, int]:
+    """The opsets that a message needs, which is found out once. Raises MessageError."""
+    digest = _digest(message)
+    known = None if digest is None else _needed.get(digest)
+    if known is not None:
+        return known
+    needs = _needs(decode(message))
+    return needs if digest is None else _needed.add(digest, needs)
 
 
 def _needs(proto: ModelProto) -> dict[str, int]:

@@ -23,7 +23,7 @@ _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 def clamp_after_quantization(graph: GraphProto, constants: Mapping[str, Array], name: Callable[[], str]) -> None:
     """Change a graph. ``constants`` are given to it beside its own; ``name`` gives new names for tensors."""
-    if has_branches(graph):
+    if not any(node.op_type == "QuantizeLinear" for node in graph.node) or has_branches(graph):
         return
     makers = {output: node for node in graph.node for output in node.output}
     uses = Counter([read for node in graph.node for read in node.input] + [value.name for value in graph.output])

@@ -20,11 +20,11 @@ from nnhal_cascade.compiler import (
     compile_graph,
 )
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
-from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.graph.orders import orders
 from nnhal_cascade.graph.paddings import fold_paddings
 from nnhal_cascade.machine.errors import MachineError, StreamError
 from nnhal_cascade.machine.machine import Machine
+from nnhal_cascade.performance.encoding import encoded_graph
 from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_cascade.stream.commands import graph_digest
 from nnhal_cascade.stream.emit import emit
@@ -36,7 +36,13 @@ from nnhal_devices.ethos_u.artifact import read_artifact, write_artifact
 from nnhal_devices.ethos_u.figures import schedule_figures, schedule_times
 from nnhal_devices.ethos_u.optimize import optimize
 from nnhal_devices.ethos_u.options import OPTIONS, read_options
-from nnhal_devices.ethos_u.performance import TRANSFER_COSTS, capabilities_of, nanoseconds, operation_ns
+from nnhal_devices.ethos_u.performance import (
+    TRANSFER_COSTS,
+    capabilities_of,
+    nanoseconds,
+    operation_ns,
+    operations_of_parts,
+)
 from nnhal_devices.figures import DeviceFigure, OperationTimes, WorkloadFigures
 
 _SCHEDULES = 8
@@ -68,6 +74,7 @@ class EthosU:
             realisation="emulated: command streams, interpreted with cpu_ref's arithmetic on this machine's CPU",
             operation_limits=operation_limits,
             figures=self._figures,
+            together=operations_of_parts,
         )
         self._scheduled = lru_cache(_SCHEDULES)(self._compile)
 
@@ -92,7 +99,7 @@ class EthosU:
 
     def prepare_within(self, model: ResolvedModel, options: PrepareOptions, working_bytes: int) -> CascadedWorkload:
         model = fold_paddings(model)
-        graph, system = build_graph(model), self._options.system
+        graph, system = encoded_graph(model), self._options.system
         scheduled = partial(self._scheduled, graph, working_bytes)
         kept = read_artifact(options.artifact, system, working_bytes)
         if kept is not None:

@@ -14,9 +14,9 @@ from nnhal.support.parts import groups_of
 from nnhal_cascade.compiler import ConstantsDoNotFitError, DoesNotFitError
 from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part
 from nnhal_cascade.graph.islands import float_islands
-from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.graph.paddings import fold_paddings
 from nnhal_cascade.graph.subgraph import subgraph
+from nnhal_cascade.performance.encoding import encoded_graph
 from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_devices.backend import FailedSubgraph, OptimizationViews, Substitution
 
@@ -27,7 +27,7 @@ _MEGA = 1_000_000
 
 def optimize(model: ResolvedModel, compile_graph: CompileGraph) -> OptimizationViews:
     """Compile a model whose operations are all supported."""
-    graph = build_graph(fold_paddings(model))
+    graph = encoded_graph(fold_paddings(model))
     islands = [island.operations for island in float_islands(model).values()]
     failures: dict[int, str] = {}
     """Parts, and why they fail."""

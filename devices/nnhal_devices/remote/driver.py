@@ -71,6 +71,7 @@ class Remote:
             figures=self._figures,
             temperature=self._temperature if device.has_temperature else None,
             memory=kept,
+            together=self._questions.together,
         )
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:

@@ -86,6 +86,10 @@ class Questions:
             general_failure(f"{self._connection.place} has no cost model for the model")
         return costs
 
+    def together(self, model: ResolvedModel) -> Sequence[Sequence[int]]:
+        """Return the operations of main that the device runs as one. Raises HalError."""
+        return self._assess(self._packer.pack(model)).together
+
     def optimize(self, model: ResolvedModel) -> OptimizationViews:
         """Return what the device makes of a subgraph. Raises HalError."""
         connection, packed = self._connection, self._packer.pack(model)

@@ -220,10 +220,8 @@ class LightModel:
     opset: int
     apart: ModelApart
     """Its large constants."""
-    named: onnx.ModelProto
-    """The model, in which each node has a name of its own."""
     inferred: onnx.ModelProto
-    """The same with the shapes of all tensors, in simpler operators."""
+    """The model with the shapes of all tensors, in simpler operators, whose nodes have the names of their places."""
     places: Mapping[str, NodePlace]
     taken: Collection[str]
     """The names of the file's tensors."""
@@ -239,17 +237,54 @@ def read_light(
     """Check a model that has been screened, and infer its shapes. Raises InvalidModel as ``read_graph`` does."""
     apart = set_weights_apart(given, values)
     model = apart.model
+    _require_valid(model)
+    inlined = inliner.inline_local_functions(model) if model.functions else model
+    named, places = with_own_names(inlined, model, apart.original, is_copy=inlined is not given)
+    return _inferred(NamedModel(apart, named, places), shapes, lenient)
+
+
+class NamedModel(NamedTuple):
+    """A model without functions whose large constants are inputs. It need not be valid."""
+
+    apart: ModelApart
+    """Its large constants."""
+    model: onnx.ModelProto
+    """Each node has a name of its own."""
+    places: Mapping[str, NodePlace]
+
+    @classmethod
+    def of(cls, given: onnx.ModelProto, values: Mapping[str, Array]) -> NamedModel:
+        """Name the nodes of a model that has been screened, and set apart its constants, as ``read_graph`` does."""
+        apart = set_weights_apart(given, values)
+        return cls(apart, *with_own_names(apart.model, apart.model, apart.original, apart.model is not given))
+
+    @property
+    def opset(self) -> int:
+        """The opset of ONNX's own operators; 0 if it names none."""
+        imports = self.apart.model.opset_import
+        return max((entry.version for entry in imports if entry.domain in _DEFAULT_DOMAINS), default=0)
+
+    def light(self, shapes: Mapping[str, Sequence[int]]) -> LightModel:
+        """Check it, and infer its shapes, as far as they can be. Raises InvalidModel."""
+        _require_valid(self.model)
+        return _inferred(self, shapes, lenient=True)
+
+
+def _require_valid(model: onnx.ModelProto) -> None:
     try:
         onnx.checker.check_model(with_types(model))
     except onnx.checker.ValidationError as error:
         raise InvalidModel(f"not a valid ONNX model: {error}") from error
-    opset = _opset(model, 0 if lenient else MIN_OPSET)
-    inlined = inliner.inline_local_functions(model) if model.functions else model
-    named, places = with_own_names(inlined, model, apart.original, is_copy=inlined is not given)
-    taken = tensor_names(named.graph) - apart.added
-    expanded = expand_qoperators(named, apart, taken)
-    inferred, warnings = infer(_with_shapes(expanded, shapes, apart.added), lenient)
-    return LightModel(opset, apart, named, inferred, places, taken, tuple(warnings))
+
+
+def _inferred(given: NamedModel, shapes: Mapping[str, Sequence[int]], lenient: bool) -> LightModel:
+    opset, apart = given.opset, given.apart
+    if not lenient and opset < MIN_OPSET:
+        raise InvalidModel(f"the model uses ONNX opset {opset}, expected {MIN_OPSET} or later")
+    taken = tensor_names(given.model.graph) - apart.added
+    expanded = expand_qoperators(given.model, apart, taken)
+    inferred, warnings = infer(with_shapes(expanded, shapes, apart.added), lenient)
+    return LightModel(opset, apart, inferred, given.places, taken, tuple(warnings))
 
 
 def constant_array(tensor: onnx.TensorProto, name: str) -> Array:
@@ -268,16 +303,7 @@ def _dense(tensor: onnx.SparseTensorProto) -> Array:
     return dense
 
 
-def _opset(model: onnx.ModelProto, least: int) -> int:
-    opset = max((entry.version for entry in model.opset_import if entry.domain in _DEFAULT_DOMAINS), default=0)
-    if opset < least:
-        raise InvalidModel(f"the model uses ONNX opset {opset}, expected {least} or later")
-    return opset
-
-
-def _with_shapes(
-    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], added: Collection[str]
-) -> onnx.ModelProto:
+def with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], added: Collection[str]) -> onnx.ModelProto:
     """Return a copy with fixed shapes, and with a name for every dimension that stays unknown: a length of 0.
 
     The inputs in ``added`` are not the user's.

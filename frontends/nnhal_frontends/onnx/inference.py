@@ -84,10 +84,17 @@ def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:
     model = infer_shapes(model, check_type=True, strict_mode=True)
     propagates = InferenceBounds.of(model.graph).may_propagate
     for _ in range(_MOST_ROUNDS):
+        if not propagates and not _add_known(model.graph):  # nothing to infer that was not inferred before
+            break
         model = infer_shapes(model, check_type=True, strict_mode=True, data_prop=propagates)
-        if not (_add_ranks(model.graph) | _add_batches(model.graph)):
+        if propagates and not _add_known(model.graph):
             break
     return model
+
+
+def _add_known(graph: onnx.GraphProto) -> bool:
+    """Return whether the rank or shape of a tensor was found that onnx does not infer."""
+    return _add_ranks(graph) | _add_batches(graph)
 
 
 def _without_inner_shapes(model: onnx.ModelProto) -> onnx.ModelProto:

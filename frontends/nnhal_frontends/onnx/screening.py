@@ -32,12 +32,16 @@ class _Screening:
         self._model = model
         self._limits = limits
         self._sparse_bytes = 0
+        self._seen_nodes = 0
 
     def run(self) -> None:
         functions = {(function.domain, function.name): list(function.node) for function in self._model.functions}
         if not self._model.graph.output:
             raise InvalidModel("the model has no outputs, expected at least one")
         self._graph(self._model.graph)
+        if not functions:
+            self._require_few(self._seen_nodes)
+            return
         for (_, name), nodes in functions.items():
             self._name(name, "function")
             self._nodes(nodes)
@@ -87,8 +91,9 @@ class _Screening:
 
     def _nodes(self, nodes: Iterable[NodeProto]) -> None:
         for node in nodes:
-            for name in (node.name, node.op_type, node.domain, *node.input, *node.output):
-                if len(name) > _LONGEST_NAME:
+            self._seen_nodes += 1
+            if node.ByteSize() > _LONGEST_NAME:
+                for name in (node.name, node.op_type, node.domain, *node.input, *node.output):
                     self._name(name, "node or tensor")
             for attribute in node.attribute:
                 if attribute.type not in _PLAIN:

@@ -46,6 +46,8 @@ class ModelApart:
     """The values of initializers, by name."""
     nodes: dict[str, NodeProto] = field(default_factory=dict)
     """The nodes Constant for which the model has Identity of an input, by output."""
+    constants: dict[str, Array] = field(default_factory=dict)
+    """The values of these nodes, by the inputs that have them."""
     added: set[str] = field(default_factory=set)
     """The inputs of the model that are not the user's."""
     taken: Collection[str] = ()
@@ -60,10 +62,11 @@ class ModelApart:
         self.model.graph.input.append(helper.make_tensor_value_info(name, tensor.data_type, tensor.dims))
         self.added.add(name)
 
-    def stand_in(self, node: NodeProto) -> NodeProto:
+    def stand_in(self, node: NodeProto, values: Array) -> NodeProto:
         """Return what takes the place of a node Constant, and add its input."""
         name = fresh(f"{node.output[0]}/value", self.taken)
         self.declare(name, node.attribute[0].t)
+        self.constants[name] = values
         return helper.make_node("Identity", [name], node.output, node.name)
 
 
@@ -79,22 +82,27 @@ def set_weights_apart(model: onnx.ModelProto, given: Mapping[str, Array] = Mappi
         for tensor in model.graph.initializer
         if names[tensor.name] == 1 and tensor.name and (values := _values(tensor)) is not None
     }
-    nodes = {node.output[0]: node for node in model.graph.node if _is_large_constant(node)}
-    if not weights and not nodes:
+    large = {
+        number: values
+        for number, node in enumerate(model.graph.node)
+        if node.op_type == "Constant" and (values := _constant(node)) is not None
+    }
+    if not weights and not large:
         return ModelApart(model)
     light = onnx.ModelProto()
     _copy(model, light, "graph")
     _copy(model.graph, light.graph, "node", "initializer")
-    apart = ModelApart(light, weights, nodes)
+    apart = ModelApart(light, weights, {node.output[0]: node for node in map(model.graph.node.__getitem__, large)})
     light.graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name not in weights)
     declared = {value.name for value in model.graph.input}
-    apart.taken = tensor_names(model.graph) if nodes else ()
+    apart.taken = tensor_names(model.graph) if large else ()
     for tensor in model.graph.initializer:
         if tensor.name in weights and tensor.name not in declared:
             apart.declare(tensor.name, tensor)
-    for node in model.graph.node:
-        constant = nodes.get(node.output[0]) if node.output else None
-        light.graph.node.append(node if constant is None else apart.stand_in(constant))
+    nodes = model.graph.node
+    light.graph.node.extend(
+        apart.stand_in(node, large[number]) if number in large else node for number, node in enumerate(nodes)
+    )
     return apart
 
 
@@ -110,7 +118,8 @@ def _values(tensor: TensorProto) -> Array | None:
 
 def _is_large(tensor: TensorProto) -> bool:
     return (
-        tensor.HasField("raw_data")
+        tensor.ByteSize() > LEAST_BYTES  # most are not
+        and tensor.HasField("raw_data")
         and tensor.data_type in TYPES
         and min(tensor.dims, default=0) > 0
         and prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize > LEAST_BYTES
@@ -119,12 +128,13 @@ def _is_large(tensor: TensorProto) -> bool:
     )
 
 
-def _is_large_constant(node: NodeProto) -> bool:
-    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or node.input or len(node.output) != 1:
-        return False
+def _constant(node: NodeProto) -> Array | None:
+    """The values of a large node Constant; None if it stays in the file."""
     attributes = node.attribute
-    is_value = len(attributes) == 1 and attributes[0].name == "value" and attributes[0].type == AttributeProto.TENSOR
-    return bool(node.output[0]) and is_value and _values(attributes[0].t) is not None
+    if len(attributes) != 1 or node.domain not in ("", "ai.onnx") or node.input or len(node.output) != 1:
+        return None
+    is_value = attributes[0].name == "value" and attributes[0].type == AttributeProto.TENSOR
+    return _values(attributes[0].t) if is_value and node.output[0] else None
 
 
 def _copy(source: Message, target: Message, *apart: str) -> None:

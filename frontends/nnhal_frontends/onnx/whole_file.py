@@ -1,103 +1,132 @@
 """A file as one operation of the extension nnhal.onnx, made without converting any of its nodes.
 
 That is what a device gets in any case that takes a whole file in its own words. The passes and converters of the
-importer, which take most of the time of a load, are left to who wants to see the operations.
+importer, which take most of the time of a load, are left to who wants to see the operations. A device can prepare the
+file while it is checked: what it declares of its outputs is mostly what is found then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import onnx
-from onnx import numpy_helper
 
-from nnhal.arrays import Array
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.limits import ImportLimits
 from nnhal_frontends.onnx.builder import OPERAND_TYPES, OnnxGraphBuilder
 from nnhal_frontends.onnx.external_data import attach_external_data
-from nnhal_frontends.onnx.graph import MIN_OPSET, LightModel, OnnxGraph, OnnxNode, TensorInfo, read_light, tensor_info
+from nnhal_frontends.onnx.graph import MIN_OPSET, NamedModel, OnnxGraph, OnnxNode, TensorInfo, tensor_info, with_shapes
 from nnhal_frontends.onnx.screening import screen
 from nnhal_frontends.weights_pool import Weights
 
 _IR_VERSION = 10
 
 
-def whole_file(
+Border = Mapping[str, TensorInfo]
+"""The inputs and outputs by name."""
+
+
+class DeclaredFile:
+    """A file that is to become one operation. It has been screened, but not checked."""
+
+    def __init__(
+        self,
+        named: NamedModel,
+        shapes: Mapping[str, Sequence[int]],
+        limits: ImportLimits,
+        others: Weights,
+    ) -> None:
+        """Raises InvalidModel if the shapes do not fit the inputs, or what is declared exceeds the limits."""
+        graph = named.model.graph
+        self._named, self._shapes, self._limits, self._others = named, shapes, limits, others
+        self._weights = named.apart.weights | named.apart.constants
+        self._held = {*named.apart.added, *self._weights, *(tensor.name for tensor in graph.initializer)}
+        self._is_quantised = any(node.op_type[:1] == "Q" or "quant" in node.op_type.lower() for node in graph.node)
+        declared = onnx.ModelProto(graph=onnx.GraphProto(input=graph.input, output=graph.output))
+        typed = with_shapes(declared, shapes, named.apart.added).graph
+        self._declared = self._border(typed)
+        self.as_declared = None if self._declared is None else self._imported(typed, self._declared)
+        """The file with the outputs that it declares, which need not be true; None if it does not declare enough."""
+
+    def checked(self) -> ImportedModel | None:
+        """The file with the inputs and outputs that it has by ``import_onnx``, in the same dimensions; None if only the
+        importer's passes can tell what these are.
+
+        If they are those that it declares, the model is that of ``as_declared``. Raises InvalidModel as ``import_onnx``
+        does, and what else its passes raise.
+        """
+        light = self._named.light(self._shapes)
+        border = self._border(light.inferred.graph)
+        if border is None:
+            return None
+        imported = self.as_declared if _is_same(border, self._declared) else None
+        return replace(imported or self._imported(light.inferred.graph, border), warnings=light.warnings)
+
+    def _border(self, typed: onnx.GraphProto) -> Border | None:
+        """The inputs and outputs as a graph has them; None if they are no operands as they are."""
+        border = {v.name: tensor_info(v) for v in (*typed.input, *typed.output) if v.name not in self._held}
+        bytes_ = (info.element_type.kind in "iu" and info.element_type.itemsize == 1 for info in border.values())
+        if not all(map(_is_known, border.values())) or (self._is_quantised and any(bytes_)):
+            return None
+        return border
+
+    def _imported(self, typed: onnx.GraphProto, border: Border) -> ImportedModel:
+        named, weights = self._named, self._weights
+        inputs = tuple(value.name for value in typed.input if value.name not in self._held)
+        outputs = tuple(value.name for value in typed.output)
+        names = tuple(dict.fromkeys(place.name for place in named.places.values()))
+        # With this node the builder has tensors of unknown lengths as the HAL's, as beside operations of the HAL.
+        reader = OnnxNode("file", "", inputs, outputs)
+        made = dict(zip(outputs, outputs, strict=True))
+        graph = OnnxGraph(named.opset, (reader,), inputs, made, border, weights, weights=self._others)
+        builder = OnnxGraphBuilder.within(self._limits, graph, extension=True)
+        given = [*map(builder.input, inputs), *map(builder.exact, weights)]
+        message = _message(named.model, typed, [*inputs, *weights])
+        builder.extension_operation(message, given, [*map(builder.tensor, outputs)], names)
+        shown = {
+            name: ImportedTensor(name, builder.operands[name], info.element_type, info.shape or ())
+            for name, info in border.items()
+        }
+        return ImportedModel(
+            builder.model.build(given[: len(inputs)], [builder.operands[name] for name in outputs]),
+            tuple(shown[name] for name in inputs),
+            tuple(shown[name] for name in outputs),
+            (names,),
+            (),
+            tuple(builder.model.names),
+            node_count=len(named.model.graph.node),
+        )
+
+
+def declared_file(
     model: onnx.ModelProto,
     shapes: Mapping[str, Sequence[int]],
     limits: ImportLimits,
     others: Weights = MappingProxyType({}),
-) -> ImportedModel | None:
-    """Import a model as one operation, with the inputs and outputs that it has by ``import_onnx``, in the same
-    dimensions; None if only the importer's passes can tell what these are, or if the file is not that simple.
+) -> DeclaredFile | None:
+    """Read a model that is to become one operation; None if it is not that simple.
 
-    ``others`` are what other files have of its values: they stay there. Raises InvalidModel as ``import_onnx`` does,
-    and what else its passes raise.
+    ``others`` are what other files have of its values: they stay there. Raises InvalidModel as ``import_onnx`` does.
     """
-    if not _is_plain(model):
+    if not _is_plain(model.graph) or model.functions:
         return None
     model, values = attach_external_data(model, others, limits) if others else (model, {})
     screen(model, limits)
-    light = read_light(model, shapes, True, values)
-    file, weights = light.inferred.graph, light.apart.weights | dict(_constants(light))
-    if file.sparse_initializer or light.opset < MIN_OPSET:
+    named = NamedModel.of(model, values)
+    graph = named.model.graph
+    made = {name for node in graph.node for name in node.output}
+    outputs = [value.name for value in graph.output]
+    if named.opset < MIN_OPSET or not made.issuperset(outputs) or len(set(outputs)) < len(outputs):
         return None
-    held = {*light.apart.added, *weights, *(tensor.name for tensor in file.initializer)}
-    inputs = tuple(value.name for value in file.input if value.name not in held)
-    outputs = tuple(value.name for value in file.output)
-    infos = {value.name: tensor_info(value) for value in (*file.input, *file.output) if value.name not in held}
-    made = {name for node in light.named.graph.node for name in node.output}
-    if not made.issuperset(outputs) or len(set(outputs)) < len(outputs) or not all(map(_is_known, infos.values())):
-        return None
-    if any(info.element_type.kind in "iu" and info.element_type.itemsize == 1 for info in infos.values()) and (
-        _is_quantised(model)
-    ):
-        return None
-    names = tuple(dict.fromkeys(place.name for place in light.places.values()))
-    # With this node the builder has tensors of unknown lengths as the HAL's, as they are beside operations of the HAL.
-    reader = OnnxNode("file", "", inputs, outputs)
-    graph = OnnxGraph(
-        light.opset, (reader,), inputs, dict(zip(outputs, outputs, strict=True)), infos, weights, weights=others
-    )
-    builder = OnnxGraphBuilder.within(limits, graph, extension=True)
-    given = [*map(builder.input, inputs), *map(builder.exact, weights)]
-    message = _message(light, [*inputs, *weights])
-    builder.extension_operation(message, given, [*map(builder.tensor, outputs)], names)
-    shown = {
-        name: ImportedTensor(name, builder.operands[name], i.element_type, i.shape or ()) for name, i in infos.items()
-    }
-    return ImportedModel(
-        builder.model.build(given[: len(inputs)], [builder.operands[name] for name in outputs]),
-        tuple(shown[name] for name in inputs),
-        tuple(shown[name] for name in outputs),
-        (names,),
-        (),
-        tuple(builder.model.names),
-        light.warnings,
-        node_count=len(model.graph.node),
-    )
+    return DeclaredFile(named, shapes, limits, others)
 
 
-def _constants(light: LightModel) -> Iterator[tuple[str, Array]]:
-    """The values of large nodes Constant, by the input that each reads in their place."""
-    for node in light.named.graph.node if light.apart.nodes else ():
-        constant = light.apart.original(node)
-        if constant is not node:
-            yield node.input[0], numpy_helper.to_array(constant.attribute[0].t)
-
-
-def _is_plain(model: onnx.ModelProto) -> bool:
-    """Whether inputs and outputs are declared as tensors, if at all, and there are no functions."""
-    kinds = {value.type.WhichOneof("value") for value in (*model.graph.input, *model.graph.output)}
-    return kinds <= {"tensor_type", None} and not model.functions
-
-
-def _is_quantised(model: onnx.ModelProto) -> bool:
-    """Whether operators may give bytes a scale, which passes over the graph find and users see."""
-    kinds = {node.op_type for node in model.graph.node}
-    return any(kind.startswith("Q") or "quant" in kind.lower() for kind in kinds)
+def _is_plain(graph: onnx.GraphProto) -> bool:
+    """Whether inputs and outputs are declared as tensors, if at all, and no constant is sparse."""
+    kinds = {value.type.WhichOneof("value") for value in (*graph.input, *graph.output)}
+    return kinds <= {"tensor_type", None} and not graph.sparse_initializer
 
 
 def _is_known(info: TensorInfo) -> bool:
@@ -105,14 +134,22 @@ def _is_known(info: TensorInfo) -> bool:
     return info.element_type in OPERAND_TYPES and info.shape is not None and not info.is_empty
 
 
-def _message(light: LightModel, inputs: Sequence[str]) -> onnx.ModelProto:
-    """The nodes and small constants of a file; what it reads are its inputs and its large constants."""
-    message = onnx.ModelProto(ir_version=_IR_VERSION, opset_import=light.named.opset_import)
+def _is_same(one: Border, other: Border | None) -> bool:
+    """Whether inputs and outputs are the same operands."""
+    return other is not None and all(info[:2] == other[name][:2] for name, info in one.items())
+
+
+def _message(model: onnx.ModelProto, typed: onnx.GraphProto, inputs: Sequence[str]) -> onnx.ModelProto:
+    """The nodes and small constants of a model; what it reads are its inputs and its large constants.
+
+    ``typed`` has its inputs and outputs.
+    """
+    message = onnx.ModelProto(ir_version=_IR_VERSION, opset_import=model.opset_import)
     graph = message.graph
     graph.name = "file"
-    graph.node.extend(light.named.graph.node)
-    graph.initializer.extend(light.named.graph.initializer)
-    declared = {value.name: value for value in light.inferred.graph.input}
+    graph.node.extend(model.graph.node)
+    graph.initializer.extend(model.graph.initializer)
+    declared = {value.name: value for value in typed.input}
     graph.input.extend(declared[name] for name in inputs)
-    graph.output.extend(light.inferred.graph.output)
+    graph.output.extend(typed.output)
     return message

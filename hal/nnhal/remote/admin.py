@@ -50,9 +50,9 @@ class ProcessAdmin(Closing):
         """Whether the process has ended the session or is dead. A restarted process does not know the session."""
         return self._calls.hung_up
 
-    def process(self) -> wire.GetProcessResponse:
-        """Return what the process is, what its sessions own, and what it executes."""
-        return self._ask(self._admin.GetProcess, wire.GetProcessRequest())
+    def process(self, brief: bool = False) -> wire.GetProcessResponse:
+        """Return what the process is, what it executes and, unless it is to be ``brief``, what its sessions own."""
+        return self._ask(self._admin.GetProcess, wire.GetProcessRequest(brief=brief))
 
     def end_session(self, session: str) -> None:
         """End a session by its public id."""

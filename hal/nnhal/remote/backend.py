@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from nnhal.codec import model_from_wire
 from nnhal.descriptor import Descriptor
@@ -80,6 +81,8 @@ class ModelAssessment:
     operations: tuple[OperationSupport, ...]
     operation_ns: tuple[float, ...]
     """Modelled nanoseconds: 0 for an operation that is not supported. Empty if the device has no cost model."""
+    together: tuple[tuple[int, ...], ...] = ()
+    """Operations that it runs as one, in ascending order: all of a group are on it, or none. No two groups overlap."""
 
 
 def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceDescription:
@@ -130,7 +133,7 @@ def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceD
 def assessment_from_wire(message: wire.AssessModelResponse, operations: int, place: str) -> ModelAssessment:
     """Check and decode an assessment.
 
-    Raises GENERAL_FAILURE if it is for another number of operations, or if a cost makes no sense.
+    Raises GENERAL_FAILURE if it is for another number of operations, or if a cost or a group makes no sense.
     """
     place = f"{place}: BackendService/AssessModel"
     supports = tuple(OperationSupport(o.supported, o.code, o.got, o.allowed, o.hint) for o in message.operations)
@@ -141,7 +144,15 @@ def assessment_from_wire(message: wire.AssessModelResponse, operations: int, pla
         general_failure(f"{place} answered with the costs of {len(costs)} operations, expected {operations} or none")
     for number, cost in enumerate(costs):
         _require_cost(cost, f"operation_ns of operation {number}", place)
-    return ModelAssessment(supports, costs)
+    together = tuple(tuple(group.operations) for group in message.together)
+    grouped = [number for group in together for number in group]
+    is_ordered = all(first < second for group in together for first, second in pairwise(group))
+    if not is_ordered or len(set(grouped)) < len(grouped) or max(grouped, default=0) >= max(operations, 1):
+        general_failure(
+            f"{place} answered with operations that go together {together}, expected ascending indexes of {operations} "
+            "operations, each in one group at most"
+        )
+    return ModelAssessment(supports, costs, together)
 
 
 def views_from_wire(message: wire.OptimizeSubgraphResponse, operations: int, place: str) -> OptimizationViews:

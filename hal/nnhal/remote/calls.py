@@ -118,14 +118,20 @@ class Calls:
             # The future is the error: with its frames, it would hold the caller's until the next garbage collection.
             raise self._failure(error, method) from error.with_traceback(None)
 
-    def stream(self, method: Callable[..., _Answers[T]], request: Any) -> Generator[T]:
-        """Make a streaming call of this session, which ends with the generator. Raises the same errors as ``call``."""
+    def stream(
+        self, method: Callable[..., _Answers[T]], request: Any, meanwhile: Callable[[], object] = lambda: None
+    ) -> Generator[T]:
+        """Make a streaming call of this session, which ends with the generator. Raises the same errors as ``call``.
+
+        ``meanwhile`` is done when the request is on its way.
+        """
         try:
             self._require_answers()
             answers = method(request, metadata=self._metadata)
             self.streams += 1
             try:
                 with self._watch.over(answers) if self._watch is not None else contextlib.nullcontext():
+                    meanwhile()
                     yield from answers
             finally:
                 self.streams -= 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nnhal.codec import model_to_wire
@@ -11,7 +11,7 @@ from nnhal.codec.request import hints_to_wire
 from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
-from nnhal.errors import DeadObjectError, HalError, MissingMethodError, general_failure, invalid_argument
+from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, general_failure, invalid_argument
 from nnhal.remote.answers import model_dimensions, require_handle
 from nnhal.remote.backend import (
     DeviceDescription,
@@ -237,10 +237,12 @@ class RemoteDevice(Closing):
         extension_names: Sequence[ExtensionNameAndPrefix] = (),
         cache: CompilationCache = NO_CACHE,
         unasked: bool = False,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> RemotePreparedModel:
         """Call prepareModelWithConfig and wait for the notification. The compilation is written to ``cache``.
 
         ``unasked`` says that the device has not been asked what it supports, as one that ``takes_files`` need not be.
+        ``meanwhile`` is done while the device prepares the model, which is released if that raises an NnhalError.
         Raises DeadObjectError if the device dies meanwhile.
         """
         request = device_pb2.PrepareModelWithConfigRequest(
@@ -257,9 +259,26 @@ class RemoteDevice(Closing):
                 unasked=unasked,
             ),
         )
-        events = self._calls.stream(self._device.PrepareModelWithConfig, request)
-        handle = prepared_handle(events, self._calls.place)
-        return RemotePreparedModel(self._calls, handle, model_dimensions(model))
+        failures: list[NnhalError] = []
+
+        def attempted() -> None:
+            try:
+                meanwhile()
+            except NnhalError as error:
+                failures.append(error)
+
+        events = self._calls.stream(self._device.PrepareModelWithConfig, request, attempted)
+        try:
+            handle = prepared_handle(events, self._calls.place)
+        except NnhalError:
+            if failures:
+                raise failures[0] from None
+            raise
+        prepared = RemotePreparedModel(self._calls, handle, model_dimensions(model))
+        if failures:  # a call that is cancelled may leave a model that nobody knows of
+            prepared.release()
+            raise failures[0]
+        return prepared
 
     def prepare_model_from_cache(self, cache: CompilationCache, deadline_ns: int = NO_DEADLINE) -> RemotePreparedModel:
         """Call prepareModelFromCache and wait for the notification. Raises the same errors as ``prepare_model``."""

@@ -67,6 +67,11 @@ class FaultControl(Closing):
     def _ask(self, method: grpc.UnaryUnaryMultiCallable[Any, T], request: Message) -> T:
         return self._calls.call(method, request, _ANSWER_SECONDS)
 
+    @property
+    def gone(self) -> bool:
+        """Whether the process has ended the session or is gone."""
+        return self._calls.hung_up
+
     def close(self) -> None:
         """End the session. The faults stay."""
         self._calls.close()

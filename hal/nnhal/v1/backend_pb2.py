@@ -26,17 +26,17 @@ from nnhal.v1 import chain_pb2 as nnhal_dot_v1_dot_chain__pb2
 from nnhal.v1 import model_pb2 as nnhal_dot_v1_dot_model__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16nnhal/v1/backend.proto\x12\x08nnhal.v1\x1a\x14nnhal/v1/chain.proto\x1a\x14nnhal/v1/model.proto\"\x11\n\x0f\x44\x65scribeRequest\"\xc4\x03\n\x10\x44\x65scribeResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x07imports\x18\x02 \x03(\x0e\x32\x14.nnhal.v1.MemoryKind\x12\x11\n\talignment\x18\x03 \x01(\x05\x12\x17\n\x0fmodelled_timing\x18\x04 \x01(\x08\x12\x0f\n\x07workers\x18\x05 \x01(\x05\x12>\n\x17tensor_handle_factories\x18\x06 \x03(\x0b\x32\x1d.nnhal.v1.TensorHandleFactory\x12\x14\n\x0c\x61synchronous\x18\x07 \x01(\x08\x12/\n\x0etransfer_costs\x18\x08 \x01(\x0b\x32\x17.nnhal.v1.TransferCosts\x12\x13\n\x0brealisation\x18\t \x01(\t\x12\x14\n\x0c\x63\x61n_be_wired\x18\n \x01(\x08\x12\x12\n\nmaps_files\x18\x0b \x01(\x08\x12\x18\n\x10source_extension\x18\x0c \x01(\t\x12\x19\n\x11optimizes_nothing\x18\r \x01(\x08\x12\x18\n\x10ignores_networks\x18\x0e \x01(\x08\x12\x13\n\x0btakes_files\x18\x0f \x01(\x08\x12\x14\n\x0cis_reference\x18\x10 \x01(\x08\"\xe4\x01\n\x13TensorHandleFactory\x12\n\n\x02id\x18\x01 \x01(\t\x12%\n\x07imports\x18\x02 \x03(\x0e\x32\x14.nnhal.v1.MemoryKind\x12%\n\x07\x65xports\x18\x03 \x03(\x0e\x32\x14.nnhal.v1.MemoryKind\x12\x0c\n\x04maps\x18\x04 \x01(\x08\x12\x11\n\talignment\x18\x05 \x01(\x05\x12\'\n\x1f\x66\x61llback_import_memory_required\x18\x06 \x01(\x08\x12\x1a\n\x12relaxed_as_float16\x18\x07 \x01(\x08\x12\r\n\x05keeps\x18\x08 \x01(\x08\"\x85\x01\n\rTransferCosts\x12\x0e\n\x06hop_ns\x18\x01 \x01(\x01\x12\x0f\n\x07sync_ns\x18\x02 \x01(\x01\x12\x11\n\timport_ns\x18\x03 \x01(\x01\x12\x18\n\x10\x63opy_ns_per_byte\x18\x04 \x01(\x01\x12\x0f\n\x07is_wire\x18\x05 \x01(\x08\x12\x15\n\rround_trip_ns\x18\x06 \x01(\x01\"4\n\x12\x41ssessModelRequest\x12\x1e\n\x05model\x18\x01 \x01(\x0b\x32\x0f.nnhal.v1.Model\"[\n\x13\x41ssessModelResponse\x12.\n\noperations\x18\x01 \x03(\x0b\x32\x1a.nnhal.v1.OperationSupport\x12\x14\n\x0coperation_ns\x18\x02 \x03(\x01\"_\n\x10OperationSupport\x12\x11\n\tsupported\x18\x01 \x01(\x08\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0b\n\x03got\x18\x03 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x04 \x01(\t\x12\x0c\n\x04hint\x18\x05 \x01(\t\"9\n\x17OptimizeSubgraphRequest\x12\x1e\n\x05model\x18\x01 \x01(\x0b\x32\x0f.nnhal.v1.Model\"\x86\x01\n\x18OptimizeSubgraphResponse\x12-\n\rsubstitutions\x18\x01 \x03(\x0b\x32\x16.nnhal.v1.Substitution\x12(\n\x06\x66\x61iled\x18\x02 \x03(\x0b\x32\x18.nnhal.v1.FailedSubgraph\x12\x11\n\tuntouched\x18\x03 \x03(\x05\"Z\n\x0cSubstitution\x12\x12\n\noperations\x18\x01 \x03(\x05\x12\x13\n\x0breplacement\x18\x02 \x01(\t\x12!\n\x08subgraph\x18\x03 \x01(\x0b\x32\x0f.nnhal.v1.Model\"4\n\x0e\x46\x61iledSubgraph\x12\x12\n\noperations\x18\x01 \x03(\x05\x12\x0e\n\x06reason\x18\x02 \x01(\t\"N\n\x14NotifyNetworkRequest\x12\x0f\n\x07network\x18\x01 \x01(\x03\x12%\n\x05\x65vent\x18\x02 \x01(\x0e\x32\x16.nnhal.v1.NetworkEvent\"\x17\n\x15NotifyNetworkResponse\"\x11\n\x0fGetUsageRequest\"\x96\x03\n\x10GetUsageResponse\x12\x10\n\x08sessions\x18\x01 \x01(\x05\x12\x13\n\x0b\x64\x65scriptors\x18\x02 \x01(\x05\x12\x10\n\x08mappings\x18\x03 \x01(\x05\x12\x14\n\x0cmapped_bytes\x18\x04 \x01(\x03\x12\x17\n\x0fprepared_models\x18\x05 \x01(\x05\x12\x12\n\nexecutions\x18\x06 \x01(\x05\x12\x0e\n\x06\x62ursts\x18\x07 \x01(\x05\x12\x18\n\x10\x65xecutions_ended\x18\x08 \x01(\x03\x12\x14\n\x0cstaged_bytes\x18\t \x01(\x03\x12\x0f\n\x07\x62uffers\x18\n \x01(\x05\x12\x14\n\x0c\x62uffer_bytes\x18\x0b \x01(\x03\x12\x1b\n\x13\x62uffer_copied_bytes\x18\x0c \x01(\x03\x12\x10\n\x08launched\x18\r \x01(\x05\x12\x0e\n\x06stages\x18\x0e \x01(\x05\x12\x15\n\rwire_up_bytes\x18\x0f \x01(\x03\x12\x17\n\x0fwire_down_bytes\x18\x10 \x01(\x03\x12\x17\n\x0f\x63ompiled_models\x18\x11 \x01(\x03\x12\x17\n\x0frestored_models\x18\x12 \x01(\x03*\xa1\x01\n\nMemoryKind\x12\x1b\n\x17MEMORY_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12MEMORY_KIND_ASHMEM\x10\x01\x12\x17\n\x13MEMORY_KIND_MMAP_FD\x10\x02\x12$\n MEMORY_KIND_HARDWARE_BUFFER_BLOB\x10\x03\x12\x1f\n\x1bMEMORY_KIND_HARDWARE_BUFFER\x10\x04*\xab\x01\n\x0cNetworkEvent\x12\x1d\n\x19NETWORK_EVENT_UNSPECIFIED\x10\x00\x12\x1d\n\x19NETWORK_EVENT_BEFORE_LOAD\x10\x01\x12\x1c\n\x18NETWORK_EVENT_AFTER_LOAD\x10\x02\x12\x1f\n\x1bNETWORK_EVENT_BEFORE_UNLOAD\x10\x03\x12\x1e\n\x1aNETWORK_EVENT_AFTER_UNLOAD\x10\x04\x32\xed\x04\n\x0e\x42\x61\x63kendService\x12\x41\n\x08\x44\x65scribe\x12\x19.nnhal.v1.DescribeRequest\x1a\x1a.nnhal.v1.DescribeResponse\x12J\n\x0b\x41ssessModel\x12\x1c.nnhal.v1.AssessModelRequest\x1a\x1d.nnhal.v1.AssessModelResponse\x12Y\n\x10OptimizeSubgraph\x12!.nnhal.v1.OptimizeSubgraphRequest\x1a\".nnhal.v1.OptimizeSubgraphResponse\x12P\n\rNotifyNetwork\x12\x1e.nnhal.v1.NotifyNetworkRequest\x1a\x1f.nnhal.v1.NotifyNetworkResponse\x12\x41\n\x08WireStep\x12\x19.nnhal.v1.WireStepRequest\x1a\x1a.nnhal.v1.WireStepResponse\x12P\n\rGetStageUsage\x12\x1e.nnhal.v1.GetStageUsageRequest\x1a\x1f.nnhal.v1.GetStageUsageResponse\x12G\n\nUnwireStep\x12\x1b.nnhal.v1.UnwireStepRequest\x1a\x1c.nnhal.v1.UnwireStepResponse\x12\x41\n\x08GetUsage\x12\x19.nnhal.v1.GetUsageRequest\x1a\x1a.nnhal.v1.GetUsageResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16nnhal/v1/backend.proto\x12\x08nnhal.v1\x1a\x14nnhal/v1/chain.proto\x1a\x14nnhal/v1/model.proto\"\x11\n\x0f\x44\x65scribeRequest\"\xc4\x03\n\x10\x44\x65scribeResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x07imports\x18\x02 \x03(\x0e\x32\x14.nnhal.v1.MemoryKind\x12\x11\n\talignment\x18\x03 \x01(\x05\x12\x17\n\x0fmodelled_timing\x18\x04 \x01(\x08\x12\x0f\n\x07workers\x18\x05 \x01(\x05\x12>\n\x17tensor_handle_factories\x18\x06 \x03(\x0b\x32\x1d.nnhal.v1.TensorHandleFactory\x12\x14\n\x0c\x61synchronous\x18\x07 \x01(\x08\x12/\n\x0etransfer_costs\x18\x08 \x01(\x0b\x32\x17.nnhal.v1.TransferCosts\x12\x13\n\x0brealisation\x18\t \x01(\t\x12\x14\n\x0c\x63\x61n_be_wired\x18\n \x01(\x08\x12\x12\n\nmaps_files\x18\x0b \x01(\x08\x12\x18\n\x10source_extension\x18\x0c \x01(\t\x12\x19\n\x11optimizes_nothing\x18\r \x01(\x08\x12\x18\n\x10ignores_networks\x18\x0e \x01(\x08\x12\x13\n\x0btakes_files\x18\x0f \x01(\x08\x12\x14\n\x0cis_reference\x18\x10 \x01(\x08\"\xe4\x01\n\x13TensorHandleFactory\x12\n\n\x02id\x18\x01 \x01(\t\x12%\n\x07imports\x18\x02 \x03(\x0e\x32\x14.nnhal.v1.MemoryKind\x12%\n\x07\x65xports\x18\x03 \x03(\x0e\x32\x14.nnhal.v1.MemoryKind\x12\x0c\n\x04maps\x18\x04 \x01(\x08\x12\x11\n\talignment\x18\x05 \x01(\x05\x12\'\n\x1f\x66\x61llback_import_memory_required\x18\x06 \x01(\x08\x12\x1a\n\x12relaxed_as_float16\x18\x07 \x01(\x08\x12\r\n\x05keeps\x18\x08 \x01(\x08\"\x85\x01\n\rTransferCosts\x12\x0e\n\x06hop_ns\x18\x01 \x01(\x01\x12\x0f\n\x07sync_ns\x18\x02 \x01(\x01\x12\x11\n\timport_ns\x18\x03 \x01(\x01\x12\x18\n\x10\x63opy_ns_per_byte\x18\x04 \x01(\x01\x12\x0f\n\x07is_wire\x18\x05 \x01(\x08\x12\x15\n\rround_trip_ns\x18\x06 \x01(\x01\"4\n\x12\x41ssessModelRequest\x12\x1e\n\x05model\x18\x01 \x01(\x0b\x32\x0f.nnhal.v1.Model\"\x87\x01\n\x13\x41ssessModelResponse\x12.\n\noperations\x18\x01 \x03(\x0b\x32\x1a.nnhal.v1.OperationSupport\x12\x14\n\x0coperation_ns\x18\x02 \x03(\x01\x12*\n\x08together\x18\x03 \x03(\x0b\x32\x18.nnhal.v1.OperationGroup\"$\n\x0eOperationGroup\x12\x12\n\noperations\x18\x01 \x03(\r\"_\n\x10OperationSupport\x12\x11\n\tsupported\x18\x01 \x01(\x08\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0b\n\x03got\x18\x03 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x04 \x01(\t\x12\x0c\n\x04hint\x18\x05 \x01(\t\"9\n\x17OptimizeSubgraphRequest\x12\x1e\n\x05model\x18\x01 \x01(\x0b\x32\x0f.nnhal.v1.Model\"\x86\x01\n\x18OptimizeSubgraphResponse\x12-\n\rsubstitutions\x18\x01 \x03(\x0b\x32\x16.nnhal.v1.Substitution\x12(\n\x06\x66\x61iled\x18\x02 \x03(\x0b\x32\x18.nnhal.v1.FailedSubgraph\x12\x11\n\tuntouched\x18\x03 \x03(\x05\"Z\n\x0cSubstitution\x12\x12\n\noperations\x18\x01 \x03(\x05\x12\x13\n\x0breplacement\x18\x02 \x01(\t\x12!\n\x08subgraph\x18\x03 \x01(\x0b\x32\x0f.nnhal.v1.Model\"4\n\x0e\x46\x61iledSubgraph\x12\x12\n\noperations\x18\x01 \x03(\x05\x12\x0e\n\x06reason\x18\x02 \x01(\t\"N\n\x14NotifyNetworkRequest\x12\x0f\n\x07network\x18\x01 \x01(\x03\x12%\n\x05\x65vent\x18\x02 \x01(\x0e\x32\x16.nnhal.v1.NetworkEvent\"\x17\n\x15NotifyNetworkResponse\"\x11\n\x0fGetUsageRequest\"\x96\x03\n\x10GetUsageResponse\x12\x10\n\x08sessions\x18\x01 \x01(\x05\x12\x13\n\x0b\x64\x65scriptors\x18\x02 \x01(\x05\x12\x10\n\x08mappings\x18\x03 \x01(\x05\x12\x14\n\x0cmapped_bytes\x18\x04 \x01(\x03\x12\x17\n\x0fprepared_models\x18\x05 \x01(\x05\x12\x12\n\nexecutions\x18\x06 \x01(\x05\x12\x0e\n\x06\x62ursts\x18\x07 \x01(\x05\x12\x18\n\x10\x65xecutions_ended\x18\x08 \x01(\x03\x12\x14\n\x0cstaged_bytes\x18\t \x01(\x03\x12\x0f\n\x07\x62uffers\x18\n \x01(\x05\x12\x14\n\x0c\x62uffer_bytes\x18\x0b \x01(\x03\x12\x1b\n\x13\x62uffer_copied_bytes\x18\x0c \x01(\x03\x12\x10\n\x08launched\x18\r \x01(\x05\x12\x0e\n\x06stages\x18\x0e \x01(\x05\x12\x15\n\rwire_up_bytes\x18\x0f \x01(\x03\x12\x17\n\x0fwire_down_bytes\x18\x10 \x01(\x03\x12\x17\n\x0f\x63ompiled_models\x18\x11 \x01(\x03\x12\x17\n\x0frestored_models\x18\x12 \x01(\x03*\xa1\x01\n\nMemoryKind\x12\x1b\n\x17MEMORY_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12MEMORY_KIND_ASHMEM\x10\x01\x12\x17\n\x13MEMORY_KIND_MMAP_FD\x10\x02\x12$\n MEMORY_KIND_HARDWARE_BUFFER_BLOB\x10\x03\x12\x1f\n\x1bMEMORY_KIND_HARDWARE_BUFFER\x10\x04*\xab\x01\n\x0cNetworkEvent\x12\x1d\n\x19NETWORK_EVENT_UNSPECIFIED\x10\x00\x12\x1d\n\x19NETWORK_EVENT_BEFORE_LOAD\x10\x01\x12\x1c\n\x18NETWORK_EVENT_AFTER_LOAD\x10\x02\x12\x1f\n\x1bNETWORK_EVENT_BEFORE_UNLOAD\x10\x03\x12\x1e\n\x1aNETWORK_EVENT_AFTER_UNLOAD\x10\x04\x32\xed\x04\n\x0e\x42\x61\x63kendService\x12\x41\n\x08\x44\x65scribe\x12\x19.nnhal.v1.DescribeRequest\x1a\x1a.nnhal.v1.DescribeResponse\x12J\n\x0b\x41ssessModel\x12\x1c.nnhal.v1.AssessModelRequest\x1a\x1d.nnhal.v1.AssessModelResponse\x12Y\n\x10OptimizeSubgraph\x12!.nnhal.v1.OptimizeSubgraphRequest\x1a\".nnhal.v1.OptimizeSubgraphResponse\x12P\n\rNotifyNetwork\x12\x1e.nnhal.v1.NotifyNetworkRequest\x1a\x1f.nnhal.v1.NotifyNetworkResponse\x12\x41\n\x08WireStep\x12\x19.nnhal.v1.WireStepRequest\x1a\x1a.nnhal.v1.WireStepResponse\x12P\n\rGetStageUsage\x12\x1e.nnhal.v1.GetStageUsageRequest\x1a\x1f.nnhal.v1.GetStageUsageResponse\x12G\n\nUnwireStep\x12\x1b.nnhal.v1.UnwireStepRequest\x1a\x1c.nnhal.v1.UnwireStepResponse\x12\x41\n\x08GetUsage\x12\x19.nnhal.v1.GetUsageRequest\x1a\x1a.nnhal.v1.GetUsageResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'nnhal.v1.backend_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MEMORYKIND']._serialized_start=2041
-  _globals['_MEMORYKIND']._serialized_end=2202
-  _globals['_NETWORKEVENT']._serialized_start=2205
-  _globals['_NETWORKEVENT']._serialized_end=2376
+  _globals['_MEMORYKIND']._serialized_start=2124
+  _globals['_MEMORYKIND']._serialized_end=2285
+  _globals['_NETWORKEVENT']._serialized_start=2288
+  _globals['_NETWORKEVENT']._serialized_end=2459
   _globals['_DESCRIBEREQUEST']._serialized_start=80
   _globals['_DESCRIBEREQUEST']._serialized_end=97
   _globals['_DESCRIBERESPONSE']._serialized_start=100
@@ -47,26 +47,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TRANSFERCOSTS']._serialized_end=919
   _globals['_ASSESSMODELREQUEST']._serialized_start=921
   _globals['_ASSESSMODELREQUEST']._serialized_end=973
-  _globals['_ASSESSMODELRESPONSE']._serialized_start=975
-  _globals['_ASSESSMODELRESPONSE']._serialized_end=1066
-  _globals['_OPERATIONSUPPORT']._serialized_start=1068
-  _globals['_OPERATIONSUPPORT']._serialized_end=1163
-  _globals['_OPTIMIZESUBGRAPHREQUEST']._serialized_start=1165
-  _globals['_OPTIMIZESUBGRAPHREQUEST']._serialized_end=1222
-  _globals['_OPTIMIZESUBGRAPHRESPONSE']._serialized_start=1225
-  _globals['_OPTIMIZESUBGRAPHRESPONSE']._serialized_end=1359
-  _globals['_SUBSTITUTION']._serialized_start=1361
-  _globals['_SUBSTITUTION']._serialized_end=1451
-  _globals['_FAILEDSUBGRAPH']._serialized_start=1453
-  _globals['_FAILEDSUBGRAPH']._serialized_end=1505
-  _globals['_NOTIFYNETWORKREQUEST']._serialized_start=1507
-  _globals['_NOTIFYNETWORKREQUEST']._serialized_end=1585
-  _globals['_NOTIFYNETWORKRESPONSE']._serialized_start=1587
-  _globals['_NOTIFYNETWORKRESPONSE']._serialized_end=1610
-  _globals['_GETUSAGEREQUEST']._serialized_start=1612
-  _globals['_GETUSAGEREQUEST']._serialized_end=1629
-  _globals['_GETUSAGERESPONSE']._serialized_start=1632
-  _globals['_GETUSAGERESPONSE']._serialized_end=2038
-  _globals['_BACKENDSERVICE']._serialized_start=2379
-  _globals['_BACKENDSERVICE']._serialized_end=3000
+  _globals['_ASSESSMODELRESPONSE']._serialized_start=976
+  _globals['_ASSESSMODELRESPONSE']._serialized_end=1111
+  _globals['_OPERATIONGROUP']._serialized_start=1113
+  _globals['_OPERATIONGROUP']._serialized_end=1149
+  _globals['_OPERATIONSUPPORT']._serialized_start=1151
+  _globals['_OPERATIONSUPPORT']._serialized_end=1246
+  _globals['_OPTIMIZESUBGRAPHREQUEST']._serialized_start=1248
+  _globals['_OPTIMIZESUBGRAPHREQUEST']._serialized_end=1305
+  _globals['_OPTIMIZESUBGRAPHRESPONSE']._serialized_start=1308
+  _globals['_OPTIMIZESUBGRAPHRESPONSE']._serialized_end=1442
+  _globals['_SUBSTITUTION']._serialized_start=1444
+  _globals['_SUBSTITUTION']._serialized_end=1534
+  _globals['_FAILEDSUBGRAPH']._serialized_start=1536
+  _globals['_FAILEDSUBGRAPH']._serialized_end=1588
+  _globals['_NOTIFYNETWORKREQUEST']._serialized_start=1590
+  _globals['_NOTIFYNETWORKREQUEST']._serialized_end=1668
+  _globals['_NOTIFYNETWORKRESPONSE']._serialized_start=1670
+  _globals['_NOTIFYNETWORKRESPONSE']._serialized_end=1693
+  _globals['_GETUSAGEREQUEST']._serialized_start=1695
+  _globals['_GETUSAGEREQUEST']._serialized_end=1712
+  _globals['_GETUSAGERESPONSE']._serialized_start=1715
+  _globals['_GETUSAGERESPONSE']._serialized_end=2121
+  _globals['_BACKENDSERVICE']._serialized_start=2462
+  _globals['_BACKENDSERVICE']._serialized_end=3083
 # @@protoc_insertion_point(module_scope)

@@ -321,6 +321,7 @@ class AssessModelResponse(_message.Message):
 
     OPERATIONS_FIELD_NUMBER: _builtins.int
     OPERATION_NS_FIELD_NUMBER: _builtins.int
+    TOGETHER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def operations(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationSupport]:
         """One for each operation of the main subgraph."""
@@ -331,19 +332,50 @@ class AssessModelResponse(_message.Message):
         has no cost model for this model.
         """
 
+    @_builtins.property
+    def together(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationGroup]:
+        """Operations that the device runs as one, by their indexes in ascending order: those of a group are on it together, or
+        not on it. An operation is in one group at most.
+        """
+
     def __init__(
         self,
         *,
         operations: _abc.Iterable[Global___OperationSupport] | None = ...,
         operation_ns: _abc.Iterable[_builtins.float] | None = ...,
+        together: _abc.Iterable[Global___OperationGroup] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation_ns", b"operation_ns", "operations", b"operations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation_ns", b"operation_ns", "operations", b"operations", "together", b"together"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AssessModelResponse: _TypeAlias = AssessModelResponse  # noqa: Y015
+
+@_typing.final
+class OperationGroup(_message.Message):
+    """OperationGroup lists operations of the main subgraph."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def operations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Their indexes."""
+
+    def __init__(
+        self,
+        *,
+        operations: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operations", b"operations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OperationGroup: _TypeAlias = OperationGroup  # noqa: Y015
 
 @_typing.final
 class OperationSupport(_message.Message):

@@ -724,6 +724,7 @@ class ExplainTargetResponse(_message.Message):
     PINS_FIELD_NUMBER: _builtins.int
     MISSING_FIELD_NUMBER: _builtins.int
     PREPARED_MODELS_FIELD_NUMBER: _builtins.int
+    EARLIER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def explanation(self) -> _framework_pb2.ModelExplanation:
         """The explanation."""
@@ -740,6 +741,10 @@ class ExplainTargetResponse(_message.Message):
     def prepared_models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """For each step the handle of its prepared model on its device, for GetFigures; 0 if it has none."""
 
+    @_builtins.property
+    def earlier(self) -> _containers.RepeatedCompositeFieldContainer[Global___EarlierPlan]:
+        """The last plans by which the version was served before, the oldest first; of a session's model none are kept."""
+
     def __init__(
         self,
         *,
@@ -747,14 +752,59 @@ class ExplainTargetResponse(_message.Message):
         pins: _abc.Iterable[_framework_pb2.Pin] | None = ...,
         missing: _abc.Iterable[_builtins.str] | None = ...,
         prepared_models: _abc.Iterable[_builtins.int] | None = ...,
+        earlier: _abc.Iterable[Global___EarlierPlan] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "missing", b"missing", "pins", b"pins", "prepared_models", b"prepared_models"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earlier", b"earlier", "explanation", b"explanation", "missing", b"missing", "pins", b"pins", "prepared_models", b"prepared_models"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainTargetResponse: _TypeAlias = ExplainTargetResponse  # noqa: Y015
+
+@_typing.final
+class EarlierPlan(_message.Message):
+    """EarlierPlan is a plan by which a version of a model was served before: what is needed to have it again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_NS_FIELD_NUMBER: _builtins.int
+    PINS_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    MODELLED_NS_FIELD_NUMBER: _builtins.int
+    since_ns: _builtins.int
+    """From when on, in nanoseconds since the epoch."""
+    modelled_ns: _builtins.float
+    """The modelled time of a run, in nanoseconds; 0 if a device has no cost model."""
+    @_builtins.property
+    def pins(self) -> _containers.RepeatedCompositeFieldContainer[_framework_pb2.Pin]:
+        """Its pins."""
+
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The devices that it was allowed, in order of preference."""
+
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The device of each step."""
+
+    def __init__(
+        self,
+        *,
+        since_ns: _builtins.int = ...,
+        pins: _abc.Iterable[_framework_pb2.Pin] | None = ...,
+        devices: _abc.Iterable[_builtins.str] | None = ...,
+        steps: _abc.Iterable[_builtins.str] | None = ...,
+        modelled_ns: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "modelled_ns", b"modelled_ns", "pins", b"pins", "since_ns", b"since_ns", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EarlierPlan: _TypeAlias = EarlierPlan  # noqa: Y015
 
 @_typing.final
 class PlanTargetRequest(_message.Message):

@@ -57,8 +57,11 @@ class Administered(Protocol):
         """Count what a session owns, by kind, without the kinds that it owns nothing of."""
         ...
 
-    def fill(self, response: wire.GetProcessResponse, session: str | None) -> None:
-        """Add pools, buffers, executions and fences: those of the session of a public id, or with None all."""
+    def fill(self, response: wire.GetProcessResponse, session: str | None, brief: bool) -> None:
+        """Add executions and, unless it is ``brief``, pools, buffers and fences.
+
+        They are those of the session of a public id, or with None all.
+        """
         ...
 
     def cancel(self, execution: str, session: str | None) -> bool:
@@ -112,10 +115,10 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
             is_whole=is_whole,
             usage=process_usage(),
         )
-        owners = administered.sessions.all() if is_whole else [caller]
+        owners = [] if request.brief else administered.sessions.all() if is_whole else [caller]
         for owner in with_pauses(sorted(owners, key=lambda owner: owner.session.opened_ns), 4):
             response.sessions.append(self._session(owner, owner is caller))
-        administered.fill(response, None if is_whole else caller.session.id)
+        administered.fill(response, None if is_whole else caller.session.id, request.brief)
         response.at_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         return response
 

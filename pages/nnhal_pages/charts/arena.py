@@ -9,6 +9,7 @@ from nnhal_pages.charts.frame import LINE, Frame, across_axis, fitted, room_for,
 from nnhal_pages.charts.measures import BYTES, Tick
 from nnhal_pages.patterns import DeviceLane, device_lanes, patterns
 from nnhal_pages.svg import Drawing, Scale, element, label, title
+from nnhal_pages.units import size
 
 _HEIGHT = 240
 _STEP = 96
@@ -107,7 +108,7 @@ def _value(value: ArenaRange, look: DeviceLane, name: str, across: Scale, up: Sc
     top, bottom = up(value.offset + value.bytes), up(value.offset)
     box = {"x": left, "y": top, "width": max(right - left, 1.0), "height": max(bottom - top, 1.0)}
     told = (
-        f"{value.value}: {value.bytes:,} bytes at {value.offset:,}, steps {value.first_step} to {value.last_step}, "
+        f"{value.value}: {size(value.bytes)} at {size(value.offset)}, steps {value.first_step} to {value.last_step}, "
         f"arena of {value.memory}"
     )
     bar = element("rect", title(told), class_=f"held {look.class_}", fill=look.fill(name), **box)

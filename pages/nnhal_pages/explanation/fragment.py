@@ -52,7 +52,7 @@ def sums(explanation: Explanation) -> str:
     """The figures of a plan as a whole."""
     measured = explanation.measured
     used = list(dict.fromkeys(step.device for step in explanation.steps))
-    time = f"{measured_words(explanation)}, {median_of(measured)}" if measured else "not measured"
+    time = f"{measured_words(explanation)}, {median_of(measured)}" if measured else "by the devices' cost models"
     memory = (
         f"{size(explanation.fallback_bytes)} between steps, {size(explanation.constant_bytes)} constants, "
         f"{size(explanation.client_bytes)} of the client"
@@ -61,19 +61,18 @@ def sums(explanation: Explanation) -> str:
         ("Modelled time of a run", duration(explanation.modelled_ns or -1), time),
         ("Devices in use", f"{len(used)} of {len(explanation.devices)}", ", ".join(used)),
         ("Steps", str(len(explanation.steps)), f"{len(explanation.operations)} operations"),
-        *_copied(explanation),
-        *_layout(explanation),
-        *_sent(explanation),
         ("Peak memory", size(explanation.peak_bytes), memory),
     )
-    return figure_list(figures)
+    return figure_list(figures, (*_copied(explanation), *_layout(explanation), *_sent(explanation)))
 
 
 def _copied(explanation: Explanation) -> Iterator[tuple[str, str, str]]:
     """The three figures of copied bytes, with what was measured, or else where they are by plan."""
-    measured, where = explanation.measured, places(explanation, size)
+    measured = explanation.measured
     notes = ["measured: " + text for text in copied_figures(measured.copied, size)] if measured else ["by plan"] * 3
-    notes[0] += f"; of all: {where}" if where else ""
+    for place, between in enumerate((True, False, None)):
+        where = places(explanation, size, between)
+        notes[place] += f"; {'of all: ' if between is None else ''}{where}" if where else ""
     if measured is None:
         added = explanation.request_bytes
         notes[1] += f"; a request adds {size(added) if added is not None else 'unknown'} unless it has shared memory"
@@ -92,8 +91,8 @@ def _sent(explanation: Explanation) -> list[tuple[str, str, str]]:
     if not explanation.wire_ns:
         return []
     up, down = explanation.wire_up_bytes, explanation.wire_down_bytes
-    told = f"{up:,} up, {down:,} down, {duration(explanation.wire_ns)} modelled; constants were sent before"
-    return [("Bytes on the wire in a run", f"{up + down:,}", told)]
+    told = f"{size(up)} up, {size(down)} down, {duration(explanation.wire_ns)} modelled; constants were sent before"
+    return [("Over the wire in a run", size(up + down), told)]
 
 
 def _links(name: str, opened: Callable[[frozenset[int]], str]) -> PlanLinks:

@@ -7,7 +7,7 @@ from nnhal_client.explanation import EdgeStory, Explanation
 from nnhal_pages.facts import operation_name
 from nnhal_pages.patterns import DeviceLane, device_lanes
 from nnhal_pages.text import escaped, shortened, visible
-from nnhal_pages.units import place
+from nnhal_pages.units import place, size
 from nnhal_pages.wires import sent_words
 
 _NAME_WIDTH = 44
@@ -59,4 +59,4 @@ def strategy(edge: EdgeStory) -> str:
 
 def copied(count: int) -> str:
     """Copied bytes, which stand out unless there are none."""
-    return f"<span class='copied'>{count:,}</span>" if count else "0"
+    return f"<span class='copied'>{size(count)}</span>" if count else size(0)

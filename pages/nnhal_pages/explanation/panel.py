@@ -11,7 +11,7 @@ from nnhal_pages.facts import WALKED, PlanFacts, facts_of
 from nnhal_pages.graph.view import PlanLinks
 from nnhal_pages.report import Column, Markup, Name, ReportTable, part_html
 from nnhal_pages.text import escaped
-from nnhal_pages.units import duration
+from nnhal_pages.units import duration, size
 from nnhal_pages.wires import sent_words
 
 _READERS = 6
@@ -123,7 +123,7 @@ def _values(explanation: Explanation, number: int, links: PlanLinks, facts: Plan
 
 
 def _bytes(facts: PlanFacts, value: str) -> str:
-    return f"{facts.bytes[value]:,}" if value in facts.bytes else "<span class='small'>within the step</span>"
+    return size(facts.bytes[value]) if value in facts.bytes else "<span class='small'>within the step</span>"
 
 
 def _origin(explanation: Explanation, number: int, value: str, links: PlanLinks, facts: PlanFacts) -> str:
@@ -147,7 +147,7 @@ def _uses(explanation: Explanation, number: int, value: str, links: PlanLinks, f
 
 
 def _passed(edge: EdgeStory) -> str:
-    how = f"{copied(edge.copied_bytes)} bytes copied" if edge.copied_bytes else "in place"
+    how = f"{copied(edge.copied_bytes)} copied" if edge.copied_bytes else "in place"
     if sent := sent_words(edge):
         how += f" ({sent})"
     return (

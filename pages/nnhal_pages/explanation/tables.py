@@ -10,7 +10,7 @@ from nnhal_pages.facts import WALKED, facts_of
 from nnhal_pages.image_layouts import ADDED
 from nnhal_pages.report import Column, Footnotes, Markup, Medium, Name, ReportTable, RowGroup
 from nnhal_pages.text import escaped
-from nnhal_pages.units import duration, modelled
+from nnhal_pages.units import duration, modelled, size
 from nnhal_pages.wires import link_words, sent_words, whole_model_words
 
 EDGES = "How each value is passed on. The number after a device is its step."
@@ -28,8 +28,8 @@ def edge_table(
         Column("how", lambda edge: Markup(strategy(edge), _how(edge)), wraps=True, page_header="Strategy"),
         Column("why", lambda edge: notes.number(edge.reason), number=True, only=Medium.TERMINAL),
         Column("memory", _memory, only=Medium.PAGE),
-        Column("bytes", lambda edge: f"{edge.bytes:,}" if edge.bytes else "unknown", number=True),
-        Column("copied", lambda edge: Markup(copied(edge.copied_bytes), f"{edge.copied_bytes:,}"), number=True),
+        Column("bytes", lambda edge: size(edge.bytes) if edge.bytes else "unknown", number=True),
+        Column("copied", lambda edge: Markup(copied(edge.copied_bytes), size(edge.copied_bytes)), number=True),
         Column("reason", lambda edge: edge.reason, only=Medium.PAGE),
     ]
     return ReportTable("Edges", columns, edges, "edges", caption)

@@ -87,13 +87,15 @@ class FrameworkAdministration:
             if count
         ]
 
-    def fill(self, response: wire.GetProcessResponse, session: str | None) -> None:
-        """Add pools, buffers, executions and fences: those of the session of a public id, or with None all."""
+    def fill(self, response: wire.GetProcessResponse, session: str | None, brief: bool) -> None:
+        """Add executions and, unless it is ``brief``, pools, buffers and fences."""
+        response.executions.extend(self._executions.live(session))
+        if brief:
+            return
         owners = [owner for owner in self._sessions.all() if session in (None, owner.session.id)]
         models = self._monitor.models.all() if session is None else []
         response.pools.extend(with_pauses(pools_of(owners, models), 8))
         response.buffers.extend(buffers_of(owners))
-        response.executions.extend(self._executions.live(session))
         response.fences.extend(
             wire.FenceState(
                 session=owner.session.id,

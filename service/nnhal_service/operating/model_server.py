@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from nnhal_service.operating.earlier_plans import EarlierPlans
 from nnhal_service.repository import Opener, Repository
 from nnhal_service.serving import ServedModel
 from nnhal_service.serving.history.ended_runs import OtherProcesses
@@ -29,6 +30,11 @@ class OperatedModelServer(Protocol):
     @property
     def opener(self) -> Opener[ServedModel]:
         """The part that loads the models."""
+        ...
+
+    @property
+    def earlier_plans(self) -> EarlierPlans:
+        """The plans that its models had before."""
         ...
 
     @property

@@ -71,6 +71,7 @@ class OperatedPlans:
                 pins=[framework_pb2.Pin(match=pin.match, device=pin.device) for pin in plan.choice.pins],
                 missing=sorted(loaded.missing | loaded.original.gone),
                 prepared_models=[0 if part.member.remote.gone else part.prepared.handle for part in plan.parts],
+                earlier=self._targets.earlier(request.target),
             )
 
     @answers

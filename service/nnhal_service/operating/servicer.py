@@ -93,7 +93,9 @@ def serve_framework_operators(
     repository = (
         None
         if model_server is None
-        else OperatedRepository(model_server.repository, model_server.served, model_server.opener)
+        else OperatedRepository(
+            model_server.repository, model_server.served, model_server.opener, model_server.earlier_plans
+        )
     )
     targets = PlanTargets(sessions, repository)
     servicer = FrameworkAdminServicer(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nnhal.errors import invalid_argument
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_service.native.session import NativeSessions
+from nnhal_service.operating.earlier_plans import EarlierPlans
 from nnhal_service.repository import Opener, Repository
 from nnhal_service.runtime import LoadedModel
 from nnhal_service.serving import ServedModel
@@ -49,6 +50,7 @@ class OperatedRepository:
     served: ServedRepository
     """The models in the protocol's terms."""
     opener: Opener[ServedModel]
+    earlier: EarlierPlans
 
 
 class PlanTargets:
@@ -65,6 +67,12 @@ class PlanTargets:
         if self._repository is None:
             invalid_argument("this framework has no model repository")
         return self._repository
+
+    def earlier(self, target: wire.PlanTarget) -> list[wire.EarlierPlan]:
+        """Return the plans that a model of the repository ran by before; none of a session's model."""
+        if target.session or self._repository is None:
+            return []
+        return self._repository.earlier.of(target.model, target.version)
 
     @contextmanager
     def model(self, target: wire.PlanTarget) -> Iterator[LoadedModel]:

@@ -31,17 +31,29 @@ def best_devices(
     pins: Sequence[Pin],
     cpu: str,
     preference: ExecutionPreference,
+    units: Sequence[Sequence[int]] = (),
 ) -> tuple[str, ...]:
     """Return the best device for each operation of main. A pin need not match anything.
 
-    ``names`` are the user's node names of each operation. Raises PlacementError if no device takes an operation.
+    ``names`` are the user's node names of each operation. All operations of a unit go to the device that is the best
+    for its first one, of those that take all. Raises PlacementError if no device takes an operation.
     """
     costs = {c.name: Performance(model, c.capabilities, preference) for c in candidates}
     able = supporting(model, names, without_unsized_control_flow(model, candidates, cpu), pins)
-    return tuple(
-        min(those, key=lambda c: (costs[c.name].cost(operation, model.main), c.name != cpu)).name
-        for operation, those in zip(model.main.operations, able, strict=True)
-    )
+    chosen = {unit[0]: _common(able, unit) for unit in units}
+    first = {number: unit[0] for unit in units for number in unit}
+
+    def best(number: int) -> str:
+        operation = model.main.operations[number]
+        those = chosen.get(number, able[number])
+        return min(those, key=lambda c: (costs[c.name].cost(operation, model.main), c.name != cpu)).name
+
+    return tuple(best(first.get(number, number)) for number in range(len(able)))
+
+
+def _common(able: Sequence[Sequence[Candidate]], unit: Sequence[int]) -> list[Candidate]:
+    names = set.intersection(*({candidate.name for candidate in able[number]} for number in unit))
+    return [candidate for candidate in able[unit[0]] if candidate.name in names]
 
 
 class Performance:

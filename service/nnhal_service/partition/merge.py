@@ -41,7 +41,7 @@ def _moves(
     moves = []
     settled: set[int] = set()
     for step, (device, operations) in enumerate(groups):
-        if len(operations) >= minimum or device == home or step in settled:
+        if len(problem.members_of(operations)) >= minimum or device == home or step in settled:
             continue
         able = {
             other: sum(problem.operation_ns[number][other] for number in operations)

@@ -63,7 +63,8 @@ def cost_of(problem: Problem, groups: Sequence[Group]) -> PlanCost:
     left = {operand for operand, value in problem.values.items() if value.is_output}
     for step, (device, operations) in enumerate(groups):
         compute = sum(problem.operation_ns[number][device] for number in operations)
-        steps.append(StepCost(problem.devices[device], operations, problem.step_ns[device], compute))
+        members = problem.members_of(operations)
+        steps.append(StepCost(problem.devices[device], members, problem.step_ns[device], compute))
         for operand in dict.fromkeys(operand for number in operations for operand in problem.reads[number]):
             value = problem.values[operand]
             source = place[writer[operand]] if operand in writer else None

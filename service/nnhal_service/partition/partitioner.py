@@ -13,7 +13,7 @@ from nnhal_service.partition.assign import best_devices
 from nnhal_service.partition.candidate import Candidate, PlacementError
 from nnhal_service.partition.compound_plan import interpret
 from nnhal_service.partition.control_flow import is_control_flow
-from nnhal_service.partition.grow import Group, dependencies, grow
+from nnhal_service.partition.grow import Group, grow
 from nnhal_service.partition.merge import merge_small
 from nnhal_service.partition.objective import PlanCost, all_connected, cost_of
 from nnhal_service.partition.pins import Pin
@@ -29,6 +29,7 @@ from nnhal_service.partition.support import (
     supporting,
     without_unsized_control_flow,
 )
+from nnhal_service.partition.units import contracted, with_whole_units
 
 
 class Strategy(Enum):
@@ -94,9 +95,9 @@ def partition(task: Task, candidates: Sequence[Candidate], options: Options) -> 
     if options.strategy == Strategy.CPU_ONLY:
         candidates = [candidate for candidate in candidates if candidate.name == options.cpu]
     if options.strategy == Strategy.LEAST_TIME:
-        chosen = _least_time(task, [_costed(candidate, len(task.names)) for candidate in candidates], options)
-    else:
-        chosen = _nnapi(task, candidates, options)
+        candidates = [_costed(candidate, len(task.names)) for candidate in candidates]
+    found = _Given(task, candidates, options)
+    chosen = _least_time(found) if options.strategy == Strategy.LEAST_TIME else _nnapi(found)
     return replace(chosen, plan=replace(chosen.plan, fallback=options.fallback))
 
 
@@ -110,27 +111,44 @@ def may_fall_back(model: Model, options: Options) -> bool:
     return options.fallback != Fallback.DENY and not options.pins and not extended
 
 
-def _nnapi(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
-    problem = _problem(task, candidates, supporting(task.model, task.names, candidates, options.pins))
-    by_rule = _grown(task, candidates, options)
+class _Given:
+    """What is to be partitioned: the problem, in units of operations that move together, and NNAPI's answer to it."""
+
+    def __init__(self, task: Task, candidates: Sequence[Candidate], options: Options) -> None:
+        self.task, self.options, self.asked = task, options, candidates
+        """``asked`` has the devices as they are, ``candidates`` with all or nothing of each unit."""
+        self.candidates, units = with_whole_units(task.model, task.names, candidates, options.pins)
+        able = supporting(task.model, task.names, self.candidates, options.pins)
+        self.problem = contracted(_problem(task, self.candidates, able), units)
+        self.prices = _Prices(self.problem)
+        chosen = best_devices(
+            task.model, task.names, self.candidates, options.pins, options.cpu, options.preference, units
+        )
+        numbers = {candidate.name: number for number, candidate in enumerate(candidates)}
+        self.by_rule = grow(self.problem.needs, [numbers[chosen[members[0]]] for members in self.problem.members])
+
+    def plan(self, groups: Sequence[Group]) -> Plan:
+        """Return the plan of groups. Raises StepError."""
+        named = [(self.problem.devices[device], self.problem.members_of(numbers)) for device, numbers in groups]
+        return plan_of(self.task.model, named, self.task.dimensions)
+
+
+def _nnapi(given: _Given) -> Partitioning:
+    task, problem, options = given.task, given.problem, given.options
     try:
-        walk = _walk(task, candidates, options)
+        walk = _walk(task, given.candidates, options)
         if walk is not None:
             return Partitioning(Plan(walk.executable, walk=walk), None)
-        groups: Sequence[Group] = merge_small(problem, by_rule, options.min_nodes_per_partition, options.cpu)
-        plan = _plan(task, problem, groups)
+        groups: Sequence[Group] = merge_small(problem, given.by_rule, options.min_nodes_per_partition, options.cpu)
+        plan = given.plan(groups)
     except StepError:
         if not may_fall_back(task.model, options):
             raise
-        cpu = [candidate for candidate in candidates if candidate.name == options.cpu]
+        cpu = [candidate for candidate in given.candidates if candidate.name == options.cpu]
         supporting(task.model, task.names, cpu, ())
         groups = _whole(problem, options.cpu)
-        plan = _plan(task, problem, groups)
-    nothing_known = SearchResult(None, 0.0, 0)
-    prices = _Prices(problem)
-    return Partitioning(
-        plan, _report(task, candidates, prices, groups, "NNAPI's rule", nothing_known, options, by_rule)
-    )
+        plan = given.plan(groups)
+    return Partitioning(plan, _report(given, groups, "NNAPI's rule", SearchResult(None, 0.0, 0)))
 
 
 def _walk(task: Task, candidates: Sequence[Candidate], options: Options) -> CompoundPlan | None:
@@ -150,25 +168,22 @@ def _walk(task: Task, candidates: Sequence[Candidate], options: Options) -> Comp
     return walk if walk.has_control_flow else None
 
 
-def _least_time(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
-    problem = _problem(task, candidates, supporting(task.model, task.names, candidates, options.pins))
-    prices = _Prices(problem)
-    by_rule = _grown(task, candidates, options)
-    known: dict[str, Sequence[Group]] = {"NNAPI's rule": by_rule}
+def _least_time(given: _Given) -> Partitioning:
+    problem, prices = given.problem, given.prices
+    known: dict[str, Sequence[Group]] = {"NNAPI's rule": given.by_rule}
     known |= {f"all on {name}": _whole(problem, name) for name in problem.devices}
     found = search(problem, min(map(prices.feasible_ns, known.values())))
     if found.groups is not None:
         regrown = grow(problem.needs, _devices(problem, found.groups))
         known = {"search": found.groups, "search, regrown": regrown, **known}
     ranked = sorted(
-        ((prices.feasible_ns(groups), name, groups) for name, groups in _merged(problem, known, options)),
+        ((prices.feasible_ns(groups), name, groups) for name, groups in _merged(problem, known, given.options)),
         key=lambda entry: entry[0],
     )
     time_ns, name, groups = ranked[0]
     if time_ns == inf:
         raise PlacementError("no plan has a finite modelled time and steps that all have inputs and outputs")
-    report = _report(task, candidates, prices, groups, name, found, options, by_rule)
-    return Partitioning(_plan(task, problem, groups), report)
+    return Partitioning(given.plan(groups), _report(given, groups, name, found))
 
 
 class _Prices:
@@ -199,12 +214,6 @@ def _merged(
         yield name, merge_small(problem, groups, options.min_nodes_per_partition, options.cpu)
 
 
-def _grown(task: Task, candidates: Sequence[Candidate], options: Options) -> Sequence[Group]:
-    chosen = best_devices(task.model, task.names, candidates, options.pins, options.cpu, options.preference)
-    numbers = {candidate.name: number for number, candidate in enumerate(candidates)}
-    return grow(dependencies(task.model.main), [numbers[name] for name in chosen])
-
-
 def _costed(candidate: Candidate, operations: int) -> Candidate:
     """Return the device, with operations refused that it gives no modelled time for."""
     unknown = [number for number in range(operations) if modelled_ns(candidate, number) == inf]
@@ -229,27 +238,14 @@ def _devices(problem: Problem, groups: Sequence[Group]) -> list[int]:
     return [devices[number] for number in range(len(problem.reads))]
 
 
-def _plan(task: Task, problem: Problem, groups: Sequence[Group]) -> Plan:
-    return plan_of(task.model, [(problem.devices[device], numbers) for device, numbers in groups], task.dimensions)
-
-
-def _report(
-    task: Task,
-    candidates: Sequence[Candidate],
-    prices: _Prices,
-    groups: Sequence[Group],
-    chosen: str,
-    found: SearchResult,
-    options: Options,
-    by_rule: Sequence[Group],
-) -> PlanReport | None:
-    cost = prices.cost(groups)
+def _report(given: _Given, groups: Sequence[Group], chosen: str, found: SearchResult) -> PlanReport | None:
+    cost = given.prices.cost(groups)
     if cost.total_ns == inf:
         return None
-    free = prices if not options.pins else _Prices(_unpinned(task, candidates))
+    free = given.prices if not given.options.pins else _Prices(_unpinned(given.task, given.asked))
     costs = {name: free.cost(_whole(free.problem, name)) for name in free.problem.devices}
     alone = {name: cost for name, cost in costs.items() if cost.total_ns < inf}
-    nnapi_ns = prices.feasible_ns(by_rule)
+    nnapi_ns = given.prices.feasible_ns(given.by_rule)
     return PlanReport(
         chosen,
         cost,

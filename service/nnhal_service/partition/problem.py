@@ -44,8 +44,13 @@ class ProblemValue:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The figures of a model: devices and operations by number, values by operand."""
+    """The figures of a model: devices and operations by number, values by operand.
 
+    An operation may stand for several of the model's, which move together.
+    """
+
+    members: tuple[tuple[int, ...], ...]
+    """The model's operations that each one stands for."""
     devices: tuple[str, ...]
     step_ns: tuple[float, ...]
     """The time of launching a step, by device."""
@@ -59,6 +64,10 @@ class Problem:
     """The distinct values that each operation reads."""
     writes: tuple[tuple[int, ...], ...]
     values: Mapping[int, ProblemValue]
+
+    def members_of(self, operations: Sequence[int]) -> tuple[int, ...]:
+        """Return the model's operations that some operations stand for."""
+        return tuple(member for number in operations for member in self.members[number])
 
 
 def problem_of(
@@ -92,6 +101,7 @@ def problem_of(
             tables[size] = _edges(names, edge_ns, left_ns, size)
         values[operand] = ProblemValue(tuple(readers.get(operand, ())), operand in outputs, size, *tables[size])
     return Problem(
+        tuple((number,) for number in range(len(graph.operations))),
         tuple(names),
         tuple(candidate.hop_ns + candidate.sync_ns for candidate in candidates),
         tuple(

@@ -91,7 +91,9 @@ def test_cascades_are_told_by_their_numbers_of_operations() -> None:
 
 def test_the_summary_has_bytes_and_cycles() -> None:
     found = parse_summary(SUMMARY)
-    assert (found.sram, found.cycles) == (517_216, 8_149_296)
+    assert (found.sram, found.cycles, found.weights) == (517_216, 8_149_296, 0)
+    lines = SUMMARY.splitlines()
+    assert parse_summary(f"{lines[0]},total_npu_encoded_weights\n{lines[1]},23808\n").weights == 23_808
 
 
 @pytest.mark.parametrize(

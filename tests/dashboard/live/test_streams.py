@@ -11,7 +11,7 @@ import pytest
 from nnhal_dashboard.live import streams as module
 from nnhal_dashboard.live.fragments import Fragment, Fragments
 from nnhal_dashboard.live.streams import Streams
-from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_dashboard.monitoring.snapshot import Detail, Snapshot
 
 
 async def follow(
@@ -135,11 +135,16 @@ def test_what_is_costly_is_rendered_less_often_but_at_once_for_a_new_page() -> N
     run(scene)
 
 
-def test_what_is_shown_is_known_and_whether_it_has_runs() -> None:
+def test_what_is_shown_is_known_and_what_has_to_be_asked_for_it() -> None:
     fragments = Fragments()
-    fragments.add(Fragment("a.runs", "", lambda _: {}, shows_runs=True), Fragment("a.other", "", lambda _: {}))
-    assert fragments.show_runs(["a.other", "a.runs?model=m"])
-    assert not fragments.show_runs(["a.other", "unknown"])
+    fragments.add(
+        Fragment("a.runs", "", lambda _: {}, Detail.RUNS),
+        Fragment("a.owners", "", lambda _: {}, Detail.SESSIONS),
+        Fragment("a.other", "", lambda _: {}),
+    )
+    assert fragments.shown(["a.other", "a.runs?model=m"]) == Detail.RUNS
+    assert fragments.shown(["a.owners", "a.runs"]) == Detail.RUNS | Detail.SESSIONS
+    assert not fragments.shown(["a.other", "unknown"])
 
     async def scene() -> None:
         streams = Streams(lambda key: key)

@@ -13,6 +13,7 @@ from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.monitoring import collector as collector_module
 from nnhal_dashboard.monitoring import observer
 from nnhal_dashboard.monitoring.collector import Collector
+from nnhal_dashboard.monitoring.snapshot import Detail
 from nnhal_dashboard.settings import DashboardSettings
 from tests.support.waiting import wait_until
 
@@ -39,7 +40,7 @@ class _Framework:
         runs = [framework_admin_pb2.FinishedRun(number=after + 1, model="digits")]
         return framework_admin_pb2.GetRunsResponse(finished=runs)
 
-    def process(self) -> None:
+    def process(self, brief: bool) -> None:
         return None
 
     def close(self) -> None:
@@ -60,4 +61,4 @@ def test_what_was_asked_before_a_change_is_asked_again(monkeypatch: pytest.Monke
         assert framework is not None
         assert [model.state for model in framework.models] == ["READY"]
         assert not collector.snapshot.finished  # runs are asked for once a page shows them
-        wait_until(lambda: bool(collector.look(runs=True).finished), "runs are known")
+        wait_until(lambda: bool(collector.look(Detail.RUNS).finished), "runs are known")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import pytest
 from nnhal.errors import DeadObjectError
 from nnhal_client import connect
 from nnhal_dashboard.monitoring.collector import Collector
+from nnhal_dashboard.monitoring.snapshot import Detail, ObservedProcess
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.control import controlled
@@ -47,7 +48,12 @@ def operated() -> Iterator[_Operated]:
         devices = (DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref"))
         testbed = Testbed(Topology(device=devices), Path(directory), zygote=WARM)
         with controlled(testbed), Collector(DashboardSettings(directory=Path(directory))) as collector:
+            wait_until(lambda: _are_known(collector.look(Detail.SESSIONS).devices), "both devices have answered")
             yield _Operated(testbed, collector, PageBrowser(collector))
+
+
+def _are_known(devices: Sequence[ObservedProcess]) -> bool:
+    return len(devices) == 2 and all(each.process is not None and each.description is not None for each in devices)
 
 
 def test_a_device_says_what_it_is_and_what_it_can_do(operated: _Operated) -> None:

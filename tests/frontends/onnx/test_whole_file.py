@@ -17,7 +17,7 @@ from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.limits import DEFAULT_LIMITS
 from nnhal_frontends.onnx import import_onnx
 from nnhal_frontends.onnx.weights_apart import LEAST_BYTES
-from nnhal_frontends.onnx.whole_file import whole_file
+from nnhal_frontends.onnx.whole_file import declared_file
 from nnhal_frontends.weights_pool import WeightsPool
 from tests.support.external_data import LOCATION, START, contents, layers, matrices
 from tests.support.onnx_models import onnx_model, random
@@ -31,7 +31,8 @@ CONSTANTS = {"w": random(64, 128, seed=1), "b": random(128, seed=2)}
 
 
 def whole(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None) -> ImportedModel | None:
-    return whole_file(model, shapes or {}, DEFAULT_LIMITS)
+    found = declared_file(model, shapes or {}, DEFAULT_LIMITS)
+    return None if found is None else found.checked()
 
 
 def seen(imported: ImportedModel) -> list[object]:
@@ -79,7 +80,9 @@ def test_large_nodes_constant_are_constants_too() -> None:
 def test_values_in_other_files_stay_where_they_are() -> None:
     content = np.frombuffer(contents(), np.uint8)
     memory = WeightsPool.of(create_read_only([(0, content)], len(content)))
-    found = whole_file(layers(), {}, DEFAULT_LIMITS, {LOCATION: memory})
+    file = declared_file(layers(), {}, DEFAULT_LIMITS, {LOCATION: memory})
+    assert file is not None
+    found = file.checked()
     assert found is not None
     assert seen(found) == seen(import_onnx(layers(), weights={LOCATION: memory}))
     assert memory.memory in found.model.pools
@@ -152,3 +155,35 @@ def test_a_model_that_is_not_valid_is_refused() -> None:
         whole(onnx_model([helper.make_node("Relu", ["missing"], ["y"])], {"x": [2, 3]}, ["y"]))
     with pytest.raises(InvalidModel, match="a shape is given for 'z'"):
         whole(onnx_model(NODES, {"x": [2, 64]}, ["y"], CONSTANTS), {"z": (1,)})
+
+
+def declaring(output: list[int | str]) -> onnx.ModelProto:
+    model = onnx_model(NODES, {"x": ["rows", 64]}, ["y"], CONSTANTS)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, output))
+    return model
+
+
+def test_a_file_with_the_outputs_that_it_declares_is_made_once() -> None:
+    file = declared_file(declaring(["any", 128]), {}, DEFAULT_LIMITS)
+    assert file is not None and file.as_declared is not None
+    found = file.checked()
+    assert found is not None and found.model is file.as_declared.model
+
+
+def test_outputs_that_are_not_as_declared_are_made_again() -> None:
+    file = declared_file(declaring([7, 99]), {}, DEFAULT_LIMITS)
+    assert file is not None and file.as_declared is not None
+    assert [tensor.shape for tensor in file.as_declared.outputs] == [(7, 99)]
+    found = file.checked()
+    assert found is not None and seen(found) == seen(import_onnx(declaring([7, 99])))
+    assert [tensor.shape for tensor in found.outputs] == [(0, 128)]
+    assert found.warnings
+
+
+def test_a_file_that_does_not_declare_its_outputs_has_none_before_it_is_checked() -> None:
+    model = declaring([])
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    file = declared_file(model, {}, DEFAULT_LIMITS)
+    assert file is not None and file.as_declared is None
+    found = file.checked()
+    assert found is not None and seen(found) == seen(import_onnx(model))

@@ -242,6 +242,18 @@ def test_costs_of_another_number_of_operations_are_a_general_failure(scripted: S
 
 
 @pytest.mark.contract("RS-04")
+@pytest.mark.parametrize("groups", [[[1, 0]], [[0, 0]], [[0, 1], [1]], [[1, 2]]])
+def test_operations_that_cannot_go_together_are_a_general_failure(scripted: Serve, groups: list[list[int]]) -> None:
+    together = [backend_pb2.OperationGroup(operations=each) for each in groups]
+    operations = [backend_pb2.OperationSupport(supported=True)] * 2
+    device, _ = scripted(
+        {"Backend.AssessModel": backend_pb2.AssessModelResponse(operations=operations, together=together)}
+    )
+    words = "answered with operations that go together .*, expected ascending indexes of 2 operations"
+    refusal(lambda: device.assess_model(addition_model(operations=2)), FAILURE, words)
+
+
+@pytest.mark.contract("RS-04")
 def test_memory_of_a_kind_that_does_not_exist_is_a_general_failure(scripted: Serve) -> None:
     kind = backend_pb2.MemoryKind.ValueType(77)
     device, _ = scripted({"Backend.Describe": backend_pb2.DescribeResponse(name="x", imports=[kind], alignment=64)})

@@ -18,8 +18,8 @@ def test_each_memory_has_its_arena() -> None:
     picture = assert_drawn_well(first)
     assert first.title == "The arena of ashmem over 3 steps: 2 values in 12 KiB"
     assert titles(picture) == [
-        "a: 4,096 bytes at 0, steps 0 to 1, arena of ashmem",
-        "b: 8,192 bytes at 4,096, steps 1 to 2, arena of ashmem",
+        "a: 4 KiB at 0 B, steps 0 to 1, arena of ashmem",
+        "b: 8 KiB at 4 KiB, steps 1 to 2, arena of ashmem",
     ]
     a, b = having(picture, "held")
     assert number(b, "y") + number(b, "height") <= number(a, "y") + 0.2

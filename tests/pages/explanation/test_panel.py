@@ -80,13 +80,13 @@ def test_a_cheaper_device_is_said_to_be_cheaper() -> None:
 
 def test_values_say_whence_they_come_and_who_reads_them() -> None:
     assert cells(panel(0), "values") == [
-        ["reads", "image", "4,096", "the clientclient to npu (0): in place, DirectCompatibility. both take ashmem"],
+        ["reads", "image", "4 KiB", "the clientclient to npu (0): in place, DirectCompatibility. both take ashmem"],
         ["writes", "a", "within the step", "stem/relu"],
     ]
     reads, writes = cells(panel(1), "values")
     assert reads == ["reads", "a", "within the step", "stem/conv"]
-    copy = "npu (0) to cpu (1): 4,096 bytes copied, CopyToTarget. the target takes no ashmem"
-    assert writes == ["writes", "b", "4,096", f"operation 2{copy}"]
+    copy = "npu (0) to cpu (1): 4 KiB copied, CopyToTarget. the target takes no ashmem"
+    assert writes == ["writes", "b", "4 KiB", f"operation 2{copy}"]
     assert [each.attributes["href"] for each in panel(1).all("a")] == ["/operations/0", "/operations/2"]
 
 

@@ -16,7 +16,7 @@ from nnhal.errors import NnhalError
 from nnhal_hosting.logs import configure_logs
 from nnhal_pages.terminal import output_console, show_table
 from nnhal_tools.demo.digits import Digits, classify_alone, held_out
-from nnhal_tools.drill import ACTS, ActReport, DrillSite, DrillTraffic
+from nnhal_tools.drill import ACTS, ActReport, DrillSite, DrillTraffic, carry_out
 
 _IMAGES = 32
 
@@ -51,7 +51,7 @@ def drill(
             status.update(f"{act}: {(ACTS[act].__doc__ or '').partition('.')[0].lower()}")
             began, trouble = time.monotonic(), ""
             try:
-                ACTS[act](site, traffic)
+                carry_out(act, site, traffic)
             except NnhalError as error:
                 trouble = str(error)
             reports.append(traffic.report(act, time.monotonic() - began, trouble))

@@ -1,22 +1,24 @@
-"""The testbed of a drill: two devices here, one behind a wire, and a model for each."""
+"""The testbed of a drill: two devices here, one behind a wire, a model for each, and a dashboard."""
 
 from __future__ import annotations
 
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from nnhal.endpoint import Endpoint
-from nnhal.errors import general_failure
+from nnhal.errors import NnhalError, general_failure
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal.v1 import supervisor_pb2
+from nnhal_hosting.restarted_process import RestartedProcess, RestartState
 from nnhal_hosting.supervision import Child
 from nnhal_tools.demo.digits import MODELS, data
 from nnhal_tools.drill.cut_wire import CutWire
+from nnhal_tools.operate.operator_session import OperatorSession
 from nnhal_tools.up import Testbed
 from nnhal_tools.up.control import controlled
 from nnhal_tools.up.topology import DeviceEntry, Topology
@@ -25,7 +27,6 @@ FAR = "far"
 """The device behind the wire."""
 LOCAL = ("cpu_acc", "cpu_ref")
 _CONFIG = 'parameters {{ key: "nnhal.placement" value {{ string_value: "name:*={}" }} }}'
-_ADDRESS = "wire: "
 _STARTING_SECONDS = 60.0
 
 
@@ -38,6 +39,10 @@ class DrillSite:
     """Between the framework's host and that of FAR."""
     address: str
     """HOST:PORT of the framework."""
+    directory: Path
+    """Where the processes of this host have their sockets."""
+    far_host: RestartedProcess
+    """What serves FAR at the other end of the wire."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -50,13 +55,29 @@ class DrillSite:
 
     def await_other(self, name: str, pid: int) -> None:
         """Wait until a process serves again, as another one than ``pid``. Raises GENERAL_FAILURE."""
-        pause = threading.Event()
-        for _ in range(int(_STARTING_SECONDS / 0.05)):
+
+        def serves() -> bool:
             process = self.process(name)
-            if process.state == process.STATE_RUNNING and process.pid != pid:
-                return
-            pause.wait(0.05)
-        general_failure(f"{name} does not serve again after {_STARTING_SECONDS:.0f} s")
+            return process.state == process.STATE_RUNNING and process.pid != pid
+
+        _await(serves, name)
+
+    def await_other_far(self, pid: int) -> None:
+        """Wait until the other host serves again, by another process than ``pid``. Raises GENERAL_FAILURE."""
+        far = self.far_host
+        _await(lambda: far.state is RestartState.RUNNING and far.child.pid != pid, f"the host of {FAR}")
+
+    def await_whole(self) -> None:
+        """Wait until each model runs on its own device again. Raises GENERAL_FAILURE."""
+        _await(self._is_whole, "a device that a model is to run on")
+
+    def _is_whole(self) -> bool:
+        try:
+            with OperatorSession(self.directory) as operator, operator.framework() as framework:
+                models = framework.framework().models
+        except NnhalError:  # the framework starts
+            return False
+        return {model.name for model in models if list(model.devices) == [model.name]} == set(self.models)
 
     @classmethod
     @contextmanager
@@ -64,7 +85,9 @@ class DrillSite:
         """Start it in a temporary folder; it ends with the context. Raises StartError."""
         with ExitStack() as stack:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-")))
-            wire = stack.enter_context(CutWire(stack.enter_context(_far_device(directory / "there"))))
+            far_address = f"127.0.0.1:{_free_port()}"
+            far_host = stack.enter_context(_far_device(directory / "there", far_address))
+            wire = stack.enter_context(CutWire(far_address))
             address = f"127.0.0.1:{_free_port()}"
             topology = Topology(
                 device=(
@@ -77,31 +100,31 @@ class DrillSite:
                     "grpc_port": 0,
                     "metrics_port": 0,
                 },
-            )
-            testbed = Testbed(topology, directory / "here")
-            stack.enter_context(controlled(testbed))
-            yield cls(stack.enter_context(SupervisorControl(directory / "here")), wire, address)
+            ).shown(0)
+            here = directory / "here"
+            stack.enter_context(controlled(Testbed(topology, here)))
+            yield cls(stack.enter_context(SupervisorControl(here)), wire, address, here, far_host)
 
 
 @contextmanager
-def _far_device(directory: Path) -> Iterator[str]:
-    """Run a device that listens for other hosts; yields its address."""
-    told = threading.Event()
-    lines: list[str] = []
-
-    def hear(line: str) -> None:
-        if line.startswith(_ADDRESS):
-            lines.append(line.removeprefix(_ADDRESS).strip())
-            told.set()
-
-    words = ["cpu_ref", "--endpoint", str(Endpoint(directory).directory), "--listen", "127.0.0.1:0"]
-    child = Child("nnhal_devices", words, heard=hear)
+def _far_device(directory: Path, address: str) -> Iterator[RestartedProcess]:
+    """Run a device that listens for other hosts, at HOST:PORT, and start it again when it dies, as its host does."""
+    words = ["cpu_ref", "--endpoint", str(Endpoint(directory).directory), "--listen", address]
+    far = RestartedProcess(FAR, lambda: Child("nnhal_devices", words))
     try:
-        child.wait_until_ready()
-        told.wait(_STARTING_SECONDS)
-        yield lines[0]
+        far.keep(_STARTING_SECONDS)
+        yield far
     finally:
-        child.stop()
+        far.leave().stop()
+
+
+def _await(has_come: Callable[[], bool], name: str) -> None:
+    pause = threading.Event()
+    for _ in range(int(_STARTING_SECONDS / 0.05)):
+        if has_come():
+            return
+        pause.wait(0.05)
+    general_failure(f"{name} does not serve again after {_STARTING_SECONDS:.0f} s")
 
 
 def _repository(directory: Path) -> Path:

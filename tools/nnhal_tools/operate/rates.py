@@ -73,7 +73,7 @@ def take_sample(operator: OperatorSession) -> CounterSample:
             if process.kind == "device":
                 devices[process.name] = None
                 with operator.device(process) as admin:
-                    devices[process.name] = DeviceSample(admin.device(), admin.process())
+                    devices[process.name] = DeviceSample(admin.device(), admin.process(brief=True))
             else:
                 with operator.framework() as asked:
                     framework = asked.framework()

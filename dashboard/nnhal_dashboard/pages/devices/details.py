@@ -8,7 +8,7 @@ from typing import Any
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.history import HistorySample
 from nnhal_dashboard.monitoring.open_sessions import sessions_of
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess
+from nnhal_dashboard.monitoring.snapshot import Detail, ObservedProcess
 from nnhal_dashboard.monitoring.standing import hang_words, standing_of, state_of
 from nnhal_dashboard.pages.devices.commands import commands_for, supervision_of
 from nnhal_dashboard.pages.devices.performance import performance_rows
@@ -86,13 +86,19 @@ def _facts(moment: Moment) -> Mapping[str, Any]:
     return {"process": process, "said": process.process, "supervised": process.supervised}
 
 
+def _faults(moment: Moment) -> Mapping[str, Any]:
+    process = known(moment)
+    return {"process": process, "faults": moment.collector.faults.of(process)}
+
+
 FRAGMENTS = (
-    Fragment("process.head", "devices/head.html", _head),
+    Fragment("process.head", "devices/head.html", _head, Detail.SESSIONS),
     Fragment("device.figures", "devices/figures.html", _figures),
     Fragment("device.charts", "devices/charts.html", _charts),
-    Fragment("process.queue", "devices/queue.html", _queue),
-    Fragment("process.sessions", "devices/sessions.html", _sessions),
+    Fragment("process.queue", "devices/queue.html", _queue, Detail.SESSIONS),
+    Fragment("process.sessions", "devices/sessions.html", _sessions, Detail.SESSIONS),
     Fragment("device.models", "devices/models.html", _models),
     Fragment("device.abilities", "devices/abilities.html", _abilities),
-    Fragment("process.facts", "devices/facts.html", _facts),
+    Fragment("device.faults", "devices/faults.html", _faults),
+    Fragment("process.facts", "devices/facts.html", _facts, Detail.SESSIONS),
 )

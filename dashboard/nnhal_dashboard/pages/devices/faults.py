@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
 from starlette.responses import Response
 
-from nnhal.errors import NnhalError
-from nnhal.remote.faults import FaultState
-from nnhal_dashboard.monitoring.contacts import Contacts
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of
 
 router = APIRouter()
 KINDS = ("error", "delay", "hang", "death", "memory", "values", "slow_clock", "answer", "fence", "withdrawn")
 """The kinds that the form offers; the others need keys that differ by device."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShownFaults:
-    """What the page of a device shows of its faults."""
-
-    states: Sequence[FaultState]
-    refusal: str
-    """Why it has none to show; empty if it takes faults."""
-
-
-def faults_of(contacts: Contacts, process: ObservedProcess) -> ShownFaults | None:
-    """Ask a device for its faults. Returns None if it does not answer anyway."""
-    if not process.answers:
-        return None
-    try:
-        return ShownFaults(contacts.fault_states(process.name), "")
-    except (NnhalError, LookupError) as error:
-        return ShownFaults((), str(error))
 
 
 @router.post("/faults/set")

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.history import HistorySample
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess
+from nnhal_dashboard.monitoring.snapshot import Detail, ObservedProcess
 from nnhal_dashboard.monitoring.standing import state_of
 from nnhal_dashboard.pages.devices import actions, details, faults
 from nnhal_dashboard.pages.page import Page
@@ -75,7 +75,7 @@ router.include_router(faults.router)
 @router.get("/devices")
 def devices(request: Request) -> Response:
     """Show all devices, and what else runs."""
-    snapshot = collector_of(request).look()
+    snapshot = collector_of(request).look(Detail.SESSIONS)
     values = {"supervisor": snapshot.supervisor}
     return show_page(request, "devices/devices.html", values, "Devices")
 
@@ -86,10 +86,11 @@ def device(request: Request, name: str) -> Response:
     found = _known(request, name)
     if found.kind != "device":
         return _elsewhere(found)
+    told = collector_of(request).faults.ask(found)
     values = {
         "process": found,
         "range": range_of(request),
-        "faults": faults.faults_of(collector_of(request).contacts, found),
+        "takes_faults": told is not None and not told.refusal,
         "fault_kinds": faults.KINDS,
     }
     return show_page(request, "devices/device.html", values, found.name)
@@ -105,7 +106,7 @@ def process(request: Request, name: str) -> Response:
 
 
 def _known(request: Request, name: str) -> ObservedProcess:
-    found: ObservedProcess | None = collector_of(request).look().find(name)
+    found: ObservedProcess | None = collector_of(request).look(Detail.SESSIONS).find(name)
     if found is None:
         raise LookupError(f"no process {name!r}: it may have been removed; the page Devices lists those that there are")
     return found
@@ -116,8 +117,8 @@ def _elsewhere(process: ObservedProcess) -> Response:
 
 
 FRAGMENTS = (
-    Fragment("devices.list", "devices/list.html", _devices),
-    Fragment("devices.others", "devices/others.html", _others),
+    Fragment("devices.list", "devices/list.html", _devices, Detail.PROCESSES),
+    Fragment("devices.others", "devices/others.html", _others, Detail.SESSIONS),
     *details.FRAGMENTS,
 )
 PAGE = Page(router, FRAGMENTS)

@@ -13,6 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from nnhal.v1 import admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
+from nnhal_dashboard.monitoring.snapshot import Detail
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, show_page
@@ -87,7 +88,7 @@ router = APIRouter()
 def logs(request: Request) -> Response:
     """Show the last lines, as the query selects them."""
     collector = collector_of(request)
-    snapshot = collector.look()
+    snapshot = collector.look(Detail.PROCESSES)
     collector.logbook.read()
     values = {
         "selection": _selection(request),
@@ -144,5 +145,9 @@ def _written(line: admin_pb2.LogLine) -> str:
 
 
 PAGE = Page(
-    router, (Fragment("logs.lines", "logs/lines.html", _lines), Fragment("logs.levels", "logs/levels.html", _levels))
+    router,
+    (
+        Fragment("logs.lines", "logs/lines.html", _lines),
+        Fragment("logs.levels", "logs/levels.html", _levels, Detail.PROCESSES),
+    ),
 )

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.shared_memory import shared_memories, total_bytes
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+from nnhal_dashboard.monitoring.snapshot import Detail, ObservedProcess, Snapshot
 from nnhal_dashboard.pages.memory.arenas import arena_owners, find_owner, plan_state
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
@@ -26,7 +26,7 @@ router = APIRouter()
 @router.get("/memory")
 def memory(request: Request, process: str = "", session: str = "") -> Response:
     """Show all memory; of shared memory that which a process, or a session of it, holds."""
-    snapshot = collector_of(request).look()
+    snapshot = collector_of(request).look(Detail.SESSIONS)
     chosen = {name: value for name, value in (("process", process), ("session", session)) if value}
     names = [each.name for each in snapshot.processes if each.kind != "dashboard"]
     values = {"chosen": chosen, "process": process, "session": session, "names": names}
@@ -37,7 +37,7 @@ def memory(request: Request, process: str = "", session: str = "") -> Response:
 def arena(request: Request, model: str, version: str = "", session: str = "") -> Response:
     """Show which value lies where in the arenas of a model, and during which steps."""
     collector = collector_of(request)
-    snapshot = collector.look()
+    snapshot = collector.look(Detail.SESSIONS)
     owner = find_owner(snapshot, model, version, session)
     explanation = collector.plans.unchanged(owner.subject, (owner, plan_state(snapshot))).plan.explanation
     devices = [step.device for step in explanation.steps]
@@ -104,12 +104,12 @@ def _fences(moment: Moment) -> Mapping[str, Any]:
 PAGE = Page(
     router,
     (
-        Fragment("memory.totals", "memory/totals.html", _totals),
-        Fragment("memory.processes", "memory/processes.html", _processes),
-        Fragment("memory.pools", "memory/pools.html", _pools),
-        Fragment("memory.buffers", "memory/buffers.html", _buffers),
+        Fragment("memory.totals", "memory/totals.html", _totals, Detail.SESSIONS),
+        Fragment("memory.processes", "memory/processes.html", _processes, Detail.SESSIONS),
+        Fragment("memory.pools", "memory/pools.html", _pools, Detail.SESSIONS),
+        Fragment("memory.buffers", "memory/buffers.html", _buffers, Detail.SESSIONS),
         Fragment("memory.arenas", "memory/arenas.html", _arenas),
-        Fragment("memory.fences", "memory/fences.html", _fences),
+        Fragment("memory.fences", "memory/fences.html", _fences, Detail.SESSIONS),
     ),
 )
 

@@ -63,7 +63,7 @@ def _choices(collector: Collector) -> list[ComparedPlan]:
             for each in loaded
         ),
         *(
-            ComparedPlan(f"plan:{each.plan.key}", f"{each.subject.title}, seen at {clock(each.at_ns)}")
+            ComparedPlan(f"plan:{each.plan.key}", f"{each.subject.title}, seen at {clock(each.record.at_ns)}")
             for each in collector.plans.earlier()
         ),
     ]
@@ -86,4 +86,4 @@ def _title(collector: Collector, plan: KnownPlan, choice: str) -> str:
     if not choice.startswith("plan:"):
         return choice.rpartition(":")[2] if choice.startswith("session:") else choice.partition(":")[2]
     dated = [each for each in collector.plans.earlier() if each.plan is plan]
-    return f"{dated[0].subject.title}, {clock(dated[0].at_ns)}" if dated else plan.key
+    return f"{dated[0].subject.title}, {clock(dated[0].record.at_ns)}" if dated else plan.key

@@ -5,7 +5,7 @@ Models are those of the repository, and those that sessions have loaded for them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 from urllib.parse import quote
@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from nnhal.errors import HalError, NnhalError
 from nnhal.v1 import framework_pb2
 from nnhal_client.explanation import Explanation, OperationStory
-from nnhal_dashboard.monitoring.plans import DatedPlan, KnownPlan, PlanBook, PlanSubject, RunningPlan
+from nnhal_dashboard.monitoring.plans import KnownPlan, PlanBook, PlanRecord, PlanSubject, RunningPlan
 from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_dashboard.pages.memory.arenas import plan_state
 from nnhal_dashboard.pages.models.drawings import (
@@ -107,7 +107,9 @@ Place = Annotated[PlanPlace, Depends(PlanPlace.of)]
 class EarlierPlan:
     """A plan that the model ran by before."""
 
-    dated: DatedPlan
+    record: PlanRecord
+    plan: KnownPlan | None
+    """What was explained of it; None if no page has shown it."""
     gone: Sequence[str]
     """The devices without which it cannot run again."""
     again: PlanAddress
@@ -176,6 +178,7 @@ def plan(request: Request, place: Place) -> Response:
         fixed = (*place.fixed, *(trial.query if trial is not None else ()), *((("again", again),) if again else ()))
         address = PlanAddress.of(place.path, fixed, query)
         tried, problem = _tried(book, place, trial)
+        earlier = _earlier(book, place, running, _usable(snapshot, running))
         choice, step = trial or PinChoice(running.pins), address.chosen_step(OLD, told)
         view = PlanView(
             of=place,
@@ -204,8 +207,8 @@ def plan(request: Request, place: Place) -> Response:
             edges=edges,
             arenas=arenas,
             devices=_usable(snapshot, running),
-            again=_again(book, place, tried, again),
-            earlier=_earlier(book, place, running, _usable(snapshot, running)),
+            again=_again(earlier, tried, again),
+            earlier=list(earlier.values()),
         )
     except ValueError as error:
         raise HTTPException(400, str(error)) from error
@@ -233,33 +236,48 @@ def _told(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> tup
     return drawn_choice(tried, NEW, address) if told is None and tried is not None else told
 
 
-def _earlier(book: PlanBook, place: PlanPlace, running: RunningPlan, usable: Sequence[str]) -> list[EarlierPlan]:
-    """Return the plans that the model ran by before, and how each is to run again."""
+def _earlier(book: PlanBook, place: PlanPlace, running: RunningPlan, usable: Sequence[str]) -> dict[str, EarlierPlan]:
+    """Return the plans that the model ran by before, the newest first, and how each is to run again.
+
+    They are those that pages have shown, and those that the framework tells: a command may have changed the plan.
+    """
     now = [device.name for device in running.plan.explanation.devices]
+    seen = book.earlier(place.subject)
+    kept: list[tuple[str, PlanRecord, KnownPlan | None]] = [
+        (each.plan.key, each.record, each.plan) for each in seen if each.plan is not running.plan
+    ]
+    known = [each.record.likeness for each in seen]
+    kept += [(f"since {each.at_ns}", each, None) for each in running.told if each.likeness not in known]
     found: dict[str, EarlierPlan] = {}
-    for each in book.earlier(place.subject):
-        if each.plan is not running.plan and each.plan.key not in found:
-            # Without devices, the framework keeps those that the plan that runs was allowed.
-            choice = PinChoice(each.pins, () if sorted(each.allowed) == sorted(now) else each.allowed)
-            again = PlanAddress(place.path, (*place.fixed, *choice.query, ("again", each.plan.key)))
-            gone = [name for name in each.devices if name not in usable]
-            found[each.plan.key] = EarlierPlan(each, gone, again)
-    return list(found.values())
+    for key, record, plan in sorted(kept, key=lambda each: -each[1].at_ns):
+        # Without devices, the framework keeps those that the plan that runs was allowed.
+        choice = PinChoice(record.pins, () if sorted(record.allowed) == sorted(now) else record.allowed)
+        again = PlanAddress(place.path, (*place.fixed, *choice.query, ("again", key)))
+        gone = [name for name in record.devices if name not in usable]
+        found.setdefault(key, EarlierPlan(record, plan, gone, again))
+    return found
 
 
-def _again(book: PlanBook, place: PlanPlace, tried: KnownPlan | None, key: str) -> str:
+def _again(earlier: Mapping[str, EarlierPlan], tried: KnownPlan | None, key: str) -> str:
     """Say how a plan that is tried compares with the earlier one that it is to be."""
-    wanted = next((each for each in book.earlier(place.subject) if each.plan.key == key), None)
+    wanted = earlier.get(key)
     if wanted is None or tried is None:
         return ""
-    old, new = wanted.plan.explanation, tried.explanation
+    new, at = tried.explanation, clock(wanted.record.at_ns)
+    if wanted.plan is None:
+        steps = tuple(step.device for step in new.steps)
+        ran, runs = (", ".join(names) for names in (wanted.record.steps, steps))
+        if ran == runs:
+            return f"It has the pins of the plan of {at} UTC, and the same steps: {runs}."
+        return f"It has the pins of the plan of {at} UTC, and other steps: {runs}, where there were {ran}."
+    old = wanted.plan.explanation
     pairs = [(pair.old, pair.new) for pair in pairs_of(old, new)]
     placed = [(old.operations[a].device, new.operations[b].device) for a, b in pairs if a is not None and b is not None]
     moved = sum(before != after for before, after in placed) + sum(None in pair for pair in pairs)
-    seen = f"that was seen at {clock(wanted.at_ns)} UTC"
     if not moved:
-        return f"It is the plan {seen}: every operation runs where it ran."
-    return f"With the pins of the plan {seen}, {counted(moved, 'operation')} would run elsewhere than they did."
+        return f"It is the plan that was seen at {at} UTC: every operation runs where it ran."
+    told = counted(moved, "operation")
+    return f"With the pins of the plan that was seen at {at} UTC, {told} would run elsewhere than they did."
 
 
 def _usable(snapshot: Snapshot, running: RunningPlan) -> list[str]:

@@ -8,17 +8,18 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from nnhal.quantiles import quantile, summed
+from nnhal.quantiles import quantile
 from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.events import moment_page
+from nnhal_dashboard.monitoring.history import RecentFigures
+from nnhal_dashboard.monitoring.snapshot import Detail
 from nnhal_dashboard.monitoring.traffic import SECONDS, ModelTraffic
 from nnhal_dashboard.pages.overview.picture import PACES, draw, model_page, refused
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_dashboard.web.sparklines import spark
 
-_RECENT_SECONDS = 60
 _EVENTS = 12
 _FIRST_SECONDS = 0.5
 """How long the page itself waits for plans that nobody has asked for yet."""
@@ -32,7 +33,7 @@ router = APIRouter()
 def overview(request: Request) -> Response:
     """Show the overview."""
     collector = collector_of(request)
-    collector.traffic.learn(collector.look(runs=True), _FIRST_SECONDS)
+    collector.traffic.learn(collector.look(Detail.CLIENTS), _FIRST_SECONDS)
     return show_page(request, "overview/overview.html", {}, "Overview")
 
 
@@ -41,16 +42,14 @@ def _problems(moment: Moment) -> Mapping[str, Any]:
 
 
 def _figures(moment: Moment) -> Mapping[str, Any]:
-    samples = [sample for sample in moment.collector.history.samples(_RECENT_SECONDS) if sample.is_known]
-    durations = summed(sample.durations for sample in samples)
+    recent = RecentFigures.of(moment.collector.history)
     processes = [process for process in moment.snapshot.processes if process.process is not None]
-    count = max(len(samples), 1)
     return {
-        "requests": sum(sample.requests for sample in samples) / count,
-        "failures": sum(sample.failures for sample in samples) / count,
-        "copied": sum(sample.copied_bytes for sample in samples) / count,
-        "p50": quantile(durations, 0.5),
-        "p99": quantile(durations, 0.99),
+        "requests": recent.requests,
+        "failures": recent.failures,
+        "copied": recent.copied_bytes,
+        "p50": quantile(recent.durations, 0.5),
+        "p99": quantile(recent.durations, 0.99),
         "memory": sum(each.process.usage.resident_bytes for each in processes if each.process is not None),
         "framework": moment.snapshot.framework,
     }
@@ -102,7 +101,7 @@ PAGE = Page(
     (
         Fragment("overview.problems", "overview/problems.html", _problems),
         Fragment("overview.figures", "overview/figures.html", _figures),
-        Fragment("overview.picture", "overview/picture.html", _picture, shows_runs=True),
+        Fragment("overview.picture", "overview/picture.html", _picture, shows=Detail.CLIENTS),
         Fragment("overview.models", "overview/models.html", _models),
         Fragment("overview.events", "overview/events.html", _events),
     ),

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_dashboard.monitoring.snapshot import Detail, Snapshot
 from nnhal_dashboard.pages.events.page import EventSelection, shown_events
 from nnhal_dashboard.pages.runs.shown import epoch_ns, shown_runs
 from nnhal_dashboard.web.ranges import OwnTime
@@ -96,7 +96,7 @@ def runs(request: Request) -> Response:
         selection = RunSelection.of(request.query_params)
     except ValueError as error:
         raise HTTPException(400, str(error)) from error
-    snapshot = collector_of(request).look(runs=True)
+    snapshot = collector_of(request).look(Detail.RUNS | Detail.PROCESSES)
     values = {"selection": selection, "models": model_names(snapshot)}
     return show_page(request, "runs/runs.html", values, "Runs")
 
@@ -149,8 +149,8 @@ def _moment(moment: Moment) -> Mapping[str, Any]:
 
 
 FRAGMENTS = (
-    Fragment("runs.live", "runs/live.html", _live, shows_runs=True),
-    Fragment("runs.devices", "runs/on_devices.html", _on_devices),
-    Fragment("runs.finished", "runs/finished.html", _finished, shows_runs=True),
-    Fragment("runs.moment", "runs/moment.html", _moment, shows_runs=True),
+    Fragment("runs.live", "runs/live.html", _live, shows=Detail.RUNS),
+    Fragment("runs.devices", "runs/on_devices.html", _on_devices, Detail.PROCESSES),
+    Fragment("runs.finished", "runs/finished.html", _finished, shows=Detail.RUNS),
+    Fragment("runs.moment", "runs/moment.html", _moment, shows=Detail.RUNS),
 )

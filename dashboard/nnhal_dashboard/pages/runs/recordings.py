@@ -14,6 +14,7 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal.whole_numbers import whole_number
 from nnhal_dashboard.live.fragments import Fragment, Moment
+from nnhal_dashboard.monitoring.snapshot import Detail
 from nnhal_dashboard.pages.runs.run import run_values
 from nnhal_dashboard.pages.runs.shown import ShownRun, epoch_ns
 from nnhal_dashboard.web.forms import OperatorForm, done
@@ -46,7 +47,7 @@ def record(
 @router.get("/recordings/{number}")
 def recording(request: Request, number: _Number) -> Response:
     """Show what a recording has."""
-    snapshot = collector_of(request).look(runs=True)
+    snapshot = collector_of(request).look(Detail.RUNS)
     kept = _kept(request, number)
     rows = [
         ShownRun(run, f"/recordings/{number}/{index}", epoch_ns(run.ended_ns, snapshot))
@@ -69,7 +70,7 @@ def trace(request: Request, number: _Number) -> Response:
 def recorded_run(request: Request, number: _Number, index: int) -> Response:
     """Show a run of a recording, by its place in it."""
     collector = collector_of(request)
-    snapshot = collector.look(runs=True)
+    snapshot = collector.look(Detail.RUNS)
     runs = _kept(request, number).runs
     if not 1 <= index <= len(runs):
         raise LookupError(f"recording {number} has no run {index}: it has {len(runs)}")
@@ -101,6 +102,6 @@ def _progress(moment: Moment) -> Mapping[str, Any]:
 
 
 FRAGMENTS = (
-    Fragment("recordings.list", "runs/recordings.html", _list, shows_runs=True),
-    Fragment("recordings.progress", "runs/progress.html", _progress, shows_runs=True),
+    Fragment("recordings.list", "runs/recordings.html", _list, shows=Detail.RUNS),
+    Fragment("recordings.progress", "runs/progress.html", _progress, shows=Detail.RUNS),
 )

@@ -13,7 +13,7 @@ from nnhal.errors import NnhalError
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal.v1 import framework_pb2
 from nnhal_dashboard.monitoring.contacts import Contacts
-from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_dashboard.monitoring.snapshot import Detail, Snapshot
 from nnhal_dashboard.pages.runs.ledger import compared
 from nnhal_dashboard.pages.runs.shown import epoch_ns
 from nnhal_dashboard.web.request_state import collector_of, show_page
@@ -29,7 +29,7 @@ _SAME_NS = 10**6
 def finished_run(request: Request, number: int, arrived: int = 0) -> Response:
     """Show a run, by its number; ``arrived`` tells it from one of the framework's life before."""
     collector = collector_of(request)
-    snapshot = collector.look(runs=True)
+    snapshot = collector.look(Detail.RUNS)
     found = (run for run in reversed(snapshot.finished) if run.number == number and arrived in (0, run.arrived_ns))
     run = next(found, None)
     if run is None:

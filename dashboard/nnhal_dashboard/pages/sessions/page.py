@@ -13,7 +13,7 @@ from starlette.responses import Response
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.open_sessions import OpenSession, open_sessions, sessions_of
 from nnhal_dashboard.monitoring.shared_memory import shared_memories
-from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_dashboard.monitoring.snapshot import Detail, Snapshot
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, show_page
@@ -81,7 +81,7 @@ router = APIRouter()
 def sessions(request: Request) -> Response:
     """Show the sessions that the query selects."""
     selection = SessionSelection.of(request.query_params)
-    snapshot = collector_of(request).look()
+    snapshot = collector_of(request).look(Detail.SESSIONS)
     names = [process.name for process in snapshot.processes if process.kind != "dashboard"]
     values = {"selection": selection, "names": names, "orders": ORDERS}
     return show_page(request, "sessions/sessions.html", values, "Sessions")
@@ -90,7 +90,7 @@ def sessions(request: Request) -> Response:
 @router.get("/sessions/{process}/{session}")
 def session(request: Request, process: str, session: str) -> Response:
     """Show a session and everything that it holds."""
-    if _found(collector_of(request).look(), process, session) is None:
+    if _found(collector_of(request).look(Detail.SESSIONS), process, session) is None:
         raise LookupError(f"{process} has no session {session!r}: it has ended, or the process was started again")
     values = {"process": process, "session": session}
     title = f"Session {session} of {process}"
@@ -154,5 +154,8 @@ def _found(snapshot: Snapshot, process: str, session: str) -> OpenSession | None
 
 PAGE = Page(
     router,
-    (Fragment("sessions.table", "sessions/table.html", _table), Fragment("sessions.one", "sessions/one.html", _one)),
+    (
+        Fragment("sessions.table", "sessions/table.html", _table, Detail.SESSIONS),
+        Fragment("sessions.one", "sessions/one.html", _one, Detail.SESSIONS),
+    ),
 )

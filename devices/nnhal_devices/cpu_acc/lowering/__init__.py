@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nnhal.extensions.onnx import tensor_names
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
@@ -121,7 +120,7 @@ def lower(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> LoweredGrap
     known = tuple(dimensions)
     for operation in model.model.main.operations:
         if is_run(model.model, operation):
-            graph.avoid(tensor_names(decode(message_of(model, operation)).graph))
+            graph.avoid(decode(message_of(model, operation)).graph)
     for number, operation in enumerate(model.model.main.operations):
         if is_run(model.model, operation):
             extension.run(graph, operation, number)

@@ -12,7 +12,7 @@ import numpy as np
 from onnx import TensorProto, TypeProto, ValueInfoProto
 
 from nnhal.arrays import Array
-from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of, tensor_names
+from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of
 from nnhal.types import OperandType, Operation
 from nnhal_devices.cpu_acc.elements import SIGN
 from nnhal_devices.cpu_acc.graph import LoweredGraph
@@ -41,7 +41,7 @@ def run_alone(graph: LoweredGraph) -> None:
     (operation,) = main.operations
     message = decode(message_of(graph.model, operation), graph.opsets.get("", 0)).graph
     graph.message = message
-    graph.avoid(tensor_names(message))
+    graph.avoid(message)
     for operand, declared in zip(operation.inputs[1:], message.input, strict=True):
         if graph.is_constant(operand):
             values = _elements(graph, operand)

@@ -58,13 +58,15 @@ class DeviceAdministration:
             if count > 0
         ]
 
-    def fill(self, response: wire.GetProcessResponse, session: str | None) -> None:
-        """Add pools, buffers, executions and fences: those of the session of a public id, or with None all."""
+    def fill(self, response: wire.GetProcessResponse, session: str | None, brief: bool) -> None:
+        """Add executions and, unless it is ``brief``, pools, buffers and fences."""
         clients = [client for client in self._clients.all() if session in (None, client.session.id)]
         work = work_of(self._device.scheduler, clients, session)
+        response.executions.extend(each.state for each in work)
+        if brief:
+            return
         response.pools.extend(pools_of(clients, [each.execution for each in work]))
         response.buffers.extend(buffers_of(clients))
-        response.executions.extend(each.state for each in work)
         response.fences.extend(fences_of(clients))
 
     def cancel(self, execution: str, session: str | None) -> bool:

@@ -76,6 +76,7 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
         return wire.AssessModelResponse(
             operations=[_support_to_wire(answer) for answer in assessment.support],
             operation_ns=assessment.operation_ns,
+            together=[wire.OperationGroup(operations=group) for group in assessment.together],
         )
 
     @answers

@@ -77,6 +77,8 @@ class Assessment:
     support: Sequence[Support]
     operation_ns: Sequence[float]
     """Modelled nanoseconds, 0 for an operation that is not supported."""
+    together: Sequence[Sequence[int]] = ()
+    """Operations that it runs as one."""
 
 
 class HostedDevice:
@@ -109,7 +111,7 @@ class HostedDevice:
     def assess(self, model: ValidModel) -> Assessment:
         """Return whether each operation of main is supported, and its modelled cost. Raises GENERAL_FAILURE."""
         support = self._support(model)
-        return Assessment(support, self._costs(model, support))
+        return Assessment(support, *self._costs(model, support))
 
     def supported_operations(self, model: ValidModel) -> list[bool]:
         """Return whether each operation of main is supported as given. Raises GENERAL_FAILURE."""
@@ -266,14 +268,18 @@ class HostedDevice:
             )
         return [self._extension(model, index) or answer for index, answer in enumerate(answers)]
 
-    def _costs(self, model: ValidModel, support: Sequence[Support]) -> Sequence[float]:
-        """Return what each operation would cost; empty if the cost model fails, which is logged."""
+    def _costs(self, model: ValidModel, support: Sequence[Support]) -> tuple[Sequence[float], Sequence[Sequence[int]]]:
+        """Return what each operation would cost, and which run as one; nothing if that fails, which is logged."""
+        backend = self.driver.backend
         try:
-            costs = self.driver.backend.operation_ns(model.resolved)
-            return [cost if isinstance(answer, Supported) else 0.0 for cost, answer in zip(costs, support, strict=True)]
+            costs = [
+                cost if isinstance(answer, Supported) else 0.0
+                for cost, answer in zip(backend.operation_ns(model.resolved), support, strict=True)
+            ]
+            return costs, backend.together(model.resolved)
         except Exception as error:
             _log.warning("a cost model failed", driver=self.driver.name, reason=repr(error))
-            return ()
+            return (), ()
 
     def _require_support(self, model: ValidModel) -> None:
         self._require(model, self._support(model))

@@ -4,6 +4,9 @@ If a device takes files and all others are references, no answer of theirs could
 and ``is_reference`` of Describe. A file in ONNX is one operation; what it is in operations of the HAL is found out when
 somebody looks, or when the plan has to be another one. A file in TFLite is imported, since the device has no other
 words for it. Neither is read if the device has kept its compilation, and the framework its outline.
+
+A device prepares a file in ONNX while that is checked. Only the check tells what the outputs are: if they are not what
+the file declares, it is prepared again.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from nnhal.extensions import onnx
 from nnhal.remote import DeviceDescription
 from nnhal.types import NO_DEADLINE, Model
 from nnhal.types.layout import Dimensions
-from nnhal_frontends import ImportLimits, import_whole_file
+from nnhal_frontends import ImportLimits, UncheckedFile
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel
@@ -35,6 +38,7 @@ from nnhal_service.runtime.plan.sketch import SketchedPlan
 from nnhal_service.runtime.plan.survey import described, survey_unasked
 
 T = TypeVar("T")
+_Check = Callable[[], ImportedModel | None]
 _VARIANT = "whole file"
 """The variant of a cache for such models."""
 _log = get_logger(__name__)
@@ -51,18 +55,25 @@ class WholeFilePlanner(ModelPlanner):
         device: str,
         in_operations: Callable[[], ModelPlanner],
         complete: Callable[[], Model] | None = None,
-        keep: Callable[[], None] = lambda: None,
+        checked: _Check | None = None,
+        keep: Callable[[ImportedModel], None] = lambda _: None,
     ) -> None:
         """``in_operations`` imports the file for the planner of its operations, and is called once at most.
 
-        ``complete`` makes the model for the device, if ``imported`` is its outline only. ``keep`` is called when the
-        device has prepared the file.
+        ``complete`` makes the model for the device, if ``imported`` is its outline only. ``checked`` says what a file
+        is of which ``imported`` is what it declares. ``keep`` is called when the device has prepared the file.
         """
         super().__init__(imported, target.fleet, target.devices, target.options, target.cache, survey)
         self._device, self._import, self._complete, self._keep = device, in_operations, complete, keep
+        self._imported, self._checked = imported, checked
         self._lock = threading.Lock()
         self._others: ModelPlanner | None = None
         self._is_outdated = False
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Where the file contradicts itself; complete when it has been prepared."""
+        return self._imported.warnings
 
     def prepare(self, without: Collection[str] = ()) -> PreparedPlan:
         if without or self._is_outdated:
@@ -71,7 +82,12 @@ class WholeFilePlanner(ModelPlanner):
             plan = self._attempt(self._options, {}, awaits=True)
         except PreparationError as error:
             raise error.reason from error
-        self._keep()
+        try:
+            self._check()  # nothing was to be done while the device looked for its compilation
+        except NnhalError:
+            plan.release()
+            raise
+        self._keep(self._imported)
         return plan
 
     def again(self, deadline_ns: int) -> WholeFilePlanner:
@@ -120,6 +136,23 @@ class WholeFilePlanner(ModelPlanner):
     def _is_unasked(self, device: str) -> bool:
         return device == self._device
 
+    def _check(self) -> None:
+        """Raises OtherwiseDeclaredError, and FrontendError if the file cannot be imported."""
+        if self._checked is not None:
+            found, self._checked = self._checked(), None
+            if found is None or found.model is not self._imported.model:
+                raise OtherwiseDeclaredError(found)
+            self._imported = found
+
+
+class OtherwiseDeclaredError(NnhalError):
+    """A file does not have the outputs that it declares."""
+
+    def __init__(self, imported: ImportedModel | None) -> None:
+        """``imported`` is the file as it is, if it can be given to a device so."""
+        super().__init__("the outputs of the file are not as it declares them")
+        self.imported = imported
+
 
 @dataclass(frozen=True, slots=True)
 class WholeFile:
@@ -142,25 +175,34 @@ class WholeFile:
 
         None if devices are to be asked about its operations: one device must be the obvious one, and take the file.
         """
-        return self._if_taken(lambda: self._loaded(shapes))
 
-    def _loaded(self, shapes: Mapping[str, Dimensions]) -> LoadedModel | None:
-        planner = self._planner(self.target, shapes)
-        if planner is None:
-            return None
-        for warning in planner.surveys.declared.imported.warnings:
-            warn_of(warning)
-        planned = PlannedModel(self.target, planner, self.read, shapes, prepared_for=self._prepared_for)
-        return planned.prepared(self.target.options.deadline_ns)
+        def prepared(planner: WholeFilePlanner) -> LoadedModel:
+            planned = PlannedModel(self.target, planner, self.read, shapes, prepared_for=self._prepared_for)
+            loaded = planned.prepared(self.target.options.deadline_ns)
+            for warning in planner.warnings:
+                warn_of(warning)
+            return loaded
+
+        return self._if_taken(lambda: self._with_planner(self.target, shapes, prepared))
 
     def _prepared_for(self, target: LoadTarget, shapes: Mapping[str, Dimensions]) -> PreparedPlan | None:
-        def prepared() -> PreparedPlan | None:
-            planner = self._planner(target, shapes)
-            return None if planner is None else planner.prepare()
+        return self._if_taken(lambda: self._with_planner(target, shapes, WholeFilePlanner.prepare))
 
-        return self._if_taken(prepared)
+    def _with_planner(
+        self, target: LoadTarget, shapes: Mapping[str, Dimensions], prepare: Callable[[WholeFilePlanner], T]
+    ) -> T | None:
+        """What is prepared by a planner; None if there is none. Raises FrontendError, HalError and PlacementError."""
+        planner = self._planner(target, shapes)
+        try:
+            return None if planner is None else prepare(planner)
+        except OtherwiseDeclaredError as error:
+            planner = self._planner(target, shapes, error)
+            return None if planner is None else prepare(planner)
 
-    def _planner(self, target: LoadTarget, shapes: Mapping[str, Dimensions]) -> WholeFilePlanner | None:
+    def _planner(
+        self, target: LoadTarget, shapes: Mapping[str, Dimensions], otherwise: OtherwiseDeclaredError | None = None
+    ) -> WholeFilePlanner | None:
+        """``otherwise`` says how the file is, if that is known."""
         options = target.options
         if options.strategy != Strategy.LEAST_TIME or options.pins or options.relaxed:
             return None
@@ -171,8 +213,12 @@ class WholeFile:
             return None
         later = replace(target, options=replace(options, deadline_ns=NO_DEADLINE))  # a deadline was for loading
         own = replace(target, cache=target.cache and target.cache.of_variant(_VARIANT))
-        outline = own.cache and kept_outline(own.cache, self.limits)
-        imported = outline or self._imported(shapes)
+        outline = kept_outline(own.cache, self.limits) if own.cache and not otherwise else None
+        imported, checked = outline, None
+        if otherwise is not None:
+            imported = otherwise.imported
+        elif outline is None:
+            imported, checked = self._imported(shapes)
         if imported is None or not self.accepts(imported):
             return None
         planner = WholeFilePlanner(
@@ -182,22 +228,31 @@ class WholeFile:
             device,
             lambda: later.planner(self.read(shapes=shapes)),
             None if outline is None else lambda: self._complete(shapes),
-            lambda: None if own.cache is None or outline else keep_outline(own.cache, imported, self.limits),
+            checked,
+            lambda found: None if own.cache is None or outline else keep_outline(own.cache, found, self.limits),
         )
         return planner if [step.device for step in planner.sketch().plan.steps] == [device] else None
 
-    def _imported(self, shapes: Mapping[str, Dimensions]) -> ImportedModel | None:
-        """The file as the device gets it; None if it is not that simple. Raises FrontendError."""
+    def _imported(self, shapes: Mapping[str, Dimensions]) -> tuple[ImportedModel | None, _Check | None]:
+        """The file as the device gets it; None if it is not that simple. Raises FrontendError.
+
+        With a check, it is what the file declares of itself.
+        """
         if self.is_onnx:
-            return import_whole_file(self.content, shapes, self.limits, self.weights)
+            file = UncheckedFile.read(self.content, shapes, self.limits, self.weights)
+            if file is None or file.as_declared is None:
+                return (None if file is None else file.checked()), None
+            return file.as_declared, file.checked
         imported = self.read(shapes=shapes)
         model = imported.model
-        return None if imported.states or model.referenced or model.extension_name_to_prefix else imported
+        plain = not (imported.states or model.referenced or model.extension_name_to_prefix)
+        return (imported if plain else None), None
 
     def _complete(self, shapes: Mapping[str, Dimensions]) -> Model:
         """The model of a file of which there is an outline. Raises GENERAL_FAILURE if there is none by now."""
         try:
-            imported = self._imported(shapes)
+            imported, checked = self._imported(shapes)
+            imported = imported if checked is None else checked()
         except FrontendError as error:
             general_failure(f"the file cannot be imported, which could be before: {error}")
         if imported is None:

@@ -73,6 +73,8 @@ class PrepareConfig:
     extension_names: tuple[ExtensionNameAndPrefix, ...] = ()
     unasked: bool = False
     """Whether the device was not asked what it supports."""
+    meanwhile: Callable[[], object] = lambda: None
+    """What is done while a device prepares a model, which is released if that raises an NnhalError."""
 
 
 def prepare_part(
@@ -132,6 +134,7 @@ def _prepare(
         config.extension_names,
         entry,
         config.unasked,
+        config.meanwhile,
     )
 
 

@@ -243,7 +243,7 @@ class ModelPlanner:
 
         def attempt(member: FleetMember, number: int | None) -> Part:
             step = self._step(sketch, member.name, number)
-            given = replace(config, unasked=self._is_unasked(member.name))
+            given = replace(config, unasked=self._is_unasked(member.name), meanwhile=self._check)
             with announcements.loading([member]):
                 of_several = number is not None and len(plan.steps) > 1
                 is_own = number is not None and step.device == member.name
@@ -276,6 +276,9 @@ class ModelPlanner:
     def _is_unasked(self, device: str) -> bool:
         """Whether a device was not asked about what it is to prepare."""
         return False
+
+    def _check(self) -> None:
+        """Check what a device prepares at this moment. Raises NnhalError if it must not."""
 
     def _prepare_all(
         self, sketch: SketchedPlan, announcements: Announcements, deadline_ns: int, awaits: bool

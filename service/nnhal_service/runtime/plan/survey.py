@@ -63,7 +63,10 @@ class Survey:
             else known
             for name, known in self.descriptions.items()
         }
-        asked = [(c.name, dict(c.refusals), tuple(c.operation_ns), tuple(c.referenced)) for c in self.candidates]
+        asked = [
+            (c.name, dict(c.refusals), tuple(c.operation_ns), tuple(c.referenced), tuple(c.together))
+            for c in self.candidates
+        ]
         return described, asked, self.wanting
 
     def of(self, members: Sequence[FleetMember]) -> Survey:
@@ -245,7 +248,7 @@ def _side(name: str, description: DeviceDescription | None) -> Side:
 def _answer(member: FleetMember, imported: ImportedModel, side: Side, description: DeviceDescription | None) -> _Answer:
     """Ask a device, which refuses all operations if it cannot answer."""
     try:
-        refusals, costs, wants = _assessed(member, imported.model)
+        refusals, costs, wants, together = _assessed(member, imported.model)
         numbers = range(len(imported.model.referenced))
         referenced = [_assessed(member, as_main(imported.model, number)).refusals for number in numbers]
     except NnhalError as error:
@@ -256,7 +259,9 @@ def _answer(member: FleetMember, imported: ImportedModel, side: Side, descriptio
         if measured is not None:
             costs = measured.operation_ns(costs)
             hop_ns = hop_ns if side.costs.is_wire else measured.launch_ns
-        candidate = Candidate(member.name, member.capabilities, refusals, costs, hop_ns, referenced=referenced)
+        candidate = Candidate(
+            member.name, member.capabilities, refusals, costs, hop_ns, referenced=referenced, together=together
+        )
     extension = None if imported.source is None else imported.source.extension
     prefers = description is not None and extension is not None and description.source_extension == extension
     takes = prefers and bool(candidate.refusals) and _takes_in_words(member, imported)
@@ -269,6 +274,8 @@ class _Assessed(NamedTuple):
     operation_ns: Sequence[float]
     """Its modelled times, if it has any."""
     wants_channels_last: bool = False
+    together: Sequence[tuple[int, ...]] = ()
+    """The operations that it runs as one."""
 
 
 def _assessed(member: FleetMember, model: Model) -> _Assessed:
@@ -290,4 +297,4 @@ def _assessed(member: FleetMember, model: Model) -> _Assessed:
         if not answer.supported
     }
     wants = any(answer.code == LAYOUT_CODE for answer in assessment.operations if not answer.supported)
-    return _Assessed(refusals, assessment.operation_ns, wants)
+    return _Assessed(refusals, assessment.operation_ns, wants, assessment.together)

@@ -74,6 +74,7 @@ def test_the_story_is_an_object_of_json() -> None:
         "buffers",
         "frontier",
         "bound",
+        "together",
     ]
     assert told["fits"] is True
 

@@ -33,6 +33,15 @@ def spaces(draw: st.DrawFn) -> list[list[PlanCandidate]]:
     return found
 
 
+@st.composite
+def waiting_spaces(draw: st.DrawFn) -> list[list[PlanCandidate]]:
+    """Draw candidates that wait for constants, unless these are copied while the plan before runs."""
+    return [
+        [each._replace(waits=draw(st.integers(0, 5)), copied_bytes=draw(st.integers(0, 9))) for each in ending]
+        for ending in draw(spaces())
+    ]
+
+
 def every_way(space: list[list[PlanCandidate]], stop: int) -> Iterator[tuple[int, int]]:
     """Yield cycles and memory of every proposal."""
     if not stop:
@@ -47,17 +56,32 @@ def every_way(space: list[list[PlanCandidate]], stop: int) -> Iterator[tuple[int
 def test_the_fastest_within_a_limit_is_the_best_of_all(space: list[list[PlanCandidate]], limit: int) -> None:
     found = ProposalSearch(GRAPH, space).fastest(limit)
     fitting = [cycles for cycles, memory in every_way(space, len(space)) if memory <= limit]
-    assert (found.proposal.cycles if found else None) == min(fitting, default=None)
+    assert (found.cycles if found else None) == min(fitting, default=None)
 
 
 @given(spaces())
-def test_the_efficient_ones_are_all_that_none_beats(space: list[list[PlanCandidate]]) -> None:
+def test_within_less_and_less_memory_there_are_all_that_none_beats(space: list[list[PlanCandidate]]) -> None:
     search = ProposalSearch(GRAPH, space)
-    found = [(each.proposal.cycles, each.proposal.memory) for each in search.efficient()]
-    assert all(one[0] < other[0] and one[1] > other[1] for one, other in pairwise(found))
+    found = [(each.cycles, each.memory) for each in search.within(9)]
+    assert all(one[0] <= other[0] and one[1] > other[1] for one, other in pairwise(found))
     for cycles, memory in every_way(space, len(space)):
         assert any(each[0] <= cycles and each[1] <= memory for each in found)
     assert search.least() == found[-1][1]
+    assert [each.proposal for each in search.within(9)] == [
+        each.proposal for each in ProposalSearch(GRAPH, space).within(9)
+    ]
+
+
+@given(waiting_spaces(), st.integers(1, 18), st.integers(1, 18), st.booleans())
+def test_from_what_is_near_the_same_is_found_as_from_the_start(
+    space: list[list[PlanCandidate]], limit: int, less: int, is_banned: bool
+) -> None:
+    search = ProposalSearch(GRAPH, space)
+    near = search.fastest(limit)
+    banned = {near.candidates[-1]} if near is not None and is_banned else set[PlanCandidate]()
+    found, right = search.fastest(less, banned, near), ProposalSearch(GRAPH, space).fastest(less, banned)
+    assert (found and found.candidates) == (right and right.candidates)
+    assert (found and found.proposal) == (right and right.proposal)
 
 
 @given(spaces())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,30 @@ def test_what_was_set_is_seen_with_how_often_it_happened(browser: PageBrowser) -
     page = browser.page(DEVICE)
     assert "lost" in page
     assert "operation = &lt;CONV&gt;" in page
-    assert '<td class="number">7</td><td class="number">3</td>' in page
+    assert re.findall('data-label="(Calls that met it|Happened)">([0-9]+)<', page) == [
+        ("Calls that met it", "7"),
+        ("Happened", "3"),
+    ]
+
+
+def test_what_a_command_has_set_is_seen_while_the_page_is_open(browser: PageBrowser) -> None:
+    browser.script.faults["npu"] = []
+    assert "It takes faults, and has none." in browser.page(DEVICE)
+    watch, (npu,) = browser.collector.faults, browser.collector.snapshot.devices
+    browser.script.faults["npu"] = [LOST]
+    watch.of(npu)  # a part that is shown asks meanwhile, for the next time
+    told = watch.of(npu)
+    assert told is not None
+    assert list(told.states) == [LOST]
+
+
+def test_a_process_that_takes_none_is_asked_once(browser: PageBrowser) -> None:
+    del browser.script.faults["npu"]
+    watch, (npu,) = browser.collector.faults, browser.collector.snapshot.devices
+    assert watch.of(npu) is None
+    browser.script.faults["npu"] = [LOST]
+    told = [watch.of(npu), watch.of(npu)]
+    assert all(each is not None and "it has no FaultService" in each.refusal for each in told)
 
 
 def test_a_fault_is_set_with_the_keys_of_a_file(browser: PageBrowser) -> None:

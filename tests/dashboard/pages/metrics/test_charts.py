@@ -72,7 +72,7 @@ def test_a_chart_without_data_says_why_and_has_no_axis() -> None:
 
 def test_a_slow_rate_is_what_it_is() -> None:
     requests = section(PageBrowser(collected(640, every=5)).page("/metrics?range=5m"), "requests")
-    numbers = re.findall(r'<td class="number">([^<]*)</td>', requests)
+    numbers = re.findall(r'<td class="number" data-label="[A-Z][a-z]+">([^<]*)</td>', requests)
     assert numbers == ["0.2/s", "0.2/s", "0.2/s"]
 
 

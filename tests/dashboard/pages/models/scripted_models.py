@@ -38,13 +38,18 @@ def script_of(browser: PageBrowser) -> ScriptedContacts:
 
 
 def runs_by(
-    browser: PageBrowser, plan: Explanation, pins: Sequence[tuple[str, str]] = (), handles: Sequence[int] = ()
+    browser: PageBrowser,
+    plan: Explanation,
+    pins: Sequence[tuple[str, str]] = (),
+    handles: Sequence[int] = (),
+    earlier: Sequence[wire.EarlierPlan] = (),
 ) -> None:
     """Have every model run by a plan."""
     answer = wire.ExplainTargetResponse(
         explanation=told_plan(plan),
         pins=[framework_pb2.Pin(match=match, device=device) for match, device in pins],
         prepared_models=handles or [0] * len(plan.steps),
+        earlier=earlier,
     )
     script_of(browser).answers["framework", "explain"] = answer
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from nnhal.errors import DeadObjectError, invalid_argument
-from nnhal.v1 import admin_pb2
+from nnhal.v1 import admin_pb2, framework_pb2
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_client.explanation import Explanation
 from tests.dashboard.pages.models.scripted_models import browser_of, calls_of, runs_by, script_of, served, would_run_by
@@ -198,6 +198,27 @@ def test_an_earlier_plan_runs_again_by_the_page_that_tries_it(browser: PageBrows
     assert ">Apply<" in tried
     would_run_by(browser, two_steps("cpu"))
     assert "2 operations would run elsewhere than they did" in browser.page(again)
+
+
+def test_a_plan_that_a_command_has_changed_runs_again_too(browser: PageBrowser) -> None:
+    pins = [framework_pb2.Pin(match="op:RELU", device="npu")]
+    told = wire.EarlierPlan(since_ns=1, pins=pins, devices=["npu", "gpu", "cpu"], steps=["npu", "cpu"], modelled_ns=5e3)
+    runs_by(browser, two_steps("gpu"), earlier=[told])
+    page = browser.page(PLAN)
+    assert "From 00:00:00 UTC on: 2 steps on npu, cpu, modelled 5 µs, with 1 pin." in page
+    (again,) = [link for link in links(page) if "again=" in link]
+    assert parse_qs(urlsplit(again).query)["pin"] == ["op:RELU=npu"]
+    would_run_by(browser, two_steps())
+    assert "and the same steps: npu, cpu." in browser.page(again)
+    would_run_by(browser, two_steps("cpu"))
+    assert "and other steps: cpu, where there were npu, cpu." in browser.page(again)
+
+
+def test_a_plan_that_a_page_has_shown_is_not_told_twice(browser: PageBrowser) -> None:
+    browser.page(PLAN)
+    told = wire.EarlierPlan(since_ns=1, devices=["npu", "gpu", "cpu"], steps=["npu", "cpu"])
+    runs_by(browser, two_steps("gpu"), earlier=[told])
+    assert len([link for link in links(browser.page(PLAN)) if "again=" in link]) == 1
 
 
 def test_a_plan_is_remembered_by_whichever_address_it_was_seen(browser: PageBrowser) -> None:

@@ -106,7 +106,7 @@ def test_the_plan_of_a_session_s_model_is_asked_of_its_session() -> None:
     answer(pages, "explain", plan(strategy="CopyToTarget", copied_bytes=256))
     text = pages.page("/runs/4")
     assert "digits, of a session" in text
-    assert "<td>none</td>" in text
+    assert '<td data-label="Difference">none</td>' in text
     asked = framework_admin_pb2.PlanTarget(model="digits", session="s3")
     assert ("framework", "explain", (asked,), {}) in pages.script.calls
 

@@ -1,0 +1,1 @@
+"""All hosts: what each does, and all together."""
