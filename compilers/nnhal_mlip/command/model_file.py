@@ -167,11 +167,12 @@ def _tflite(name: str, content: bytes, public: bool) -> FlowModel:
 
 
 def _flow_model(name: str, source: ImportedModel, sources: Sequence[tuple[SourceNode, ...]], public: bool) -> FlowModel:
+    from nnhal_mlip.command.onnx_nodes.messages import import_message
     from nnhal_mlip.importing.model_import import import_hal_model, is_opaque
 
     # The user asks for the accelerator's arithmetic, so float32 may be computed in fewer bits.
     relaxed = replace(source.model, relax_computation_float32_to_float16=True)
-    imported = import_hal_model(replace(source.resolved(), model=relaxed), not public, sources, messages=True)
+    imported = import_hal_model(replace(source.resolved(), model=relaxed), not public, sources, import_message)
     main = source.model.main
 
     def port(tensor: ImportedTensor, value: str, graph_value: str) -> FlowPort:

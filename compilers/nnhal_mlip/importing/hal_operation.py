@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -133,3 +134,30 @@ class HalOperation:
         sources: tuple[SourceNode, ...],
     ) -> str:
         return self.builder.add(operator, inputs, attributes or {}, sources, results=(value or self.output,))
+
+
+class MessageOperand(NamedTuple):
+    """An input or output of an operation of nnhal.onnx."""
+
+    operand: Operand
+    label: str
+    """What the user calls it."""
+    type: FlowValue
+    value: str | None = None
+    """The value that holds it; None for constants and outputs."""
+    constant: Array | None = None
+
+
+class MessageReader(Protocol):
+    """Imports what an operation of nnhal.onnx holds. It is the command's, since a compiler reads no ONNX."""
+
+    def __call__(
+        self,
+        content: bytes,
+        inputs: Sequence[MessageOperand],
+        outputs: Sequence[MessageOperand],
+        builder: FlowGraphBuilder,
+        sources: tuple[SourceNode, ...],
+    ) -> tuple[str, ...]:
+        """Add the nodes of a message, and return the values of its results."""
+        ...

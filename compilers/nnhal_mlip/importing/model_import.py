@@ -24,7 +24,14 @@ from nnhal.types.layout import Dimensions, combine, is_extension
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode, FlowValue, SourceNode
 from nnhal_mlip.importing.conditions import condition
-from nnhal_mlip.importing.hal_operation import HalOperation, flow_value, scales_of, signed
+from nnhal_mlip.importing.hal_operation import (
+    HalOperation,
+    MessageOperand,
+    MessageReader,
+    flow_value,
+    scales_of,
+    signed,
+)
 from nnhal_mlip.importing.host_operations import host_evaluation
 from nnhal_mlip.importing.rules import IMPORT_RULES, ImportRule
 
@@ -59,28 +66,35 @@ class _Importable(NamedTuple):
 
 
 def import_hal_model(
-    model: ResolvedModel, beyond: bool = True, sources: Sequence[tuple[SourceNode, ...]] = (), messages: bool = False
+    model: ResolvedModel,
+    beyond: bool = True,
+    sources: Sequence[tuple[SourceNode, ...]] = (),
+    read_message: MessageReader | None = None,
 ) -> ImportedHalModel:
     """Import the main subgraph of a model.
 
     ``beyond`` is as in ``FlowOptions``. ``sources`` are the nodes of the user's model that each operation stands for;
-    by default the operations are the user's. With ``messages``, operations of nnhal.onnx become the nodes of ONNX that
-    they hold. Raises FlowError if an operation's attributes contradict its operands.
+    by default the operations are the user's. ``read_message`` imports operations of nnhal.onnx; without it
+    the flow cannot have them. Raises FlowError if an operation's attributes contradict its operands.
     """
-    return _ModelImport(model, beyond, sources or _own_sources(model), messages).run()
+    return _ModelImport(model, beyond, sources or _own_sources(model), read_message).run()
 
 
 class _ModelImport:
     """The import of one model."""
 
     def __init__(
-        self, model: ResolvedModel, beyond: bool, sources: Sequence[tuple[SourceNode, ...]], messages: bool
+        self,
+        model: ResolvedModel,
+        beyond: bool,
+        sources: Sequence[tuple[SourceNode, ...]],
+        read_message: MessageReader | None,
     ) -> None:
         self._model = model
         self._main = model.model.main
         self._beyond = beyond
         self._sources = sources
-        self._messages = messages
+        self._read_message = read_message
         self._builder = FlowGraphBuilder()
         self._known: list[Dimensions] = [operand.dimensions for operand in self._main.operands]
         self._values: dict[int, str] = {}
@@ -94,8 +108,8 @@ class _ModelImport:
             value = self._type(index)
             self._values[index] = self._builder.input(self._names[index], *value[:3])
         for number, operation in enumerate(self._main.operations):
-            if self._messages and number_of(self._model.model, operation.type) == RUN:
-                self._add_onnx(number, operation)
+            if self._read_message is not None and number_of(self._model.model, operation.type) == RUN:
+                self._add_message(number, operation, self._read_message)
                 continue
             found = self._importable(number, operation)
             if isinstance(found, Unsupported):
@@ -146,10 +160,8 @@ class _ModelImport:
         for index, value in zip(operation.outputs, results, strict=True):
             self._values[index] = self._builder.renamed(value, self._names[index], before)
 
-    def _add_onnx(self, number: int, operation: Operation) -> None:
+    def _add_message(self, number: int, operation: Operation, read: MessageReader) -> None:
         """Add what an operation of nnhal.onnx stands for: a node of the user's, or several that the host computes."""
-        from nnhal_mlip.importing.onnx_nodes.messages import MessageOperand, import_message
-
         message, *given = operation.inputs
         main, constants = self._main, self._model.constants[0]
         inputs = [
@@ -163,7 +175,7 @@ class _ModelImport:
             for index in given
         ]
         outputs = [MessageOperand(main.operands[i], self._names[i], self._type(i)) for i in operation.outputs]
-        made = import_message(constants[message].tobytes(), inputs, outputs, self._builder, self._sources[number])
+        made = read(constants[message].tobytes(), inputs, outputs, self._builder, self._sources[number])
         self._values.update(zip(operation.outputs, made, strict=True))
 
     def _type(self, index: int) -> FlowValue:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nnhal_mlip.command.onnx_nodes.node_import import NodeImport
 from nnhal_mlip.flow.graph.flow_graph import Attribute
 from nnhal_mlip.flow.graph.windows import extent
-from nnhal_mlip.importing.onnx_nodes.node_import import NodeImport
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import onnx
 from onnx import helper, numpy_helper
@@ -12,25 +11,14 @@ from nnhal.arrays import Array
 from nnhal.extensions.onnx import tensor_in_another_file
 from nnhal.types import Operand
 from nnhal.types.layout import ELEMENT_TYPES
+from nnhal_mlip.command.onnx_nodes.converters import import_node
+from nnhal_mlip.command.onnx_nodes.evaluation import MessageEvaluation, as_declared
+from nnhal_mlip.command.onnx_nodes.node_import import NodeImport
 from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
-from nnhal_mlip.flow.graph.flow_graph import FlowValue, SourceNode
+from nnhal_mlip.flow.graph.flow_graph import SourceNode
+from nnhal_mlip.importing.hal_operation import MessageOperand
 from nnhal_mlip.importing.host_operations import dequantised, quantised
-from nnhal_mlip.importing.onnx_nodes.converters import import_node
-from nnhal_mlip.importing.onnx_nodes.evaluation import MessageEvaluation, as_declared
-from nnhal_mlip.importing.onnx_nodes.node_import import NodeImport
-
-
-class MessageOperand(NamedTuple):
-    """An input or output of an operation."""
-
-    operand: Operand
-    label: str
-    """What the user calls it."""
-    type: FlowValue
-    value: str | None = None
-    """The value that holds it; None for constants and outputs."""
-    constant: Array | None = None
 
 
 def import_message(

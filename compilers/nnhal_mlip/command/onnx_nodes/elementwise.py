@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnhal_mlip.importing.onnx_nodes.node_import import NodeImport
+from nnhal_mlip.command.onnx_nodes.node_import import NodeImport
 
 _SOFTMAX_OF_ONE_AXIS = 13
 """From this opset on, Softmax normalises along one axis; before, along all from that axis on."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
+from nnhal_mlip.command.onnx_nodes.node_import import NodeImport
 from nnhal_mlip.flow.graph.flow_graph import Attribute
-from nnhal_mlip.importing.onnx_nodes.node_import import NodeImport
 
 _PAD_MODES = ("constant", "edge", "reflect")
 

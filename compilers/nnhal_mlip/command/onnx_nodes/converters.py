@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from nnhal_mlip.command.onnx_nodes import elementwise, images, linear, movement
+from nnhal_mlip.command.onnx_nodes.node_import import NodeImport
 from nnhal_mlip.flow.graph.flow_graph import Evaluate
-from nnhal_mlip.importing.onnx_nodes import elementwise, images, linear, movement
-from nnhal_mlip.importing.onnx_nodes.node_import import NodeImport
 
 _SPLIT = "Split"
 """The only one of which others may read more than the first result."""
