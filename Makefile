@@ -102,7 +102,7 @@ $(RAY)/.made: pyproject.toml
 	@touch $@
 
 # What the tests of tests/ray need beside the extra; versions are those of the extra dev.
-RAY_TESTS := 'tritonclient[grpc,http]==2.73.0' 'pytest>=8.4,<10' 'pytest-timeout>=2.4,<3' 'psutil>=7,<8' 'pyyaml>=6,<7' 'hypothesis>=6.130,<7'
+RAY_TESTS := 'tritonclient[grpc,http]==2.73.0' 'pytest>=8.4,<10' 'pytest-timeout>=2.4,<3' 'psutil>=7,<8' 'pyyaml>=6,<7' 'hypothesis>=6.130,<7' 'httpx>=0.28,<1'
 
 ray: $(RAY)/.made  ## Test nnhal_ray on two nodes of Ray on this host, which takes 0.7 GB of disk
 	$(RAY)/bin/python -m pytest -m ray tests/ray --durations 10

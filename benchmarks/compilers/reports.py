@@ -12,14 +12,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from math import prod
 
 from nnhal_cascade.geometry.box import Shape
 
 _OPERATION = re.compile(r"^\t(\d+): Operation (.*?)\s+- OFM (.*)$")
 _FIELD = re.compile(r"^\t\t([A-Za-z][A-Za-z0-9 ]*?)\s*[=:] (.*)$")
 _LEFT = re.compile(r"^\s*CPU: (\S+) = ", re.MULTILINE)
+_REFUSED = re.compile(r"^Warning \(supported operators\) operator: (\w+), ", re.MULTILINE)
 _NOTHING = "Passthrough"
-"""Vela's name for an output that nothing computes."""
+"""Vela's name for an output that it does not compute: one that nothing does, or the CPU."""
 _WEIGHTS = "total_npu_encoded_weights"
 _NUMBERS = re.compile(r"\d+")
 
@@ -102,8 +104,9 @@ def parse_summary(text: str) -> VelaSummary:
 
 
 def cpu_operations(text: str) -> tuple[str, ...]:
-    """Return what ``--show-cpu-operations`` names: the kind of each operation that is left to the CPU."""
-    return tuple(match[1] for match in _LEFT.finditer(text) if match[1] != _NOTHING)
+    """Return the kind of each operation that is left to the CPU: what Vela warns of, or else what it lists."""
+    refused = tuple(match[1] for match in _REFUSED.finditer(text))
+    return refused or tuple(match[1] for match in _LEFT.finditer(text) if match[1] != _NOTHING)
 
 
 def _blocks(text: str) -> Iterator[tuple[re.Match[str], dict[str, str]]]:
@@ -146,11 +149,12 @@ def _buffer(fields: dict[str, str]) -> VelaBuffer:
 
 
 def _shape(text: str) -> Shape:
-    """Rows, columns and channels of ``1, 28, 28, 64``."""
+    """Rows, columns and channels of ``1, 28, 28, 64``; axes in front of them count as rows."""
     numbers = _numbers(text)
-    if len(numbers) != 4:
-        raise ValueError(f"Vela's shape {text.strip()!r} has {len(numbers)} dimensions, expected 4")
-    return Shape(*numbers[1:])
+    if not numbers:
+        raise ValueError(f"Vela's shape {text.strip()!r} has no dimensions")
+    *rows, columns, channels = (1, *numbers)
+    return Shape(prod(rows), columns, channels)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -17,9 +17,11 @@ from nnhal_ray.router import ModelRouter
 _DOWNSCALE_SECONDS = 600.0
 """A host takes seconds to start, so it is not given up soon."""
 _HEALTH_CHECK_SECONDS = 10.0
+_HEALTH_ANSWER_SECONDS = 15.0
+"""A replica that does not answer three checks within this hangs, and is replaced."""
 
 
-def application(arguments: Mapping[str, object]) -> Application:
+def application(arguments: Mapping[str, object] | ScaleOutOptions) -> Application:
     """Hosts, and a routing deployment if models do not fit every host. Raises ValidationError."""
     options = ScaleOutOptions.model_validate(arguments)
     kind = RoutedHost if options.models_per_host else HostReplica
@@ -37,7 +39,7 @@ def host_settings(options: ScaleOutOptions) -> dict[str, Any]:
         "max_ongoing_requests": options.max_requests,
         "ray_actor_options": {"num_cpus": options.cpus, "resources": dict(options.accelerators)},
         "health_check_period_s": _HEALTH_CHECK_SECONDS,
-        "health_check_timeout_s": 3 * _HEALTH_CHECK_SECONDS,
+        "health_check_timeout_s": _HEALTH_ANSWER_SECONDS,
         "graceful_shutdown_timeout_s": options.drain_seconds,
         "graceful_shutdown_wait_loop_s": 0.5,
     }

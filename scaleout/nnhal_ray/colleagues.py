@@ -15,7 +15,7 @@ from ray.serve.handle import DeploymentHandle
 
 from nnhal_ray.fan_out import FanOut
 from nnhal_ray.messages import Call, Reply
-from nnhal_ray.sequences import HeldSequences, SequenceName, SequenceTurn, in_form_of, is_unavailable, loss_of, lost
+from nnhal_ray.sequences import HeldSequences, SequenceName, SequenceTurn, in_form_of, loss_of, lost
 
 _SECONDS = 10.0
 """How long a request is asked again: a framework that was killed serves again within that time."""
@@ -55,14 +55,14 @@ class Colleagues:
         the client waits no more.
         """
         end, reply = time.monotonic() + _SECONDS, failure
-        while is_unavailable(reply) and time.monotonic() < end:
+        while reply.is_unanswered and time.monotonic() < end:
             found = await self._elsewhere(call)
             if found is None and await self._is_ready(_READY_SECONDS):
                 found = await self._forward(call)
             reply = found or reply
-            if is_unavailable(reply):
+            if reply.is_unanswered:
                 await asyncio.sleep(_PAUSE_SECONDS)
-        self._answered[not is_unavailable(reply)] += 1
+        self._answered[not reply.is_unanswered] += 1
         return reply
 
     async def answer_for(self, node: str, call: Call) -> Reply | None:

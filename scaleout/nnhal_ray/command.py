@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnhal_hosting.settings import describe_invalid
-
 if TYPE_CHECKING:
     from nnhal_ray.nodes import RayNode
     from nnhal_ray.progress import Progress
@@ -65,18 +63,26 @@ def up(
     the cluster's token, which is in a file that only its owner may read. Without --listen and tokens=FILE every user of
     this host may run models: give tokens, or insecure=true.
     """
+    from pydantic import ValidationError
+
+    from nnhal_hosting.settings import describe_invalid
+    from nnhal_ray.nodes import LOOPBACK
+    from nnhal_ray.options import ScaleOutOptions
+
+    try:
+        options = ScaleOutOptions.model_validate(_given(arguments))
+    except ValidationError as error:
+        raise ValueError(describe_invalid(error)) from error
     with _node(listen, ["--head", f"--port={port}", "--include-dashboard=false"], resource) as (node, progress, token):
         import ray
-        from pydantic import ValidationError
 
         from nnhal_ray import deploying
-        from nnhal_ray.nodes import LOOPBACK
 
         is_local = listen == LOOPBACK
         deploying.connect(f"{listen}:{port}", progress)
         try:
             host = LOOPBACK if is_local else "0.0.0.0"
-            deploying.deploy(_given(arguments), host, http_port, grpc_port, seconds, progress)
+            deploying.deploy(options, host, http_port, grpc_port, seconds, progress)
             progress.say(f"V2 over HTTP:  http://{listen}:{http_port}/v2")
             progress.say(f"V2 over gRPC:  {listen}:{grpc_port}")
             for name, address in deploying.dashboards(progress):
@@ -85,8 +91,6 @@ def up(
                 progress.say(f"others join:   nnhal ray join {listen}:{port} --listen ADDRESS --token FILE")
                 progress.say(f"their token:   {token}")
             _until_interrupted(node)
-        except ValidationError as error:
-            raise ValueError(describe_invalid(error)) from error
         finally:
             ray.shutdown()  # before its node ends, which would end this process too
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +12,7 @@ from ray.serve.schema import ApplicationStatus
 
 from nnhal.errors import NnhalError
 from nnhal_ray.application import application
+from nnhal_ray.options import ScaleOutOptions
 from nnhal_ray.progress import Progress, TooLongError
 
 APPLICATION = "nnhal"
@@ -41,13 +41,13 @@ def connect(address: str, progress: Progress) -> None:
 
 
 def deploy(
-    arguments: Mapping[str, object], host: str, http_port: int, grpc_port: int, seconds: float, progress: Progress
+    options: ScaleOutOptions, host: str, http_port: int, grpc_port: int, seconds: float, progress: Progress
 ) -> None:
     """Deploy the application, and wait until all its hosts serve.
 
-    Raises ValidationError for the arguments, DeployError if it fails or takes longer than ``seconds``.
+    Raises DeployError if it fails or takes longer than ``seconds``.
     """
-    target = serve.RunTarget(application(arguments), name=APPLICATION, route_prefix="/")
+    target = serve.RunTarget(application(options), name=APPLICATION, route_prefix="/")
 
     def start() -> None:
         serve.start(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from nnhal_ray.messages import ProtocolCall, ProtocolReply
 from nnhal_ray.protocol import SERVICE, UNARY
 
 _OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+_UNANSWERED = re.compile(r"^(failed to connect|Socket closed|recvmsg:|sendmsg:|Endpoint|Stream removed)|GOAWAY")
+"""What gRPC itself says if there is no framework at the other end, or no longer."""
 _SAME = bytes
 """Messages stay bytes; of bytes this makes no copy."""
 _PASSED_ON = ("traceparent",)
@@ -34,7 +37,10 @@ class Forwarder(AsyncClosing):
             metadata = _passed_on(call.metadata)
             return ProtocolReply(await self._calls[call.method](call.message, timeout=timeout, metadata=metadata))
         except grpc.aio.AioRpcError as error:
-            return ProtocolReply(code=error.code(), details=error.details() or "")
+            details = error.details() or ""
+            return ProtocolReply(
+                code=error.code(), details=details, is_unanswered=_UNANSWERED.search(details) is not None
+            )
 
     async def ask(self, method: str, request: Message, timeout: float | None = None) -> ProtocolReply:
         """Call a method on the host's own behalf."""

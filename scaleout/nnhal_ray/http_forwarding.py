@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from http import HTTPStatus
 
 import aiohttp
@@ -65,4 +66,5 @@ class HttpForwarder(AsyncClosing):
 
 def unanswered() -> HttpReply:
     """The reply if the host's framework does not answer."""
-    return refused_over_http(HTTPStatus.SERVICE_UNAVAILABLE, "the framework does not answer; it is started again")
+    refusal = refused_over_http(HTTPStatus.SERVICE_UNAVAILABLE, "the framework does not answer; it is started again")
+    return replace(refusal, is_unanswered=True)

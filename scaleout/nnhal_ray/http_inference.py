@@ -15,7 +15,7 @@ from nnhal_ray.messages import HttpCall, HttpReply, Reply
 from nnhal_ray.native_models import NativeModels, NativeOutputs
 from nnhal_ray.refusals import SHARED_MEMORY
 from nnhal_ray.replies import refused_over_http
-from nnhal_ray.sequences import is_unavailable, turn_over_http
+from nnhal_ray.sequences import turn_over_http
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.errors import ServingError
@@ -64,7 +64,7 @@ class HttpInferences:
             if found is not None and found.outputs.keys() >= set(names):
                 return _encoded(target.model, decoded, found)
         reply = await self._forwarder.forward(call)
-        return await self._colleagues.again(call, reply) if is_unavailable(reply) else reply
+        return await self._colleagues.again(call, reply) if reply.is_unanswered else reply
 
     def _decoded(self, call: HttpCall, model: str, json_size: int) -> DecodedRequest | None:
         """A request whose inputs and outputs are binary tensors of numbers; None for any other."""

@@ -15,7 +15,7 @@ from nnhal_ray.forwarding import Forwarder
 from nnhal_ray.messages import ProtocolCall, ProtocolReply, Reply
 from nnhal_ray.native_models import NativeModels, NativeOutputs
 from nnhal_ray.refusals import SHARED_MEMORY, unimplemented
-from nnhal_ray.sequences import is_unavailable, turn_of
+from nnhal_ray.sequences import turn_of
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.v2.grpc.decode import Asked, CutRequest, cut_request, head_of
 from nnhal_service.v2.grpc.encode import encode_response
@@ -56,7 +56,7 @@ class HostInferences:
             if found is not None and found.outputs.keys() >= set(names):
                 return ProtocolReply(_encoded(head.model_name, cut.id, found, names))
         reply = await self._forwarder.forward(call)
-        return await self._colleagues.again(call, reply) if is_unavailable(reply) else reply
+        return await self._colleagues.again(call, reply) if reply.is_unanswered else reply
 
 
 def _arrays(asked: Asked, cut: CutRequest) -> Mapping[str, Array] | None:

@@ -40,6 +40,8 @@ class ProtocolReply:
     message: bytes = b""
     code: grpc.StatusCode = grpc.StatusCode.OK
     details: str = ""
+    is_unanswered: bool = False
+    """Whether the framework has not answered at all: what it was asked may be asked again."""
 
     @property
     def is_ok(self) -> bool:
@@ -68,6 +70,8 @@ class HttpReply:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    is_unanswered: bool = False
+    """As that of a ProtocolReply."""
 
 
 Call = ProtocolCall | HttpCall

@@ -56,6 +56,7 @@ def environment(directory: Path, token: Path, address: str = LOOPBACK) -> dict[s
         "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(directory),
         "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(directory / "server-state"),
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_raylet_start_wait_time_s": f"{STARTING_SECONDS:.0f}",
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
     }
     forced = {

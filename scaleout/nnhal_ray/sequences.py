@@ -118,11 +118,6 @@ def loss_of(reply: Reply) -> str:
     failed = not reply.is_ok if isinstance(reply, ProtocolReply) else reply.status != 200
     if failed and _NOT_STARTED in text:
         return "its host has been started again, or nobody has asked for it for too long"
-    if is_unavailable(reply) and "sequence" not in text:  # the framework names the sequence in what it refuses itself
+    if reply.is_unanswered:
         return "its host has ended while it ran a request of it"
     return ""
-
-
-def is_unavailable(reply: Reply) -> bool:
-    """Whether a host has failed a request that another one may answer."""
-    return reply.code is grpc.StatusCode.UNAVAILABLE if isinstance(reply, ProtocolReply) else reply.status == 503

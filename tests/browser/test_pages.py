@@ -30,6 +30,7 @@ PAGES = (
     "/events",
     "/runs?from=2026-01-01T00:00:00Z",
     "/logs",
+    "/hosts",
     "/login",
 )
 

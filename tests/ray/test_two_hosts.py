@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import re
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,6 @@ def hosts(cluster: RayCluster, models: Path) -> RayCluster:
     """Two hosts that have all models."""
     cluster.deploy(model_repository=str(models), accelerators={"npu": 1}, min_hosts=2, max_hosts=2)
     return cluster
-
-
-def counts(hosts: RayCluster, model: str) -> dict[str, float]:
-    """How many requests for a model each node has counted."""
-    page = urllib.request.urlopen(f"http://127.0.0.1:{hosts.head.http}/metrics", timeout=30).read().decode()
-    rows = re.findall(rf'^nv_inference_request_success{{node="(\w+)",model="{model}",version="1"}} (\S+)$', page, re.M)
-    return {node: float(value) for node, value in rows}
 
 
 def test_hosts_are_on_different_nodes(hosts: RayCluster) -> None:
@@ -67,11 +59,11 @@ def test_classes_are_given_on_request(triton: Triton) -> None:
 
 
 def test_both_hosts_run_requests_and_metrics_tell_them_apart(hosts: RayCluster, triton: Triton) -> None:
-    before = counts(hosts, "echo_fp64")
+    before = hosts.counts("echo_fp64")
     for _ in range(8):
         with Triton(triton.name, triton.api, triton.address) as client:
             client.infer("echo_fp64", {"x": sample("FP64")})
-    after = counts(hosts, "echo_fp64")
+    after = hosts.counts("echo_fp64")
     assert after.keys() == {replica["node"] for replica in hosts.replicas()}
     assert sum(after.values()) == sum(before.values()) + 8
 

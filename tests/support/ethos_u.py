@@ -114,6 +114,9 @@ def examples(code: OperandType) -> dict[str, ResolvedModel]:
         "MIRROR_PAD": one(kinds.MIRROR_PAD, [[0, 0], [1, 2], [0, 0], [2, 3]], 0),
         "MUL": one(kinds.MUL, 0, dimensions=(_IMAGE, _IMAGE), outputs=(wide,)),
         "MUL by a constant": _with_constant(code, kinds.MUL, _IMAGE, (1,), 0),
+        "PACK of matrices": _packed(code, 0, (3, 4), (3, 4)),
+        "PACK of images": _packed(code, 1, (1, 3, 4), (1, 3, 4), (1, 3, 4)),
+        "PACK of channels": _packed(code, 2, (3, 4), (3, 4)),
         "PAD": one(kinds.PAD, [[0, 0], [1, 2], [0, 1], [2, 0]]),
         "PAD_V2": one(kinds.PAD_V2, [[0, 1], [1, 0]], 5, dimensions=((3, 4),)),
         "PRELU": one(kinds.PRELU, dimensions=(_IMAGE, (1, 1, 1, 4)), outputs=(wide,)),
@@ -140,6 +143,10 @@ def examples(code: OperandType) -> dict[str, ResolvedModel]:
         "STRIDED_SLICE": one(kinds.STRIDED_SLICE, [0, 1, 0, 0], [1, 5, 4, -1], [1, 1, 1, 1], 0, 4, 0),
         "STRIDED_SLICE of a row": one(kinds.STRIDED_SLICE, [0, 1, 0, 0], [1, 2, 5, 4], [1, 1, 1, 1], 0, 0, 2),
         "STRIDED_SLICE of a column": one(kinds.STRIDED_SLICE, [0, 0, 2, 0], [1, 6, 3, 4], [1, 1, 1, 1], 0, 0, 4),
+        "STRIDED_SLICE with strides": one(kinds.STRIDED_SLICE, [0, 2, 0, 0], [1, 6, 5, 4], [1, 3, 2, 2], 0, 0, 0),
+        "STRIDED_SLICE of every second column": one(
+            kinds.STRIDED_SLICE, [0, 3, 0, 0], [1, 4, 5, 4], [1, 1, 2, 1], 0, 0, 2
+        ),
         "SUB": one(kinds.SUB, 2, dimensions=(_IMAGE, (6, 1, 1))),
         "TANH": one(kinds.TANH, outputs=(_TANH[code],)),
         "TILE": one(kinds.TILE, [1, 1, 2, 3]),
@@ -190,6 +197,12 @@ def _with_constant(
         *recipe.integers(*parameters),
     ]
     return recipe.build(recipe.operation(operation, inputs, like(code, scale=0.5)))
+
+
+def _packed(code: OperandType, axis: int, *dimensions: Dimensions) -> ResolvedModel:
+    recipe, (scale, zero_point) = Recipe(), QUANTIZATION[code]
+    tensors = [recipe.input(code, each, scale, zero_point) for each in dimensions]
+    return recipe.build(recipe.operation(OperationType.PACK, [*recipe.integers(axis), *tensors], like(code)))
 
 
 def _fully_connected(code: OperandType, image: Dimensions, size: int) -> ResolvedModel:

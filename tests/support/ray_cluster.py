@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 import socket
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any
 import psutil
 import yaml
 
+from nnhal_ray.nodes import environment, new_token
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +28,10 @@ _BIN = Path(sys.executable).parent
 _STARTING_SECONDS = 180.0
 _PORTS = ("dashboard-agent-listen-port", "dashboard-agent-grpc-port", "metrics-export-port", "runtime-env-agent-port")
 """Options of ports that two nodes of one host would share otherwise."""
+TOKEN = "token"
+"""The file of the cluster's token, in its directory."""
+_NOT_LOOPBACK = "0.0.0.0"
+"""Two nodes of one host have its own address, since Ray lets none join at the loopback's."""
 _STORE_BYTES = 100_000_000
 """Tensors do not go through Ray's object store."""
 
@@ -46,7 +52,7 @@ class RayNode:
         self.gcs = free_port() if head is None else head
         self.is_head = head is None
         directory.mkdir()
-        environment = environment_of(directory) | {
+        environment = environment_of(directory, directory.parent / TOKEN) | {
             "RAY_SERVE_WORKER_PROXY_HTTP_PORT": str(http),
             "RAY_SERVE_WORKER_PROXY_GRPC_PORT": str(grpc),
         }
@@ -112,6 +118,7 @@ class RayCluster:
     def begin_to_deploy(self, **arguments: object) -> None:
         """Deploy the application."""
         config = yaml.safe_load(CONFIG.read_text())
+        config["http_options"]["host"] = _NOT_LOOPBACK
         config["http_options"]["port"], config["grpc_options"]["port"] = self.head.http, self.head.grpc
         (application,) = config["applications"]
         application["args"] = {"insecure": True, **arguments}
@@ -119,7 +126,11 @@ class RayCluster:
         path.write_text(yaml.safe_dump(config))
         words = [str(_BIN / "serve"), "run", f"--address=127.0.0.1:{self.head.gcs}", "--non-blocking", str(path)]
         done = subprocess.run(
-            words, env=environment_of(self.directory), capture_output=True, text=True, timeout=_STARTING_SECONDS
+            words,
+            env=environment_of(self.directory, self.directory / TOKEN),
+            capture_output=True,
+            text=True,
+            timeout=_STARTING_SECONDS,
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -130,6 +141,16 @@ class RayCluster:
             for replica in self.ask("replicas")
             if replica["deployment"] == deployment and replica["state"] == "RUNNING"
         ]
+
+    def metrics(self) -> str:
+        """The metrics of all hosts."""
+        page = urllib.request.urlopen(f"http://127.0.0.1:{self.head.http}/metrics", timeout=60).read()
+        return str(page.decode())
+
+    def counts(self, model: str) -> dict[str, float]:
+        """How many requests for a model each node has counted."""
+        pattern = rf'^nv_inference_request_success{{node="(\w+)",model="{model}",version="1"}} (\S+)$'
+        return {node: float(value) for node, value in re.findall(pattern, self.metrics(), re.M)}
 
     def _runs(self) -> bool:
         state = self.ask("application")
@@ -142,10 +163,16 @@ def ray_cluster() -> Iterator[RayCluster]:
     """Run a cluster of one node, which has the resource ``npu`` once."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnray-", ignore_cleanup_errors=True)))
+        new_token(directory / TOKEN)
         head = stack.enter_context(RayNode(directory / "head", None, free_port(), free_port(), {"npu": 1}))
         words = [sys.executable, "-m", _DRIVER, f"127.0.0.1:{head.gcs}"]
         driver = subprocess.Popen(
-            words, env=environment_of(directory), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            words,
+            env=environment_of(directory, directory / TOKEN),
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         stack.enter_context(driver)
         yield RayCluster(directory, head, driver)
@@ -158,20 +185,13 @@ def worker_node(cluster: RayCluster, name: str) -> Iterator[RayNode]:
         yield node
 
 
-def environment_of(directory: Path) -> dict[str, str]:
-    """The environment of a node: HAProxy's files and ports would be the same for all nodes of a host."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+def environment_of(directory: Path, token: Path) -> dict[str, str]:
+    """The environment of a node: HAProxy's ports would be the same for all nodes of a host."""
+    ours = {
+        name: value for name, value in environment(directory, token, _NOT_LOOPBACK).items() if name[:7] != "PYTEST_"
+    }
     return ours | {
-        "PATH": f"{_BIN}:{os.environ['PATH']}",
-        "RAY_SERVE_ENABLE_HA_PROXY": "1",
-        "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
-        "RAY_SERVE_REPLICA_GRPC_MAX_MESSAGE_LENGTH": str(2**31 - 1),
-        "RAY_USAGE_STATS_ENABLED": "0",
         "TMPDIR": str(directory),
-        "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(directory / "haproxy.cfg"),
-        "RAY_SERVE_HAPROXY_SOCKET_PATH": str(directory / "admin.sock"),
-        "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(directory),
-        "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(directory / "server-state"),
         "RAY_SERVE_HAPROXY_METRICS_PORT": str(free_port()),
         "RAY_SERVE_HAPROXY_STATS_PORT": str(free_port()),
         **_replica_ports("HTTP"),

@@ -12,8 +12,6 @@ from tritonclient.utils import InferenceServerException
 
 from tests.support.waiting import wait_until
 
-_DEADLINE_SECONDS = 10.0
-
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
@@ -31,6 +29,10 @@ class SteadyRequests:
     address: str
     model: str
     clients: int = 4
+    shape: tuple[int, ...] = (2, 4)
+    """That of the model's input ``x``."""
+    seconds: float = 10.0
+    """The deadline of a request."""
     sent: list[SentRequest] = field(default_factory=list)
 
     def __enter__(self) -> SteadyRequests:
@@ -63,12 +65,12 @@ class SteadyRequests:
 
     def _send(self) -> None:
         with tritonclient.grpc.InferenceServerClient(self.address) as client:
-            tensor = tritonclient.grpc.InferInput("x", [2, 4], "FP32")
-            tensor.set_data_from_numpy(np.ones((2, 4), np.float32))
+            tensor = tritonclient.grpc.InferInput("x", list(self.shape), "FP32")
+            tensor.set_data_from_numpy(np.ones(self.shape, np.float32))
             while not self._stopping.is_set():
                 began = time.monotonic()
                 try:
-                    client.infer(self.model, [tensor], client_timeout=_DEADLINE_SECONDS)
+                    client.infer(self.model, [tensor], client_timeout=self.seconds)
                     failure = ""
                 except InferenceServerException as error:
                     failure = str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.operations import OperationContext
-from nnhal.operations.joining import SlicingInput, StridedSliceInput, axis_input, strided_ranges
+from nnhal.operations.joining import PackInput, SlicingInput, StridedSliceInput, axis_input, strided_ranges
 from nnhal.operations.movement import DepthSpaceInput, MirrorPadInput, PadInput, ReverseInput, TileInput, TransposeInput
 from nnhal.operations.shape import ReshapeInput, SqueezeInput
 from nnhal.support import SUPPORTED, Support, Unsupported
@@ -23,11 +23,15 @@ def _parts(op: OperationContext) -> Sequence[int]:
     return range(axis_input(op))
 
 
+def _packed(op: OperationContext) -> Sequence[int]:
+    return range(PackInput.FIRST, len(op.inputs))
+
+
 def _strided_slice(op: OperationContext) -> Support:
     strides = [indices.step for indices in strided_ranges(op)]
-    if all(stride == 1 for stride in strides):
+    if all(stride > 0 for stride in strides):
         return SUPPORTED
-    return Unsupported("STRIDE", f"strides of {strides}", "1 on each axis", "place it on a CPU or GPU device")
+    return Unsupported("STRIDE", f"strides of {strides}", "at least 1 on each axis", "reverse the axis by REVERSE")
 
 
 def _blocks(op: OperationContext) -> Support:
@@ -54,6 +58,7 @@ RULES: dict[OperationType, NpuRule] = {
     OperationType.MINIMUM: elementwise.EXTREMUM,
     OperationType.MIRROR_PAD: NpuRule((MirrorPadInput.PADDINGS,)),
     OperationType.MUL: elementwise.ARITHMETIC,
+    OperationType.PACK: NpuRule(tensors=_packed),
     OperationType.PAD: _PAD,
     OperationType.PAD_V2: _PAD,
     OperationType.PRELU: elementwise.PRELU,

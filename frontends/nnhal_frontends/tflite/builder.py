@@ -110,6 +110,8 @@ class TfliteGraphBuilder:
     states: list[StateVariable] = field(default_factory=list)
     exact_integers: frozenset[int] = frozenset()
     """Tensors of int64 that are not narrowed, since only operations of the extension make and read them."""
+    flat: frozenset[int] = frozenset()
+    """Tensors of more axes than operations take, whose operands have one: only what moves them makes and reads them."""
     variables: Variables = field(default_factory=Variables)
     _outputs: frozenset[int] = field(init=False)
 
@@ -158,7 +160,8 @@ class TfliteGraphBuilder:
             elif tensor.variable:
                 raise ValueError(f"'{tensor.name}' is a variable, which only recurrent operators may read")
             else:
-                operand = operand_of(tensor, self._lifetime(index), tensor.shape)
+                shape = (prod(tensor.shape),) if index in self.flat else tensor.shape
+                operand = operand_of(tensor, self._lifetime(index), shape)
                 self.operands[index] = self.model.add(operand, tensor.name)
         return self.operands[index]
 
@@ -314,6 +317,11 @@ class OperatorBuilder(OperationBuilder):
     def shape(self, index: int) -> Dimensions:
         """Return the dimensions of an input, 0 for an unknown one. Raises UnsupportedNode if the rank is unknown."""
         return self.ranked(self.input(index))
+
+    @property
+    def moves_flat(self) -> bool:
+        """Whether the first input or the result has more axes than operations take, and an operand of one axis."""
+        return not self.builder.flat.isdisjoint((self._index(0), self._output(0)))
 
     def ranked(self, operand: int) -> Dimensions:
         """Return the dimensions of an operand, 0 for an unknown one. Raises UnsupportedNode if the rank is unknown."""

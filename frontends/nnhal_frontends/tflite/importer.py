@@ -35,6 +35,7 @@ from nnhal_frontends.tflite.extension import (
     objection,
     units,
 )
+from nnhal_frontends.tflite.flat import flat_tensors
 from nnhal_frontends.tflite.folding import fold
 from nnhal_frontends.tflite.graph import TfliteGraph, TfliteOperator
 from nnhal_frontends.tflite.ops import CONVERTERS
@@ -145,6 +146,7 @@ def _convert_all(builder: TfliteGraphBuilder, left: Collection[int]) -> dict[int
     """Convert all operators, those in ``left`` for the extension. Return the errors by operator."""
     graph = builder.graph
     builder.exact_integers = exact_integers(graph, left, builder.number == 0) if left else frozenset()
+    builder.flat = flat_tensors(graph, left)
     _add_inputs(builder)
     refused: dict[int, UnsupportedNode] = {}
     for unit in units(graph, left):

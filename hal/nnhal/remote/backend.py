@@ -160,7 +160,12 @@ def views_from_wire(message: wire.OptimizeSubgraphResponse, operations: int, pla
     place = f"{place}: BackendService/OptimizeSubgraph"
     views = OptimizationViews(
         tuple(
-            Substitution(tuple(s.operations), s.replacement, _replacement(s, place) if s.HasField("subgraph") else None)
+            Substitution(
+                tuple(s.operations),
+                s.replacement,
+                _replacement(s, place) if s.HasField("subgraph") else None,
+                s.working_bytes,
+            )
             for s in message.substitutions
         ),
         tuple(FailedSubgraph(tuple(f.operations), f.reason) for f in message.failed),

@@ -101,12 +101,18 @@ def test_the_summary_has_bytes_and_cycles() -> None:
     [
         ("", "no line with 'Operation'"),
         ("\t0: Operation Conv2D  - OFM 1, 2, 3, 4 (in Sram)\n", "operation 0 has no usable stripe"),
-        ("\t0: Operation X  - OFM 1, 2\n\t\tOFM Stripe = [1, 1, 1, 1]\n\t\tAssigned Cascade = 0\n", "2 dimensions"),
+        ("\t0: Operation X  - OFM []\n\t\tOFM Stripe = [1, 1, 1, 1]\n\t\tAssigned Cascade = 0\n", "no dimensions"),
     ],
 )
 def test_what_is_no_schedule_is_refused(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_schedule(text)
+
+
+def test_axes_in_front_are_rows() -> None:
+    text = "\t0: Operation X  - OFM 1, 4, 2, 4, 24\n\t\tOFM Stripe = [1, 192]\n\t\tAssigned Cascade = 0\n"
+    (given,) = parse_schedule(text).operations
+    assert (given.output, given.stripe) == ((8, 4, 24), (1, 1, 192))
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "sram_memory_used,cycles_total\n1,many\n"])
@@ -122,5 +128,7 @@ def test_what_is_left_to_the_cpu() -> None:
         "   CPU: NEG = negated (outputs [4])",
     )
     assert cpu_operations("\n".join([*lines, "   NPU: Sub = x (outputs [1])"])) == ("NEG",)
+    warned = "Warning (supported operators) operator: UNPACK, ofm: 'x'\n"
+    assert cpu_operations(warned + lines[1]) == ("UNPACK",)
     nothing = "\t9: Operation Passthrough  - OFM  (in Sram)\n\t\tCPU Operation\n"
     assert parse_schedule(REGOR + nothing) == parse_schedule(REGOR)

@@ -288,6 +288,7 @@ MATCHERS: Mapping[OperationType, Matcher] = {
     OperationType.MINIMUM: elementwise.match_pair,
     OperationType.MIRROR_PAD: movement.match_mirror_pad,
     OperationType.MUL: elementwise.match_arithmetic,
+    OperationType.PACK: movement.match_pack,
     OperationType.PAD: movement.match_pad,
     OperationType.PAD_V2: movement.match_pad,
     OperationType.PRELU: elementwise.match_prelu,

@@ -1,6 +1,6 @@
 """Elements move along the axes, or to other ones.
 
-CONCATENATION, SPLIT, SLICE, STRIDED_SLICE, PAD, PAD_V2, MIRROR_PAD, REVERSE, TILE, TRANSPOSE, DEPTH_TO_SPACE and
+CONCATENATION, PACK, SPLIT, SLICE, STRIDED_SLICE, PAD, PAD_V2, MIRROR_PAD, REVERSE, TILE, TRANSPOSE, DEPTH_TO_SPACE and
 SPACE_TO_DEPTH.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from nnhal.operations import OperationContext
 from nnhal.operations._shape import axis_of
-from nnhal.operations.joining import SlicingInput, SplitInput, StridedSliceInput, axis_input, strided_ranges
+from nnhal.operations.joining import PackInput, SlicingInput, SplitInput, StridedSliceInput, axis_input, strided_ranges
 from nnhal.operations.movement import (
     DepthSpaceInput,
     PadInput,
@@ -47,6 +47,21 @@ def match_concatenation(op: OperationContext, outputs: Sequence[Shape]) -> tuple
     return (Match(PartKind.COPY, tuple(readings), constants=constant_operands(op, range(count), outputs[0])),)
 
 
+def match_pack(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match PACK: each input is one element of the new axis. Behind other axes than 1, each is read as a whole."""
+    given, axis = op.dimensions(PackInput.FIRST), op.integer(PackInput.AXIS)
+    along, is_first = _axis(axis, len(given) + 1), set(given[:axis]) <= {1}
+    positions = range(PackInput.FIRST, len(op.inputs))
+    readings = [
+        _shifted(op, position, tuple(number if each == along else 0 for each in Axis), outputs[0])
+        if is_first
+        else Reading(position, *map(Everything, shape_of(op, position)))
+        for number, position in enumerate(positions)
+        if not op.is_known(position)
+    ]
+    return (Match(PartKind.COPY, tuple(readings), constants=constant_operands(op, positions, outputs[0])),)
+
+
 def match_split(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match SPLIT: each output is a range of the input."""
     rank = len(op.dimensions(SplitInput.INPUT))
@@ -68,15 +83,16 @@ def match_slice(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, 
 
 
 def match_strided_slice(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
-    """Match STRIDED_SLICE with strides of 1. Dropped axes may turn the others into other axes: then all is read."""
+    """Match STRIDED_SLICE of ascending elements. Dropped axes may turn the others into other axes: then all is read."""
     ranges = strided_ranges(op)
-    if any(each.step != 1 for each in ranges):
-        strides = [each.step for each in ranges]
-        raise ValueError(f"{op.place}: got strides {strides}, expected 1 on each axis")
+    steps = [each.step for each in ranges]
+    if min(steps) < 1:
+        raise ValueError(f"{op.place}: got strides {steps}, expected at least 1 on each axis")
     kept = as_shape(tuple(len(each) for each in ranges), op.place)
     if kept == outputs[0]:
         offsets = _of_image(tuple(-each.start for each in ranges))
-        return (Match(PartKind.COPY, (_shifted(op, StridedSliceInput.INPUT, offsets, outputs[0]),)),)
+        reading = _shifted(op, StridedSliceInput.INPUT, offsets, outputs[0], _of_image(steps))
+        return (Match(PartKind.COPY, (reading,)),)
     given = shape_of(op, StridedSliceInput.INPUT)
     return (Match(PartKind.COPY, (Reading(StridedSliceInput.INPUT, *map(Everything, given)),)),)
 
@@ -143,15 +159,20 @@ def _axis(axis: int, rank: int) -> Axis:
     return Axis(axis + MAX_RANK - rank - 1)
 
 
-def _of_image(offsets: Sequence[int]) -> tuple[int, ...]:
+def _of_image(values: Sequence[int]) -> tuple[int, ...]:
     """Return a value for each of rows, columns and channels; missing axes have 0."""
-    return ((0,) * (MAX_RANK - len(offsets)) + tuple(offsets))[1:]
+    return ((0,) * (MAX_RANK - len(values)) + tuple(values))[1:]
 
 
-def _shifted(op: OperationContext, position: int, offsets: Sequence[int], output: Shape) -> Reading:
-    """Return the reading of an input whose element at 0 is the output's element at ``offsets``."""
-    accesses: list[AxisAccess] = [
-        OneToOne(length) if length == made else Shifted(length, offset)
-        for length, offset, made in zip(shape_of(op, position), offsets, output, strict=True)
-    ]
-    return Reading(position, *accesses)
+def _shifted(
+    op: OperationContext, position: int, offsets: Sequence[int], output: Shape, strides: Sequence[int] = (0, 0, 0)
+) -> Reading:
+    """Return the reading of an input whose element at 0 is the output's element at ``offsets``, one of every stride."""
+    axes = zip(shape_of(op, position), offsets, strides, output, strict=True)
+    return Reading(position, *(_along(*each) for each in axes))
+
+
+def _along(length: int, offset: int, stride: int, made: int) -> AxisAccess:
+    if stride > 1:
+        return Windowed(length, stride=stride, before=offset)
+    return OneToOne(length) if length == made else Shifted(length, offset)

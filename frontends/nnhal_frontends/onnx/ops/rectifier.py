@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import pi, sqrt
-
 import numpy as np
 
 from nnhal.types import Operand, OperandType, OperationType
+from nnhal_frontends.gelu import tanh_gelu
 from nnhal_frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
 from nnhal_frontends.onnx.ops._broadcast import broadcast, filled
 from nnhal_frontends.onnx.ops._definition import Converter
@@ -80,17 +79,10 @@ def thresholded_relu(b: NodeBuilder) -> None:
 
 
 def gelu(b: NodeBuilder) -> None:
-    """x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))."""
+    """By tanh: the error function would be many operations, of which the extension is one."""
     if b.attribute("approximate", "none") != "tanh":
         raise b.node.unsupported("the error function", "approximate tanh")
-    x, none = b.input(0), b.int32(0)
-    square = b.apply(OperationType.MUL, [x, x, none])
-    bent = b.apply(OperationType.MUL, [square, filled(b, 0.044715), none])
-    factor = b.apply(OperationType.ADD, [bent, filled(b, 1), none])
-    half = b.apply(OperationType.MUL, [x, filled(b, sqrt(2 / pi)), none])
-    angle = b.apply(OperationType.MUL, [half, factor, none])
-    gate = b.apply(OperationType.ADD, [b.apply(OperationType.TANH, [angle]), filled(b, 1), none])
-    b.finish(OperationType.MUL, [b.apply(OperationType.MUL, [x, filled(b, 0.5), none]), gate, none])
+    b.finish(OperationType.MUL, tanh_gelu(b, b.input(0)))
 
 
 def _quantized_leaky_relu(form: QuantizedForm) -> bool:

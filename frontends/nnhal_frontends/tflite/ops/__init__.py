@@ -73,6 +73,7 @@ CONVERTERS: dict[str, Converter] = {
     "FLOOR_MOD": elementwise.floor_mod,
     "FULLY_CONNECTED": linear.fully_connected,
     "GATHER": booleans.moving(slicing.gather),
+    "GELU": activation.gelu,
     "GREATER": elementwise.pairwise(OperationType.GREATER),
     "GREATER_EQUAL": elementwise.pairwise(OperationType.GREATER_EQUAL),
     "HARD_SWISH": elementwise.unary(OperationType.HARD_SWISH),

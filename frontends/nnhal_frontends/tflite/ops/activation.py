@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import isfinite
 
 import numpy as np
-from tflite import LeakyReluOptions
+from tflite import GeluOptions, LeakyReluOptions
 
 from nnhal.types import FusedActivation, OperandType, OperationType
+from nnhal_frontends.gelu import exact_gelu, tanh_gelu
 from nnhal_frontends.operation_builder import ACTIVATIONS
 from nnhal_frontends.tflite.builder import OperatorBuilder
 from nnhal_frontends.tflite.ops._definition import Converter
@@ -49,6 +50,16 @@ def elu(b: OperatorBuilder) -> None:
     """ELU with alpha 1."""
     x = b.reals(0)
     b.finish_reals(OperationType.ELU, [x, b.real_like(x, 1.0)])
+
+
+def gelu(b: OperatorBuilder) -> None:
+    """GELU of 8-bit tensors, in floats: a table for who has tables. The extension computes one of floats faster."""
+    if not b.is_quantized(b.input(0)):
+        raise b.unsupported("GELU of floats", "8 bits")
+    if b.options(GeluOptions).Approximate():
+        b.finish_reals(OperationType.MUL, tanh_gelu(b, b.reals(0)))
+    else:
+        b.finish_reals(OperationType.SUB, exact_gelu(b, b.reals(0)))
 
 
 def leaky_relu(b: OperatorBuilder) -> None:

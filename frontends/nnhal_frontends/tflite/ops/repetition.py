@@ -7,7 +7,9 @@ from math import ceil
 import numpy as np
 
 from nnhal.types import OperandType, OperationType
+from nnhal.types.layout import describe
 from nnhal_frontends.tflite.builder import OperatorBuilder
+from nnhal_frontends.tflite.flat import around
 from nnhal_frontends.tflite.ops._broadcast import common_shape, repetition
 
 _SCALARS = {
@@ -18,8 +20,20 @@ _SCALARS = {
 
 
 def tile(b: OperatorBuilder) -> None:
-    """TILE."""
-    b.finish(OperationType.TILE, [b.input(0), b.input(1)])
+    """TILE, or one for each axis that is repeated if there are more than operations take."""
+    if not b.moves_flat:
+        b.finish(OperationType.TILE, [b.input(0), b.input(1)])
+        return
+    operand, shape = b.input(0), list(b.source(0).shape)
+    multiples = b.integers(1, "multiples")
+    if len(multiples) != len(shape):
+        raise b.unsupported(f"{len(multiples)} multiples of {describe(tuple(shape))}", "one for each axis")
+    for axis, multiple in enumerate(multiples):
+        if multiple != 1:
+            operand = b.reshape(operand, around(shape, axis))
+            operand = b.apply(OperationType.TILE, [operand, b.vector([1, multiple, 1])])
+            shape[axis] *= multiple
+    b.finish_reshape(operand, b.ranked(b.result()))
 
 
 def broadcast_to(b: OperatorBuilder) -> None:

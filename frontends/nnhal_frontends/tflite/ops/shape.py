@@ -6,11 +6,14 @@ import numpy as np
 
 from nnhal.types import OperationType
 from nnhal_frontends.tflite.builder import OperatorBuilder
+from nnhal_frontends.tflite.flat import folded
 
 
 def reshape(b: OperatorBuilder) -> None:
     """RESHAPE to the shape in the second input, or in an option in old files."""
-    if b.has(1) and b.constant(1) is None:
+    if b.moves_flat:
+        b.finish_reshape(b.input(0), b.ranked(b.result()))
+    elif b.has(1) and b.constant(1) is None:
         b.finish(OperationType.RESHAPE, [b.input(0), b.input(1)])
     else:
         wanted = b.integers(1, "shape") if b.has(1) else b.operator.vector
@@ -33,8 +36,19 @@ def expand_dims(b: OperatorBuilder) -> None:
 
 
 def transpose(b: OperatorBuilder) -> None:
-    """TRANSPOSE."""
-    b.finish(OperationType.TRANSPOSE, [b.input(0), b.input(1)])
+    """TRANSPOSE, of fewer axes if there are more than operations take."""
+    if not b.moves_flat:
+        b.finish(OperationType.TRANSPOSE, [b.input(0), b.input(1)])
+        return
+    given = b.source(0).shape
+    order = [b.axis(axis, len(given)) for axis in b.integers(1, "permutation")]
+    if sorted(order) != list(range(len(given))):
+        raise b.unsupported(f"permutation {order} of {len(given)} axes", "each axis once")
+    shape, axes = folded(given, order)
+    operand = b.reshape(b.input(0), shape)
+    if len(axes) > 1:
+        operand = b.apply(OperationType.TRANSPOSE, [operand, b.vector(axes)])
+    b.finish_reshape(operand, b.ranked(b.result()))
 
 
 def shape(b: OperatorBuilder) -> None:

@@ -7,9 +7,9 @@ from tests.support.agreement import single
 from tests.support.ethos_u import assert_limit
 
 
-def test_slices_have_no_strides() -> None:
-    def cut(stride: int) -> ResolvedModel:
-        parameters = [[0, 0], [4, 8], [1, stride], 0, 0, 0]
+def test_slices_ascend() -> None:
+    def cut(begin: int, end: int, stride: int) -> ResolvedModel:
+        parameters = [[0, begin], [4, end], [1, stride], 0, 0, 0]
         return single(OperationType.STRIDED_SLICE, Q8A, [(4, 8)], parameters)
 
-    assert_limit(cut(1), cut(2), "STRIDE", "strides of [1, 2]", "1 on each axis")
+    assert_limit(cut(0, 8, 2), cut(7, 0, -2), "STRIDE", "strides of [1, -2]", "at least 1 on each axis")

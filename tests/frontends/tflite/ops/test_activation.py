@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from nnhal_cascade.graph.islands import UNARY
 from tests.support.tflite_files import floats, int8, uint8
 from tests.support.tflite_operators import one
 
@@ -47,6 +48,15 @@ def test_results_in_the_scale_that_the_hal_fixes(code: str, output: Any) -> None
 
 def test_results_in_another_scale_and_elu_are_computed_in_floats() -> None:
     assert one("ELU", [int8(3, 40)], int8(3, 40)).check() == [name.format("ELU") for name in IN_FLOATS]
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+@pytest.mark.parametrize("kind", [int8, uint8])
+def test_gelu_of_8_bits_is_a_function_of_one_tensor(kind: Any, approximate: bool) -> None:
+    given = [kind(4, 256)]
+    names = one("GELU", given, kind(4, 256), ("GeluOptions", {"Approximate": approximate})).check()
+    assert (names[0], names[-1]) == ("DEQUANTIZE", "QUANTIZE")
+    assert set(names[1:-1]) <= {each.name for each in UNARY}
 
 
 @pytest.mark.parametrize("slope", [0.1, -0.2, 0.0])

@@ -208,8 +208,8 @@ def test_without_names_operations_name_what_they_compute() -> None:
             "got images with their channels first, expected channels last",
         ),
         (
-            single(OperationType.STRIDED_SLICE, Q8A, [(8,)], [[0], [8], [2], 0, 0, 0]),
-            "got strides [2], expected 1 on each axis",
+            single(OperationType.STRIDED_SLICE, Q8A, [(8,)], [[7], [0], [-1], 0, 0, 0]),
+            "got strides [-1], expected at least 1 on each axis",
         ),
     ],
 )
