@@ -334,8 +334,8 @@ class AssessModelResponse(_message.Message):
 
     @_builtins.property
     def together(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationGroup]:
-        """Operations that the device runs as one, by their indexes in ascending order: those of a group are on it together, or
-        not on it. An operation is in one group at most.
+        """Operations that the device takes only together, by their indexes in ascending order. An operation is in one group at
+        most, and only the last of a group has results that others read.
         """
 
     def __init__(
