@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 import httpx
 import pytest
-from grpc._cython import cygrpc  # type: ignore[attr-defined]
+from grpc._cython import cygrpc  # type: ignore[attr-defined,unused-ignore]
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from nnhal.admin import EXIT_STATUS

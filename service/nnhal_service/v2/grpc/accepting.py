@@ -22,7 +22,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from grpc._cython import cygrpc  # type: ignore[attr-defined] # grpcio has no types for it
+from grpc._cython import cygrpc  # type: ignore[attr-defined,unused-ignore] # grpcio has no types for it
 
 from nnhal_hosting.calls import UntakenAnswers
 from nnhal_service.v2.grpc.calls import Call

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from grpc._cython import cygrpc  # type: ignore[attr-defined] # grpcio has no types for it
+from grpc._cython import cygrpc  # type: ignore[attr-defined,unused-ignore] # grpcio has no types for it
 
 from nnhal.arrays import Array
 from nnhal_service.v2.grpc import accepting
