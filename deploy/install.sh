@@ -1,9 +1,9 @@
 #!/bin/sh
-# What the Dockerfile runs in a stage that is thrown away: puts packages into /opt/nnhal, and takes out what no process loads.
+# What the Dockerfile runs in stages that are thrown away: puts packages into /opt/nnhal, and takes out what no process loads.
 #   install.sh requirements FILE [FOLDER]   what nnhal needs, without nnhal: a layer that is made again only if the file changes. Packages
 #                                           of FOLDER, made for this kind of machine, replace others
-#   install.sh nnhal                 nnhal itself, from ./source
-#   install.sh client                of nnhal what a client imports
+#   install.sh nnhal                        nnhal itself, from ./source, into /own/opt/nnhal
+#   install.sh client                       of nnhal what a client imports
 set -eu
 packages=""
 if ls wheels/*.whl >/dev/null 2>&1; then packages="--no-index --find-links wheels"; fi
@@ -23,7 +23,7 @@ install_requirements() {
   rm -rf "$libraries/bin"
 }
 
-what=$1
+what=$1 made=
 shift
 case $what in
   requirements)
@@ -39,13 +39,14 @@ case $what in
     rm -rf "$libraries"/onnxruntime/transformers "$libraries"/onnxruntime/tools "$libraries"/onnxruntime/quantization
     ;;
   nnhal | client)
-    install --no-deps ./source
+    made=/own
+    install --no-deps --root "$made" ./source
     if [ "$what" = client ]; then
-      find "$libraries" -maxdepth 1 -name 'nnhal_*' ! -name nnhal_client -exec rm -rf {} +
-      rm /opt/nnhal/bin/nnhal
+      find "$made$libraries" -maxdepth 1 -name 'nnhal_*' ! -name nnhal_client -exec rm -rf {} +
+      rm "$made/opt/nnhal/bin/nnhal"
     fi
     ;;
 esac
 # Containers have a read-only root: what is not compiled now would be compiled at every start. Some libraries bring templates
 # that are no Python.
-python3 -m compileall -q -j 0 /opt/nnhal/lib >/dev/null || true
+python3 -m compileall -q -j 0 -s "$made" -p / "$made/opt/nnhal/lib" >/dev/null || true

@@ -16,6 +16,7 @@ from benchmarks.dashboard.testbed import model_name
 from benchmarks.testbeds import RunningTestbed
 
 _LIMIT_MS = 300.0
+_TRIES = 100
 _NAVIGATION = re.compile(r"<nav.*?</nav>", re.DOTALL)
 _LINK = re.compile(r"""href=['"](/[^'"]*)['"]""")
 
@@ -72,7 +73,10 @@ def _paths(testbed: RunningTestbed, address: str) -> list[str]:
     assert bar is not None
     listed = [unescape(link) for link in _LINK.findall(bar[0])]
     some_session = next(
-        link for link in _LINK.findall(visit(address, "/sessions").text) if link.startswith("/sessions/framework/")
+        link
+        for _ in range(_TRIES)  # sessions may not be known yet
+        for link in _LINK.findall(visit(address, "/sessions").text)
+        if link.startswith("/sessions/framework/")
     )
     return [
         *dict.fromkeys(listed),

@@ -60,6 +60,8 @@ class StepStory:
     operations: int
     modelled_ns: float
     optimizations: tuple[str, ...]
+    working_bytes: int = 0
+    """Bytes of its device's working memory that it takes; 0 if the device has none, or does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +278,10 @@ def explanation_from_wire(message: wire.ModelExplanation) -> Explanation:
             )
             for o in message.operations
         ),
-        tuple(StepStory(s.device, s.operations, s.modelled_ns, tuple(s.optimizations)) for s in message.steps),
+        tuple(
+            StepStory(s.device, s.operations, s.modelled_ns, tuple(s.optimizations), s.working_bytes)
+            for s in message.steps
+        ),
         tuple(
             EdgeStory(
                 e.value,

@@ -180,8 +180,8 @@ class Backend:
     """Whether it is there for operations that no other device takes, and slower than others at each."""
 
     together: Callable[[ResolvedModel], Sequence[Sequence[int]]] = lambda _: ()
-    """Operations of main that it runs as one, in ascending order: it takes them only together, or its costs hold only
-    for all of them. An operation is in one group at most, and only the last of a group has results that others read."""
+    """Operations of main that it takes only together, in ascending order. An operation is in one group at most, and
+    only the last of a group has results that others read."""
 
 
 def tensor_handles_of(name: str, backend: Backend, rules: MemoryRules) -> tuple[TensorHandleFactory, ...]:

@@ -122,10 +122,12 @@ class UncheckedFile:
     ) -> UncheckedFile | None:
         """Read a file for ``import_whole_file``. None if it is not that simple. Raises FrontendError."""
         # What reads a format is imported with the first model of that format.
+        from nnhal_frontends.onnx.file_apart import FileApart, read_apart
         from nnhal_frontends.onnx.whole_file import declared_file
 
         with _foreseen(content):
-            found = declared_file(parse_onnx(content), shapes, limits, weights)
+            file = (None if weights else read_apart(content)) or FileApart(parse_onnx(content), {}, {})
+            found = declared_file(file.model, shapes, limits, weights, file.initializers, file.constants)
             if found is None:
                 return None
             if found.as_declared is not None:

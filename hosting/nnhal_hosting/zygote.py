@@ -266,12 +266,21 @@ def _become(request: dict[str, Any], supervision: int, stderr: int) -> None:
 
 
 def _show_command(words: Sequence[str]) -> None:
-    """Have /proc/PID/cmdline, and so ``ps`` and ``pgrep``, show these words instead of the zygote's."""
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    start, end = (int(field) for field in fields[_ARGUMENTS_START - _STATE :][:2])
+    """Have /proc/PID/cmdline, and so ``ps`` and ``pgrep``, show these words instead of the zygote's, if it can."""
+    start, end = arguments_span(Path("/proc/self/stat").read_text())
     line = b"".join(os.fsencode(word) + b"\0" for word in words)
     if start and len(line) <= end - start:
         ctypes.memmove(start, line.ljust(end - start, b"\0"), end - start)
+
+
+def arguments_span(stat: str) -> tuple[int, int]:
+    """Return from where to where a process has its arguments, by its /proc/PID/stat; 0, 0 if that does not say.
+
+    The emulator of another machine (qemu-user) tells fewer fields than the kernel.
+    """
+    fields = stat.rpartition(")")[2].split()
+    span = [int(field) for field in fields[_ARGUMENTS_START - _STATE :][:2]]
+    return (span[0], span[1]) if len(span) == 2 else (0, 0)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from tests.browser.conftest import StartVisit
 from tests.browser.test_pages import PAGES
 from tests.support.browsing import Visit
 from tests.support.showcase import DEVICES, MODELS, Showcase
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -21,6 +22,12 @@ def scriptless(start_visit: StartVisit) -> Visit:
 
 def test_every_page_has_its_values(scriptless: Visit) -> None:
     page = scriptless.open("/")
+
+    def all_answer() -> bool:
+        page.reload()
+        return page.get_by_text("is silent").count() == 0
+
+    wait_until(all_answer, "all devices answer", 60)  # which may take long on a busy machine, and the page says so
     for name in (*DEVICES, *MODELS):
         expect(page.get_by_role("link", name=name, exact=True).first).to_be_visible()
     for path in PAGES:

@@ -21,7 +21,7 @@ _OPTION = "--option="
 def test_a_further_device_has_the_rights_and_limits_of_the_others(name: str) -> None:
     other, service = compose_services()["cpu_acc"].content, ADDED[name].content
     assert {key: service[key] for key in _SHARED} == {key: other[key] for key in _SHARED}
-    assert service["deploy"] == other["deploy"]
+    assert (service["cpus"], service["mem_limit"]) == (other["cpus"], other["mem_limit"])
     health = {key: value for key, value in service["healthcheck"].items() if key != "test"}
     assert health == {key: value for key, value in other["healthcheck"].items() if key != "test"}
     assert "ports" not in service
@@ -53,7 +53,8 @@ def test_the_other_host_shares_no_file_with_the_framework_but_the_tokens() -> No
 
 def test_the_commands_at_its_head_bring_up_both_ends() -> None:
     head = (ROOT / "deploy/compose.remote.yml").read_text()
-    (started,) = re.findall(r"^# +docker compose -f \S+ -f deploy/compose.remote.yml up -d (.+)$", head, re.MULTILINE)
+    command = r"^# +docker compose -f \S+ -f deploy/compose.remote.yml up -d --wait (.+)$"
+    (started,) = re.findall(command, head, re.MULTILINE)
     assert set(started.split()) == {"npu-host", "npu_7"}
 
 

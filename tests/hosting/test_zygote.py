@@ -15,7 +15,7 @@ import pytest
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from nnhal_hosting.supervision import Child, StartError, ended_in_words
-from nnhal_hosting.zygote import Zygote
+from nnhal_hosting.zygote import Zygote, arguments_span
 from tests.support.waiting import wait_until
 
 MODULES = ["nnhal_devices.host.process", "nnhal_devices.null.driver", "no_such_module"]
@@ -140,3 +140,9 @@ def test_a_zygote_that_is_gone_costs_nothing_but_time(
 def test_a_zygote_without_threads_forks(zygote: Zygote, short_path: Path) -> None:
     with device(short_path, zygote) as child:
         assert parent_of(child).num_threads() == 1
+
+
+def test_where_the_arguments_are_is_unknown_if_the_kernel_is_emulated() -> None:
+    start, end = arguments_span(Path("/proc/self/stat").read_text())
+    assert 0 < start < end
+    assert arguments_span(f"56 (cat) R {' '.join('0' * 41)}") == (0, 0)

@@ -76,7 +76,9 @@ def test_by_nnapis_rule_the_npu_has_the_whole_of_an_island_of_floats(framework: 
     mean = recipe.operation(OperationType.MEAN, [reals, axes, *recipe.integers(1)], Operand(F32))
     island = recipe.build(recipe.operation(OperationType.QUANTIZE, [mean], made)).model
     model = framework.load_model(island, devices=["large", "cpu_ref"], partitioner="nnapi")
-    assert [step.device for step in model.explain().steps] == ["large"]
+    (step,) = model.explain().steps
+    assert step.device == "large"
+    assert f" {step.working_bytes} bytes of SRAM" in step.optimizations[0]
     values = {"input0": np.arange(120, dtype=np.uint8).reshape(1, 6, 5, 4)}
     expected = framework.load_model(island, devices=["cpu_ref"]).run(values)
     np.testing.assert_array_equal(model.run(values)["output0"], expected["output0"])

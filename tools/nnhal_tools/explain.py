@@ -13,6 +13,7 @@ from nnhal_client.explanation import EdgeStory, Explanation, OperationStory
 from nnhal_pages.copies import copied_figures, copied_words, places, planned_figures
 from nnhal_pages.explanation.marks import counted, ends
 from nnhal_pages.explanation.tables import edge_table, operation_table, step_table
+from nnhal_pages.explanation.working_memory import most_words, shared_steps, working_memory
 from nnhal_pages.image_layouts import layout_figure, layout_words
 from nnhal_pages.report import Column, Footnotes, Name, ReportTable, TerminalPart
 from nnhal_pages.terminal import show_parts
@@ -42,6 +43,7 @@ def _everything(explanation: Explanation) -> Iterator[TerminalPart]:
     yield step_table(explanation)
     for number, step in enumerate(explanation.steps):
         yield from (f"step {number}: {optimization}" for optimization in step.optimizations)
+    yield from working_memory(explanation)
     if explanation.measured is not None:
         yield from ledger_parts(explanation.measured.ledger)
     for device in explanation.devices:
@@ -113,6 +115,8 @@ def _costs(explanation: Explanation) -> Iterator[str]:
         f"{size(explanation.constant_bytes)} of constants, {size(explanation.client_bytes)}{_unknown(of_client)} of "
         "the client's"
     )
+    if shared := shared_steps(explanation):
+        yield most_words(shared)
     if figure := layout_figure(explanation):
         yield f"layout of images: {figure}; {layout_words(explanation)}"
     if sent := wire_total(explanation):

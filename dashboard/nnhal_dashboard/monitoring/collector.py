@@ -120,7 +120,12 @@ class Collector:
         last = min([self._looked, *(self._looked_at[each] for each in details)])
         was_watched = time.monotonic() - last < _WATCHED_SECONDS
         self.watch(details)
-        return self.snapshot if was_watched else self._next_round(2 * _EVERY_SECONDS)
+        if was_watched:
+            return self.snapshot
+        if Detail.SESSIONS in details:  # which take a busy process longer than a round waits
+            with self._rounds:
+                self._patient = self._begun + 1
+        return self._next_round(2 * _EVERY_SECONDS)
 
     def refresh(self) -> Snapshot:
         """Ask everybody now, and return what they say; called after something was changed.

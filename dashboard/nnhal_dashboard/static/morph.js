@@ -5,17 +5,19 @@
 const keyOf = (node) => node.dataset?.key ?? node.id ?? "";
 const isAlike = (old, fresh) => old.nodeName === fresh.nodeName && keyOf(old) === keyOf(fresh);
 
-// What a reader has opened stays open, and a time that the browser's zone was put in is the same time.
-const KEPT = { DETAILS: "open" };
+// What a reader has opened or closed stays so, and a time that the browser's zone was put in is the same time.
+const isKept = (node, name) => node.nodeName === "DETAILS" && name === "open";
 const isSame = (old, fresh) => old.isEqualNode(fresh) || (old.nodeName === "TIME" && old.dateTime === fresh.dateTime);
 
 function morphNode(old, fresh) {
   if (isSame(old, fresh)) return;
   if (old.nodeType !== Node.ELEMENT_NODE) { old.data = fresh.data; return; }
   for (const { name } of [...old.attributes]) {
-    if (!fresh.hasAttribute(name) && name !== KEPT[old.nodeName]) old.removeAttribute(name);
+    if (!fresh.hasAttribute(name) && !isKept(old, name)) old.removeAttribute(name);
   }
-  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  for (const { name, value } of fresh.attributes) {
+    if (old.getAttribute(name) !== value && !isKept(old, name)) old.setAttribute(name, value);
+  }
   morphChildren(old, fresh);
 }
 
@@ -25,6 +27,7 @@ function morphChildren(old, fresh) {
   for (const wanted of [...fresh.childNodes]) {
     const known = keyOf(wanted) ? keyed.get(keyOf(wanted)) : next;
     if (!known || !isAlike(known, wanted)) { old.insertBefore(wanted, next); continue; }
+    keyed.delete(keyOf(wanted));
     if (known === next) next = next.nextSibling;
     else old.insertBefore(known, next);
     morphNode(known, wanted);

@@ -41,7 +41,7 @@ from nnhal_devices.ethos_u.performance import (
     capabilities_of,
     nanoseconds,
     operation_ns,
-    operations_of_parts,
+    whole_islands,
 )
 from nnhal_devices.figures import DeviceFigure, OperationTimes, WorkloadFigures
 
@@ -74,7 +74,7 @@ class EthosU:
             realisation="emulated: command streams, interpreted with cpu_ref's arithmetic on this machine's CPU",
             operation_limits=operation_limits,
             figures=self._figures,
-            together=operations_of_parts,
+            together=whole_islands,
         )
         self._scheduled = lru_cache(_SCHEDULES)(self._compile)
 

@@ -46,7 +46,7 @@ def optimize(model: ResolvedModel, compile_graph: CompileGraph) -> OptimizationV
             break
     return OptimizationViews(
         tuple(
-            Substitution(tuple(group), _description(group, schedule))
+            Substitution(tuple(group), _description(group, schedule), working_bytes=schedule.peak)
             for group, schedule in zip(groups, schedules, strict=True)
         ),
         tuple(

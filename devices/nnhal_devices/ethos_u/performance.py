@@ -12,7 +12,7 @@ from nnhal.support.parts import part_of
 from nnhal.types import Capabilities
 from nnhal_cascade.geometry.box import whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
-from nnhal_cascade.graph.matchers import build_graph
+from nnhal_cascade.graph.islands import float_islands
 from nnhal_cascade.graph.paddings import fold_paddings
 from nnhal_cascade.hardware.memory import System
 from nnhal_cascade.performance.encoding import encoded_graph
@@ -37,29 +37,20 @@ def nanoseconds(cycles: int, system: System) -> int:
 
 def operation_ns(model: ResolvedModel, system: System) -> list[float]:
     """Return the time of each operation of main: a part's at its first operation, and the least for all others."""
-    numbers, supported = _supported_part(model)
-    graph = encoded_graph(supported)
-    found = [_NOTHING] * len(model.model.main.operations)
+    supported = [isinstance(answer, Supported) for answer in supported_operations(model)]
+    found = [_NOTHING] * len(supported)
+    numbers = [number for number, taken in enumerate(supported) if taken]
+    graph = encoded_graph(fold_paddings(part_of(model, numbers)))
     for part, cycles in zip(graph.parts, _whole_cycles(graph, system), strict=True):
         found[numbers[part.operations[0]]] += nanoseconds(cycles, system)
     return found
 
 
-def operations_of_parts(model: ResolvedModel) -> list[tuple[int, ...]]:
-    """Return the operations of main of each part that has several: islands of floats, and fused activations."""
-    numbers, supported = _supported_part(model)
-    return [
-        tuple(numbers[each] for each in part.operations)
-        for part in build_graph(supported).parts
-        if len(part.operations) > 1
-    ]
-
-
-def _supported_part(model: ResolvedModel) -> tuple[list[int], ResolvedModel]:
-    """The numbers of the operations that are supported, and the model of these alone."""
+def whole_islands(model: ResolvedModel) -> list[tuple[int, ...]]:
+    """Return the operations of main of each island of floats that is supported: the NPU takes no part of one alone."""
     answers = supported_operations(model)
-    numbers = [number for number, answer in enumerate(answers) if isinstance(answer, Supported)]
-    return numbers, fold_paddings(part_of(model, numbers))
+    islands = (island.operations for island in float_islands(model).values())
+    return [island for island in islands if isinstance(answers[island[0]], Supported)]
 
 
 def _whole_cycles(graph: CascaderGraph, system: System) -> list[int]:

@@ -87,7 +87,7 @@ class Questions:
         return costs
 
     def together(self, model: ResolvedModel) -> Sequence[Sequence[int]]:
-        """Return the operations of main that the device runs as one. Raises HalError."""
+        """Return the operations of main that the device takes only together. Raises HalError."""
         return self._assess(self._packer.pack(model)).together
 
     def optimize(self, model: ResolvedModel) -> OptimizationViews:

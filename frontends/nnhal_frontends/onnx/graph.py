@@ -253,9 +253,17 @@ class NamedModel(NamedTuple):
     places: Mapping[str, NodePlace]
 
     @classmethod
-    def of(cls, given: onnx.ModelProto, values: Mapping[str, Array]) -> NamedModel:
-        """Name the nodes of a model that has been screened, and set apart its constants, as ``read_graph`` does."""
-        apart = set_weights_apart(given, values)
+    def of(
+        cls,
+        given: onnx.ModelProto,
+        values: Mapping[str, Array],
+        constants: Mapping[str, Array] = MappingProxyType({}),
+    ) -> NamedModel:
+        """Name the nodes of a model that has been screened, and set apart its constants, as ``read_graph`` does.
+
+        ``values`` and ``constants`` are those of initializers and nodes of which the model has none.
+        """
+        apart = set_weights_apart(given, values, constants)
         return cls(apart, *with_own_names(apart.model, apart.model, apart.original, apart.model is not given))
 
     @property

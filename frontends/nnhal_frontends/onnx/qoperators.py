@@ -107,7 +107,8 @@ def expand_qoperators(model: onnx.ModelProto, apart: ModelApart, taken: Collecti
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     if opset < _FIRST_WITH_QUANTIZATION or not any(_expander(node) for node in model.graph.node):
         return model
-    known = {**_constants(model.graph), **apart.weights, **_constants(onnx.GraphProto(node=apart.nodes.values()))}
+    of_nodes = zip(apart.nodes, apart.constants.values(), strict=True)
+    known = {**_constants(model.graph), **apart.weights, **dict(of_nodes)}
     expanded = onnx.ModelProto()
     expanded.CopyFrom(model)
     del expanded.graph.node[:]

@@ -18,7 +18,7 @@ from nnhal.extensions.onnx import fresh, tensor_names
 
 LEAST_BYTES = 16 << 10
 """The least bytes of a tensor that is set apart. Shape inference looks at sizes, axes and scales, which are smaller."""
-_OTHER_DATA = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
+OTHER_DATA = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 TYPES = frozenset(
     {
         TensorProto.BOOL,
@@ -70,11 +70,15 @@ class ModelApart:
         return helper.make_node("Identity", [name], node.output, node.name)
 
 
-def set_weights_apart(model: onnx.ModelProto, given: Mapping[str, Array] = MappingProxyType({})) -> ModelApart:
+def set_weights_apart(
+    model: onnx.ModelProto,
+    given: Mapping[str, Array] = MappingProxyType({}),
+    constants: Mapping[str, Array] = MappingProxyType({}),
+) -> ModelApart:
     """Return a model without its large tensors, or the very model if it has none; the given model does not change.
 
-    ``given`` has the values of initializers of which the model has none. Tensors that ONNX's checker could object to
-    stay.
+    ``given`` has the values of initializers of which the model has none, ``constants`` those of nodes Constant, by
+    their outputs. Tensors that ONNX's checker could object to stay.
     """
     names = Counter(tensor.name for tensor in model.graph.initializer)
     weights = dict(given) | {
@@ -85,7 +89,7 @@ def set_weights_apart(model: onnx.ModelProto, given: Mapping[str, Array] = Mappi
     large = {
         number: values
         for number, node in enumerate(model.graph.node)
-        if node.op_type == "Constant" and (values := _constant(node)) is not None
+        if is_constant(node) and (values := constants.get(node.output[0], _values(node.attribute[0].t))) is not None
     }
     if not weights and not large:
         return ModelApart(model)
@@ -124,17 +128,17 @@ def _is_large(tensor: TensorProto) -> bool:
         and min(tensor.dims, default=0) > 0
         and prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize > LEAST_BYTES
         and not tensor.HasField("segment")
-        and not any(len(getattr(tensor, name)) for name in _OTHER_DATA)
+        and not any(len(getattr(tensor, name)) for name in OTHER_DATA)
     )
 
 
-def _constant(node: NodeProto) -> Array | None:
-    """The values of a large node Constant; None if it stays in the file."""
+def is_constant(node: NodeProto) -> bool:
+    """Whether a node is ONNX's Constant of a tensor."""
+    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or node.input or len(node.output) != 1:
+        return False
     attributes = node.attribute
-    if len(attributes) != 1 or node.domain not in ("", "ai.onnx") or node.input or len(node.output) != 1:
-        return None
-    is_value = attributes[0].name == "value" and attributes[0].type == AttributeProto.TENSOR
-    return _values(attributes[0].t) if is_value and node.output[0] else None
+    is_value = len(attributes) == 1 and attributes[0].name == "value" and attributes[0].type == AttributeProto.TENSOR
+    return is_value and bool(node.output[0])
 
 
 def _copy(source: Message, target: Message, *apart: str) -> None:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import onnx
 
+from nnhal.arrays import Array
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.limits import ImportLimits
 from nnhal_frontends.onnx.builder import OPERAND_TYPES, OnnxGraphBuilder
@@ -105,16 +106,20 @@ def declared_file(
     shapes: Mapping[str, Sequence[int]],
     limits: ImportLimits,
     others: Weights = MappingProxyType({}),
+    values: Mapping[str, Array] = MappingProxyType({}),
+    constants: Mapping[str, Array] = MappingProxyType({}),
 ) -> DeclaredFile | None:
     """Read a model that is to become one operation; None if it is not that simple.
 
-    ``others`` are what other files have of its values: they stay there. Raises InvalidModel as ``import_onnx`` does.
+    ``others`` are what other files have of its values: they stay there. ``values`` and ``constants`` are those of
+    initializers and nodes of which the model has none. Raises InvalidModel as ``import_onnx`` does.
     """
     if not _is_plain(model.graph) or model.functions:
         return None
-    model, values = attach_external_data(model, others, limits) if others else (model, {})
+    if others:
+        model, values = attach_external_data(model, others, limits)
     screen(model, limits)
-    named = NamedModel.of(model, values)
+    named = NamedModel.of(model, values, constants)
     graph = named.model.graph
     made = {name for node in graph.node for name in node.output}
     outputs = [value.name for value in graph.output]

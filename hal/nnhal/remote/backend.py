@@ -82,7 +82,7 @@ class ModelAssessment:
     operation_ns: tuple[float, ...]
     """Modelled nanoseconds: 0 for an operation that is not supported. Empty if the device has no cost model."""
     together: tuple[tuple[int, ...], ...] = ()
-    """Operations that it runs as one, in ascending order: all of a group are on it, or none. No two groups overlap."""
+    """Operations that it takes only together, in ascending order. No two groups overlap."""
 
 
 def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceDescription:
@@ -160,7 +160,12 @@ def views_from_wire(message: wire.OptimizeSubgraphResponse, operations: int, pla
     place = f"{place}: BackendService/OptimizeSubgraph"
     views = OptimizationViews(
         tuple(
-            Substitution(tuple(s.operations), s.replacement, _replacement(s, place) if s.HasField("subgraph") else None)
+            Substitution(
+                tuple(s.operations),
+                s.replacement,
+                _replacement(s, place) if s.HasField("subgraph") else None,
+                s.working_bytes,
+            )
             for s in message.substitutions
         ),
         tuple(FailedSubgraph(tuple(f.operations), f.reason) for f in message.failed),

@@ -62,6 +62,9 @@ class Substitution(NamedTuple):
     constants are copied, and it refers to no other subgraph. Other devices are given the operations.
     """
 
+    working_bytes: int = 0
+    """Bytes of the device's working memory that they take; 0 if it has none, or does not say."""
+
 
 class FailedSubgraph(NamedTuple):
     """Supported operations that a device cannot run together, and why."""

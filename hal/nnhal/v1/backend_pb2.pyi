@@ -334,8 +334,8 @@ class AssessModelResponse(_message.Message):
 
     @_builtins.property
     def together(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationGroup]:
-        """Operations that the device runs as one, by their indexes in ascending order: those of a group are on it together, or
-        not on it. An operation is in one group at most.
+        """Operations that the device takes only together, by their indexes in ascending order. An operation is in one group at
+        most, and only the last of a group has results that others read.
         """
 
     def __init__(
@@ -484,8 +484,11 @@ class Substitution(_message.Message):
     OPERATIONS_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
     SUBGRAPH_FIELD_NUMBER: _builtins.int
+    WORKING_BYTES_FIELD_NUMBER: _builtins.int
     replacement: _builtins.str
     """What they become, in words."""
+    working_bytes: _builtins.int
+    """Bytes of the device's working memory that they take; 0 if it has none, or does not say."""
     @_builtins.property
     def operations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Indexes into the main subgraph."""
@@ -503,10 +506,11 @@ class Substitution(_message.Message):
         operations: _abc.Iterable[_builtins.int] | None = ...,
         replacement: _builtins.str = ...,
         subgraph: _model_pb2.Model | None = ...,
+        working_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["subgraph", b"subgraph"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["operations", b"operations", "replacement", b"replacement", "subgraph", b"subgraph"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operations", b"operations", "replacement", b"replacement", "subgraph", b"subgraph", "working_bytes", b"working_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

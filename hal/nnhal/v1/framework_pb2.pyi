@@ -1399,12 +1399,15 @@ class StepExplanation(_message.Message):
     OPERATIONS_FIELD_NUMBER: _builtins.int
     MODELLED_NS_FIELD_NUMBER: _builtins.int
     OPTIMIZATIONS_FIELD_NUMBER: _builtins.int
+    WORKING_BYTES_FIELD_NUMBER: _builtins.int
     device: _builtins.str
     """The device."""
     operations: _builtins.int
     """How many operations it has."""
     modelled_ns: _builtins.float
     """Its modelled time, including the launch."""
+    working_bytes: _builtins.int
+    """Bytes of its device's working memory that it takes; 0 if the device has none, or does not say."""
     @_builtins.property
     def optimizations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The optimisations that the device makes."""
@@ -1416,10 +1419,11 @@ class StepExplanation(_message.Message):
         operations: _builtins.int = ...,
         modelled_ns: _builtins.float = ...,
         optimizations: _abc.Iterable[_builtins.str] | None = ...,
+        working_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "modelled_ns", b"modelled_ns", "operations", b"operations", "optimizations", b"optimizations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "modelled_ns", b"modelled_ns", "operations", b"operations", "optimizations", b"optimizations", "working_bytes", b"working_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -14,6 +14,7 @@ from nnhal_pages.document import style as page_style
 from nnhal_pages.explanation.marks import legend
 from nnhal_pages.explanation.panel import operation_panel
 from nnhal_pages.explanation.tables import EDGES, device_table, edge_table, operation_table
+from nnhal_pages.explanation.working_memory import working_memory
 from nnhal_pages.facts import facts_of, operation_name
 from nnhal_pages.graph import GraphView, PlanLinks, plan_graph
 from nnhal_pages.image_layouts import layout_figure, layout_words
@@ -34,7 +35,7 @@ def fragment(explanation: Explanation, level: int = 2, name: str = "plan") -> st
         ("Devices", part_html(device_table(explanation))),
         ("Operations", part_html(operation_table(explanation, name))),
         ("Edges", part_html(edge_table(explanation.edges, EDGES))),
-        ("Memory between steps", _arenas(explanation, name)),
+        ("Memory between steps", _arenas(explanation, name) + "".join(map(part_html, working_memory(explanation)))),
         ("Each operation", _panels(explanation, name)),
     )
     sections = (f"<h{level}>{title}</h{level}>{content}" for title, content in parts)

@@ -62,6 +62,7 @@ def _steps(sketch: SketchedPlan) -> list[wire.StepExplanation]:
             operations=len(step.operations),
             modelled_ns=cost,
             optimizations=sketch.optimised(step),
+            working_bytes=sketch.working_bytes(step),
         )
         for step, cost in zip(steps, costs, strict=True)
     ]

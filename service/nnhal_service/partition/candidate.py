@@ -35,7 +35,7 @@ class Candidate:
     referenced: Sequence[Mapping[int, str]] = ()
     """The refusals in each referenced subgraph. Only control flow that the framework walks needs them."""
     together: Sequence[tuple[int, ...]] = ()
-    """Operations of main that the device runs as one, in ascending order."""
+    """Operations of main that the device takes only together, in ascending order."""
 
     def refusing(self, refusals: Mapping[int, str], subgraph: int = 0) -> Candidate:
         """Return the device with further refusals in a subgraph, 0 being main; earlier refusals keep their reason.

@@ -1,4 +1,4 @@
-"""Operations that move together: a device that runs them as one has all of them in one step, or none."""
+"""Operations that move together: a device that takes them only together has all of them in one step, or none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Unit = tuple[int, ...]
 def with_whole_units(
     model: Model, names: Sequence[Sequence[str]], candidates: Sequence[Candidate], pins: Sequence[Pin]
 ) -> tuple[list[Candidate], tuple[Unit, ...]]:
-    """Return the units, and the candidates so changed that each takes all of those that it runs as one, or nothing.
+    """Return the units, and the candidates so changed that each takes all of what it takes only together, or nothing.
 
     A device loses a group if it may not have all of it, or if no device could have what it overlaps with.
     """
@@ -43,14 +43,13 @@ class _Units:
             missing = next((number for number in group if not self._may_have(candidate, number)), None)
             unit = tuple(sorted({*group, *(each for number in group for each in self.unit_of.get(number, ()))}))
             if missing is not None:
-                reason = (
-                    f"it runs this together with {describe_operation(self._model, missing)}, which it does not take"
-                )
-            elif not self._has_one_exit(unit) or not any(self._may_have_all(other, unit) for other in self._candidates):
-                reason = "it runs this together with operations that other devices need apart"
+                other = f"{describe_operation(self._model, missing)}, which it is not given"
+            elif not self._has_one_exit(unit) or not any(self._may_have_all(each, unit) for each in self._candidates):
+                other = "operations that other devices need apart"
             else:
                 self.unit_of.update(dict.fromkeys(unit, unit))
                 continue
+            reason = f"it takes this only together with {other}"
             candidate = candidate.refusing(dict.fromkeys(group, reason))
         return candidate
 

@@ -71,6 +71,7 @@ def test_a_network_that_fits_is_compiled_as_one() -> None:
     assert substitution.operations == (0, 1, 2)
     assert substitution.replacement.startswith("compiled: 3 operations, ")
     assert "bytes of SRAM" in substitution.replacement
+    assert f" {substitution.working_bytes} bytes of SRAM" in substitution.replacement
     assert not views.failed
 
 

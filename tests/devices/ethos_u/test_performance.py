@@ -5,7 +5,7 @@ import numpy as np
 from nnhal.operations._types import F32, I32, Q8A
 from nnhal.types import Operand, OperationType
 from nnhal_cascade.hardware.memory_file import system_for
-from nnhal_devices.ethos_u.performance import nanoseconds, operation_ns, operations_of_parts
+from nnhal_devices.ethos_u.performance import nanoseconds, operation_ns, whole_islands
 from tests.support.agreement import like
 from tests.support.ethos_u import needs_networks, network
 from tests.support.models import Recipe
@@ -35,7 +35,7 @@ def test_every_supported_operation_costs_something() -> None:
     # 16 * 16 * 8 * 3 * 3 * 8 multiply-adds, 128 in a cycle of 2 ns.
     assert costs[0] > 2 * 1152
     assert costs[1:] == [1, 1]
-    assert operations_of_parts(recipe.build(flat)) == [(0, 1)]
+    assert whole_islands(recipe.build(flat)) == []
 
 
 def test_operations_that_are_not_supported_do_not_matter() -> None:

@@ -167,7 +167,11 @@ def _factory_to_wire(factory: TensorHandleFactory) -> wire.TensorHandleFactory:
 
 
 def _substitution_to_wire(substitution: Substitution) -> wire.Substitution:
-    message = wire.Substitution(operations=substitution.operations, replacement=substitution.replacement)
+    message = wire.Substitution(
+        operations=substitution.operations,
+        replacement=substitution.replacement,
+        working_bytes=substitution.working_bytes,
+    )
     if substitution.subgraph is not None:
         message.subgraph.CopyFrom(model_to_wire(substitution.subgraph, _no_pool))
     return message

@@ -78,7 +78,7 @@ class Assessment:
     operation_ns: Sequence[float]
     """Modelled nanoseconds, 0 for an operation that is not supported."""
     together: Sequence[Sequence[int]] = ()
-    """Operations that it runs as one."""
+    """Operations that it takes only together."""
 
 
 class HostedDevice:
@@ -269,7 +269,7 @@ class HostedDevice:
         return [self._extension(model, index) or answer for index, answer in enumerate(answers)]
 
     def _costs(self, model: ValidModel, support: Sequence[Support]) -> tuple[Sequence[float], Sequence[Sequence[int]]]:
-        """Return what each operation would cost, and which run as one; nothing if that fails, which is logged."""
+        """Return what each operation would cost, and which go together; nothing if that fails, which is logged."""
         backend = self.driver.backend
         try:
             costs = [

@@ -130,6 +130,12 @@ class SketchedPlan:
             return ("as the file has it",)
         return self.survey.optimisations.substitutions(step)
 
+    def working_bytes(self, step: Step) -> int:
+        """Bytes of its device's working memory that a step takes; 0 if the device does not say."""
+        if step.source is not None:
+            return 0
+        return sum(each.working_bytes for each in self.survey.optimisations.views(step).substitutions)
+
 
 def sketched(survey: Survey, options: Options, left_out: Mapping[str, str]) -> SketchedPlan:
     """Plan without the devices that are ``left_out``, which have reasons. No device prepares anything.

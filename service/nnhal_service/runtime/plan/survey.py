@@ -275,7 +275,7 @@ class _Assessed(NamedTuple):
     """Its modelled times, if it has any."""
     wants_channels_last: bool = False
     together: Sequence[tuple[int, ...]] = ()
-    """The operations that it runs as one."""
+    """The operations that it takes only together."""
 
 
 def _assessed(member: FleetMember, model: Model) -> _Assessed:

@@ -17,7 +17,7 @@ from nnhal_cascade.support import supported_operations
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.ethos_u.driver import EthosU
-from nnhal_devices.ethos_u.performance import operation_ns
+from nnhal_devices.ethos_u.performance import operation_ns, whole_islands
 from tests.support.agreement import random
 from tests.support.ethos_u import is_taken
 from tests.support.models import Recipe, run_on
@@ -144,7 +144,9 @@ def test_an_island_is_one_part_and_equal_to_the_bit(build: Build) -> None:
 
 @pytest.mark.parametrize("build", ISLANDS)
 def test_an_island_costs_at_its_first_operation(build: Build) -> None:
-    first, *others = operation_ns(model_of(build), CHECKED._options.system)
+    model = model_of(build)
+    assert {len(model.model.main.operations) - 1} == {island[-1] for island in whole_islands(model)}
+    first, *others = operation_ns(model, CHECKED._options.system)
     assert first > 1
     assert set(others) == {1.0}
 
