@@ -64,7 +64,7 @@ def deploy(
     except TooLongError as error:
         raise DeployError(str(error)) from error
     except (RuntimeError, serve.exceptions.RayServeException) as error:
-        raise DeployError(f"Ray Serve does not start: {error}") from error
+        raise DeployError(f"Ray Serve does not start: {shortened(str(error))}") from error
 
 
 def dashboards(progress: Progress) -> list[tuple[str, str]]:
