@@ -1,4 +1,4 @@
-"""``python -m benchmarks.compilers``: nnhal's compiler beside Vela, on networks of others and for many arenas.
+"""``python -m benchmarks.compilers``: nnhal's compilers on networks of others, that of ethos_u beside Vela.
 
 The exit status is 1 if an aim is missed.
 """
@@ -21,9 +21,10 @@ from benchmarks.compilers.others import compare, network_aims, network_table
 from benchmarks.compilers.program import Core, vela_program
 from benchmarks.compilers.weights import weight_aims, weight_sizes, weights_table
 from benchmarks.environments import InstallationError
+from benchmarks.mlip.others import others_aims, others_runs, others_table
 from benchmarks.tables import ShownTables, say
 
-_SECTIONS = ("networks", "weights", "arenas", "placement")
+_SECTIONS = ("networks", "weights", "arenas", "placement", "mlip")
 _ARENA_NETWORKS = "mobilenet_v1_1.0_224,mobilenet_v2_1.0_224"
 _ACCELERATORS = "u55-128"
 _ARENAS = "0,160,192,224,256,288,320,352,384,416,448,512,640,768,1024,1280"
@@ -42,6 +43,10 @@ def main() -> int:
             aims += _arenas(arguments, tables)
         if "placement" in arguments.sections:
             aims += _placement(arguments, tables)
+        if "mlip" in arguments.sections:
+            runs = list(others_runs())
+            tables.show(others_table(runs))
+            aims += others_aims(runs)
     except (NoNetworksError, InstallationError, OSError) as error:
         say(str(error))
         return 2

@@ -2,7 +2,8 @@
 
 Processor time of each stage of a load by cpu_acc with cpu_ref beside it, one after the other in this process: the least
 of some rounds. In nnhal the stages are in three processes, and calls over gRPC and the link come on top. Files in ONNX
-that cpu_acc takes as they are are loaded so, or in operations if that is asked for.
+that cpu_acc takes as they are are loaded so, or in operations if that is asked for; it prepares them while the
+framework checks them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Driver, DriverOptions, PrepareOptions
 from nnhal_devices.host.sessions.models import ValidModel
-from nnhal_frontends import import_model, import_whole_file
+from nnhal_frontends import DEFAULT_LIMITS, UncheckedFile, import_model
 
 T = TypeVar("T")
 _THREADS = 1
@@ -74,7 +75,10 @@ def load(file: ModelFile, stages: Stages, in_operations: bool = False) -> None:
     stages.take("the runtime alone", lambda: in_process(file))
     content = file.path.read_bytes()
     if file.is_onnx and not in_operations:
-        found = stages.take("framework: the file as it is", lambda: import_whole_file(content, {}))
+        unchecked = stages.take(
+            "framework: the file as it declares itself", lambda: UncheckedFile.read(content, {}, DEFAULT_LIMITS, {})
+        )
+        found = None if unchecked is None else stages.take("framework, meanwhile: its check", unchecked.checked)
         if found is not None:
             _prepare(found.model, CpuAcc(DriverOptions(threads=_THREADS)), stages)
             return

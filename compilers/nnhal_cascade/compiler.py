@@ -13,6 +13,7 @@ from nnhal_cascade.plans.candidates import PlanCandidate, PlanSpace
 from nnhal_cascade.plans.homes import Homes
 from nnhal_cascade.plans.part_costs import PartCosts
 from nnhal_cascade.plans.proposals import ProposalSearch, Selection
+from nnhal_cascade.plans.staging import Reading, staged, staged_readings
 from nnhal_cascade.schedule.lowering import Lowering
 from nnhal_cascade.schedule.schedule import Schedule
 
@@ -76,8 +77,10 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     best: Schedule | None = None
     for order in orders(graph):
         vain, known = 0, best
-        for space in _spaces(order, system, options):
-            found = space.fastest(budget, known)
+        for spaces in _spaces(order, system, options):
+            found = known
+            for space in spaces:
+                found = space.fastest(budget, found)
             if found is not None and (best is None or found.cycles < best.cycles):
                 best, vain = found, 0
             elif best is not None:
@@ -107,7 +110,8 @@ def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | No
         each
         for order in orders(graph)
         for some in allowed
-        for space in _spaces(order, system, some)
+        for spaces in _spaces(order, system, some)
+        for space in spaces
         for each in space.all(limit)
     ]
     found: list[Schedule] = []
@@ -129,7 +133,7 @@ def _smallest(graph: CascaderGraph, system: System, options: CompilerOptions) ->
     """The schedule of least memory. There is one if nothing is spilled."""
     best: Schedule | None = None
     for order in orders(graph):
-        found = [space.least(best) for space in _spaces(order, system, options)]
+        found = [space.least(best) for spaces in _spaces(order, system, options) for space in spaces]
         best = min(filter(None, (best, *found)), key=lambda each: each.peak)
     assert best is not None, "a graph has an order"
     return best
@@ -140,31 +144,52 @@ def _limit(system: System, options: CompilerOptions) -> int:
     return system.working.size if options.budget is None else min(options.budget, system.working.size)
 
 
-def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[_Space]:
+def planned_graphs(graph: CascaderGraph, system: System) -> Iterator[CascaderGraph]:
+    """Yield the graphs that schedules of a graph may have: in each order, as it is and with copies of spilled tensors.
+
+    Raises ConstantsDoNotFitError if the region of constants at rest is too small.
+    """
+    yield from orders(graph)
+    for order in orders(graph):
+        for spaces in _spaces(order, system, CompilerOptions()):
+            yield from (space.graph for space in spaces[1:])
+
+
+def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[tuple[_Space, ...]]:
     """The homes that tensors may have: all in the working memory, or those from some size on in the spill region.
 
-    First those that spill nothing, then those that spill the largest, and so on.
+    First those that spill nothing, then those that spill the largest, and so on; each as it is and, if that is faster
+    for some part, with copies of what is spilled.
     """
     constants = sum(graph.constants_bytes)
     if constants > system.constants.size:
         raise ConstantsDoNotFitError(constants, system.constants)
     homes, pricer = Homes(graph, system), StripePricer(graph, system)
     costs = PartCosts(homes, pricer)
-    yield _Space(homes, costs, pricer, options)
+    yield (_Space(homes, costs, pricer, options),)
     if system.spill is None:
         return
     sizes = sorted({tensor.bytes for tensor in graph.tensors}, reverse=True)
     step = -(-len(sizes) // _SPILL_CHOICES)
     for size in sizes[::step]:
         spilled = frozenset(each.index for each in graph.tensors if each.bytes >= size)
-        yield _Space(Homes(graph, system, spilled), costs, pricer, options)
+        homes = Homes(graph, system, spilled)
+        plain, readings = _Space(homes, costs, pricer, options), staged_readings(homes, pricer)
+        yield (plain, _staged_space(homes, readings, options)) if readings else (plain,)
+
+
+def _staged_space(homes: Homes, readings: frozenset[Reading], options: CompilerOptions) -> _Space:
+    """A space with copies of what some parts read."""
+    graph = staged(homes.graph, readings)
+    homes, pricer = Homes(graph, homes.system, homes.spilled), StripePricer(graph, homes.system)
+    return _Space(homes, PartCosts(homes, pricer), pricer, options)
 
 
 class _Space:
     """The schedules of a graph with the homes of its tensors given."""
 
     def __init__(self, homes: Homes, costs: PartCosts, pricer: StripePricer, options: CompilerOptions) -> None:
-        self._homes, self._costs, self._options = homes, costs, options
+        self.graph, self._homes, self._costs, self._options = homes.graph, homes, costs, options
         self._lowering = Lowering(homes, pricer)
         self._most = homes.system.working.size
         parts = max(1, len(homes.graph.parts))

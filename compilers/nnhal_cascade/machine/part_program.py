@@ -61,7 +61,7 @@ class Programs:
         return [values[index] for index in used if index in values and not is_scalar(main.operands[index].type)]
 
     def program(self, part: Part) -> PartProgram:
-        """Build a part's program. Raises ValueError for operations that do not make the part."""
+        """Build a part's program; one without operations copies. Raises ValueError for those that do not make it."""
         made: dict[int, int] = {}
         steps: list[_Step] = []
         unread = dict(enumerate(part.inputs))
@@ -90,8 +90,10 @@ class Programs:
         """
         if operand in made:
             return _Source(True, made[operand], shape_of(self._dimensions[operand]))
+        read = self._graph.tensor_of.get(operand)
         for position, each in [*unread.items(), *enumerate(part.inputs)]:
-            if each.tensor == self._graph.tensor_of.get(operand):
+            # A copy of a tensor has the tensor's operand.
+            if read is not None and self._graph.tensors[each.tensor].operand == self._graph.tensors[read].operand:
                 unread.pop(position, None)
                 return _Source(False, position, self._graph.tensors[each.tensor].shape)
         raise ValueError(f"{part.name} reads operand {operand}, which is none of its inputs")
@@ -105,6 +107,8 @@ class PartProgram:
 
     def run(self, output: Box, given: Sequence[Given]) -> Array:
         """Compute a box of the part's output. Raises StreamError if it needs more than is given."""
+        if not self._steps:
+            return self._fetched(_Source(False, 0, output.shape), output, given)
         return self._made(len(self._steps) - 1, output, given)
 
     def _made(self, number: int, output: Box, given: Sequence[Given]) -> Array:

@@ -18,7 +18,8 @@ ValueRanges = Mapping[str, tuple[float, float]]
 
 def graph_inputs(model: FlowModel, sample: ModelSample) -> dict[str, Array]:
     """Return a sample as values of the graph. Raises ValueError if an array is not what the model takes."""
-    return {port.value: port.real(sample[port.name]) for port in model.inputs}
+    shape = model.graph.shape  # which has an axis for a scalar
+    return {port.value: port.real(sample[port.name]).reshape(shape(port.value)) for port in model.inputs}
 
 
 def calibrate(

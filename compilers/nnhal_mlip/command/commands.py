@@ -79,7 +79,7 @@ def partition(
 
     choices = sharing_choices(public, by_cost, no_revert, keep, to_host or ())
     figures = read_profile(profile)
-    found = read_flow_model(model, parse_shapes(shape or ()))
+    found = read_flow_model(model, parse_shapes(shape or ()), public)
     report = partition_report(found, share(found.graph, choices, figures, 8, False), choices)
     if as_json:
         print(json.dumps(asdict(report)))

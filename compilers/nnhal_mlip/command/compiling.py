@@ -12,7 +12,7 @@ from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal_frontends.tflite_identifier import is_tflite
 from nnhal_mlip.command.calibration import ValueRanges, calibrate
 from nnhal_mlip.command.layer_errors import LayerError, LayerProbes
-from nnhal_mlip.command.model_file import FlowPort, read_flow_model
+from nnhal_mlip.command.model_file import FlowPort, parsed_onnx, read_flow_model
 from nnhal_mlip.command.plan_file import (
     PLAN_FILE,
     MlipPlan,
@@ -95,7 +95,7 @@ def compile_model(
             not fit.
     """
     say("reading")
-    model = read_flow_model(request.model, request.shapes)
+    model = read_flow_model(request.model, request.shapes, request.sharing.public)
     target = request.target
     say("partitioning")
     found = share(model.graph, request.sharing, request.profile, target.num_tiles, target.wb_pin_ocm)
@@ -286,13 +286,7 @@ def model_copy(source: Path) -> tuple[str, bytes]:
 
 
 def _whole(source: Path, content: bytes) -> bytes:
-    import onnx
-    from onnx.external_data_helper import uses_external_data
-
     if b"location" not in content:  # the key of the place of data in other files
         return content
-    model = onnx.load_model_from_string(content)
-    if not any(uses_external_data(tensor) for tensor in model.graph.initializer):
-        return content
-    whole: bytes = onnx.load(str(source)).SerializeToString()
+    whole: bytes = parsed_onnx(source, content).SerializeToString()
     return whole

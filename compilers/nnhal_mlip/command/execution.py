@@ -59,4 +59,5 @@ def execute(model: FlowModel, found: FlowPartition, sample: ModelSample, runner:
 
 def model_outputs(model: FlowModel, found: FlowPartition, values: Mapping[str, Array]) -> dict[str, Array]:
     """Return the outputs of a run by the user's names, in the types of the user's model."""
-    return {port.name: port.own(values[found.graph.outputs[port.value]]) for port in model.outputs}
+    own = ((port, port.own(values[found.graph.outputs[port.value]])) for port in model.outputs)
+    return {port.name: array if port.shape else array.reshape(()) for port, array in own}

@@ -41,7 +41,7 @@ class CompiledFolder:
         Raises as ``simulators``, and PlanFileError if something else comes of it than was compiled.
         """
         content = read_checked(self.path, self.plan.model)
-        model = flow_model(self.plan.model.file, content, self.plan.shapes)
+        model = flow_model(self.plan.model.file, content, self.plan.shapes, self.plan.sharing.public)
         target = self.plan.target
         found = share(model.graph, self.plan.sharing, self.plan.timing, target.num_tiles, target.wb_pin_ocm)
         got = [(subgraph.symbol, subgraph.inputs, subgraph.outputs) for subgraph in found.subgraphs]

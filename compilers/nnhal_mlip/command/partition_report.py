@@ -9,7 +9,6 @@ from nnhal_mlip.command.model_file import FlowModel
 from nnhal_mlip.command.sharing import SharingChoices, rule
 from nnhal_mlip.flow.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_mlip.flow.graph.flow_graph import FlowNode
-from nnhal_mlip.flow.graph.operators import Operator
 from nnhal_mlip.flow.partition.cutting import steps
 
 
@@ -136,7 +135,7 @@ def _subgraph(found: FlowPartition, subgraph: FlowSubgraph) -> SubgraphReport:
 
 def _host(model: FlowModel, found: FlowPartition, node: FlowNode) -> HostReport:
     objection = found.objections[node.output]
-    refusal = None if node.operator in set(Operator) or not node.sources else model.refusals.get(node.sources[0].number)
+    refusal = model.refusals.get(node.output)
     why = refusal or objection
     return HostReport(
         name=node.name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -59,6 +60,7 @@ def unsigned(operand: Operand, values: Array) -> Array:
     return values.astype(ELEMENT_TYPES[operand.type], copy=False)
 
 
+_ACTIVATION_KINDS = ("Clip", "Relu")
 _RANGES = {FusedActivation.RELU1: (-1.0, 1.0), FusedActivation.RELU6: (0.0, 6.0)}
 
 
@@ -105,13 +107,57 @@ class HalOperation:
         value: FlowValue | None = None,
     ) -> str:
         """Add a node with a result of a type, by default the output's, and return the result's name."""
-        return self.builder.add(operator, inputs, attributes or {}, self.sources, results=(value or self.output,))
+        return self._added(operator, inputs, attributes, value, self._own_sources[0])
 
     def activated(self, value: str, activation: FusedActivation, made: FlowValue | None = None) -> str:
         """Add a node for a fused activation, if there is one, with a result of a type, by default the output's."""
         if activation == FusedActivation.NONE:
             return value
+        sources = self._own_sources[1]
         if activation == FusedActivation.RELU:
-            return self.add(Operator.RELU, [value], value=made)
+            return self._added(Operator.RELU, [value], None, made, sources)
         low, high = _RANGES[activation]
-        return self.add(Operator.CLIP, [value], {"a_min": low, "a_max": high}, made)
+        return self._added(Operator.CLIP, [value], {"a_min": low, "a_max": high}, made, sources)
+
+    @property
+    def _own_sources(self) -> tuple[tuple[SourceNode, ...], tuple[SourceNode, ...]]:
+        """The sources of the operation itself, and those of its activation: the user's model may have one for it."""
+        apart = len(self.sources) > 1 and self.sources[-1].kind in _ACTIVATION_KINDS
+        return (self.sources[:-1], self.sources[-1:]) if apart else (self.sources, self.sources)
+
+    def _added(
+        self,
+        operator: Operator,
+        inputs: Sequence[str],
+        attributes: Mapping[str, Attribute] | None,
+        value: FlowValue | None,
+        sources: tuple[SourceNode, ...],
+    ) -> str:
+        return self.builder.add(operator, inputs, attributes or {}, sources, results=(value or self.output,))
+
+
+class MessageOperand(NamedTuple):
+    """An input or output of an operation of nnhal.onnx."""
+
+    operand: Operand
+    label: str
+    """What the user calls it."""
+    type: FlowValue
+    value: str | None = None
+    """The value that holds it; None for constants and outputs."""
+    constant: Array | None = None
+
+
+class MessageReader(Protocol):
+    """Imports what an operation of nnhal.onnx holds. It is the command's, since a compiler reads no ONNX."""
+
+    def __call__(
+        self,
+        content: bytes,
+        inputs: Sequence[MessageOperand],
+        outputs: Sequence[MessageOperand],
+        builder: FlowGraphBuilder,
+        sources: tuple[SourceNode, ...],
+    ) -> tuple[str, ...]:
+        """Add the nodes of a message, and return the values of its results."""
+        ...

@@ -10,17 +10,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
+from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.extensions import type_in_words
+from nnhal.extensions.onnx import ELEMENT_TYPES, RUN, number_of
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.support import Unsupported
 from nnhal.types import Operation, OperationType
 from nnhal.types.layout import Dimensions, combine, is_extension
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
-from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode, SourceNode
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode, FlowValue, SourceNode
 from nnhal_mlip.importing.conditions import condition
-from nnhal_mlip.importing.hal_operation import HalOperation, flow_value, scales_of, signed
+from nnhal_mlip.importing.hal_operation import (
+    HalOperation,
+    MessageOperand,
+    MessageReader,
+    flow_value,
+    scales_of,
+    signed,
+)
 from nnhal_mlip.importing.host_operations import host_evaluation
 from nnhal_mlip.importing.rules import IMPORT_RULES, ImportRule
 
@@ -55,24 +66,35 @@ class _Importable(NamedTuple):
 
 
 def import_hal_model(
-    model: ResolvedModel, beyond: bool = True, sources: Sequence[tuple[SourceNode, ...]] = ()
+    model: ResolvedModel,
+    beyond: bool = True,
+    sources: Sequence[tuple[SourceNode, ...]] = (),
+    read_message: MessageReader | None = None,
 ) -> ImportedHalModel:
     """Import the main subgraph of a model.
 
     ``beyond`` is as in ``FlowOptions``. ``sources`` are the nodes of the user's model that each operation stands for;
-    by default the operations are the user's. Raises FlowError if an operation's attributes contradict its operands.
+    by default the operations are the user's. ``read_message`` imports operations of nnhal.onnx; without it
+    the flow cannot have them. Raises FlowError if an operation's attributes contradict its operands.
     """
-    return _ModelImport(model, beyond, sources or _own_sources(model)).run()
+    return _ModelImport(model, beyond, sources or _own_sources(model), read_message).run()
 
 
 class _ModelImport:
     """The import of one model."""
 
-    def __init__(self, model: ResolvedModel, beyond: bool, sources: Sequence[tuple[SourceNode, ...]]) -> None:
+    def __init__(
+        self,
+        model: ResolvedModel,
+        beyond: bool,
+        sources: Sequence[tuple[SourceNode, ...]],
+        read_message: MessageReader | None,
+    ) -> None:
         self._model = model
         self._main = model.model.main
         self._beyond = beyond
         self._sources = sources
+        self._read_message = read_message
         self._builder = FlowGraphBuilder()
         self._known: list[Dimensions] = [operand.dimensions for operand in self._main.operands]
         self._values: dict[int, str] = {}
@@ -83,9 +105,12 @@ class _ModelImport:
     def run(self) -> ImportedHalModel:
         """Import all operations, in order."""
         for index in self._main.input_indexes:
-            value = flow_value(self._main.operands[index], self._known[index])
+            value = self._type(index)
             self._values[index] = self._builder.input(self._names[index], *value[:3])
         for number, operation in enumerate(self._main.operations):
+            if self._read_message is not None and number_of(self._model.model, operation.type) == RUN:
+                self._add_message(number, operation, self._read_message)
+                continue
             found = self._importable(number, operation)
             if isinstance(found, Unsupported):
                 self._add_opaque(number, operation, found)
@@ -119,6 +144,7 @@ class _ModelImport:
         return answer if isinstance(answer, Unsupported) else _Importable(rule, context)
 
     def _add(self, number: int, operation: Operation, found: _Importable) -> None:
+        before = self._builder.count
         made = found.rule.emit(
             HalOperation(
                 found.context,
@@ -126,11 +152,47 @@ class _ModelImport:
                 self._sources[number],
                 self._builder,
                 lambda position: self._value(operation.inputs[position]),
-                tuple(flow_value(self._main.operands[output], self._known[output]) for output in operation.outputs),
+                tuple(map(self._type, operation.outputs)),
                 self._beyond,
             )
         )
-        self._values.update(zip(operation.outputs, (made,) if isinstance(made, str) else made, strict=True))
+        results = (made,) if isinstance(made, str) else made
+        for index, value in zip(operation.outputs, results, strict=True):
+            self._values[index] = self._builder.renamed(value, self._names[index], before)
+
+    def _add_message(self, number: int, operation: Operation, read: MessageReader) -> None:
+        """Add what an operation of nnhal.onnx stands for: a node of the user's, or several that the host computes."""
+        message, *given = operation.inputs
+        main, constants = self._main, self._model.constants[0]
+        inputs = [
+            MessageOperand(
+                main.operands[index],
+                self._names[index],
+                self._type(index),
+                self._values.get(index),
+                self._elements(index) if index in constants else None,
+            )
+            for index in given
+        ]
+        outputs = [MessageOperand(main.operands[i], self._names[i], self._type(i)) for i in operation.outputs]
+        made = read(constants[message].tobytes(), inputs, outputs, self._builder, self._sources[number])
+        self._values.update(zip(operation.outputs, made, strict=True))
+
+    def _type(self, index: int) -> FlowValue:
+        """The type of the value that holds an operand."""
+        value, own = flow_value(self._main.operands[index], self._known[index]), self._own_element(index)
+        return value if own is None else value._replace(element_type=own)
+
+    def _own_element(self, index: int) -> np.dtype[np.generic] | None:
+        """The type of the elements of an operand of nnhal.onnx."""
+        code = self._main.operands[index].type
+        number = number_of(self._model.model, code) if is_extension(code) else None
+        return None if number is None else ELEMENT_TYPES.get(number)
+
+    def _elements(self, index: int) -> Array:
+        """A constant with the elements of its type: those of an extension's types are stored as bytes."""
+        values, own = self._model.constants[0][index], self._own_element(index)
+        return values if own is None else values.view(own).reshape(self._main.operands[index].dimensions)
 
     def _add_opaque(self, number: int, operation: Operation, refusal: Unsupported) -> None:
         """Add a node that stands for an operation, with those inputs that are computed or fed."""
@@ -143,7 +205,7 @@ class _ModelImport:
         ]
         known = not is_extension(operation.type) and operation.type in DEFINITIONS
         context = self._model.context(0, number, tuple(self._known)) if known else None
-        results = [flow_value(self._main.operands[index], self._known[index]) for index in operation.outputs]
+        results = [self._type(index) for index in operation.outputs]
         first = self._builder.add(
             f"{_OPAQUE}{_kind(operation)}",
             [self._values[operation.inputs[position]] for position in computed],

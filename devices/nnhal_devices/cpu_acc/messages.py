@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from google.protobuf.message import DecodeError
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, defs, helper, version_converter
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    OperatorSetIdProto,
+    defs,
+    helper,
+    version_converter,
+)
 
 from nnhal.extensions.onnx import MESSAGE, NAME, RUN, number_of, tensor_in_another_file
 from nnhal.resolved import ResolvedModel
@@ -24,6 +34,12 @@ _MOST_DIGESTED_BYTES = 1 << 20
 """Larger messages hold weights: a digest of them takes longer than looking at their tensors."""
 _complete: Remembered[bool] = Remembered(1024)
 """Messages that were found to have the values of all of their tensors."""
+_WITHOUT_GRAPHS = frozenset(AttributeProto.AttributeType.values()) - {
+    AttributeProto.UNDEFINED,
+    AttributeProto.GRAPH,
+    AttributeProto.GRAPHS,
+}
+"""The types of most attributes."""
 _needed: Remembered[dict[str, int]] = Remembered(1024)
 """The opsets that messages need."""
 _WIDENED = frozenset(
@@ -211,7 +227,7 @@ def _own_nodes(graph: GraphProto) -> Iterator[NodeProto]:
         if node.domain in _DEFAULT_DOMAINS:
             yield node
         for attribute in node.attribute:
-            if attribute.HasField("g") or attribute.graphs:
+            if attribute.type not in _WITHOUT_GRAPHS and (attribute.HasField("g") or attribute.graphs):
                 for inner in (*attribute.graphs, attribute.g):
                     yield from _own_nodes(inner)
 

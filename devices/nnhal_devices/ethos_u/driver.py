@@ -18,9 +18,9 @@ from nnhal_cascade.compiler import (
     ConstantsDoNotFitError,
     DoesNotFitError,
     compile_graph,
+    planned_graphs,
 )
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
-from nnhal_cascade.graph.orders import orders
 from nnhal_cascade.graph.paddings import fold_paddings
 from nnhal_cascade.machine.errors import MachineError, StreamError
 from nnhal_cascade.machine.machine import Machine
@@ -103,9 +103,11 @@ class EthosU:
         scheduled = partial(self._scheduled, graph, working_bytes)
         kept = read_artifact(options.artifact, system, working_bytes)
         if kept is not None:
-            with suppress(StreamError):  # commands for another graph, which only a forged entry has
-                order = next((each for each in orders(graph) if graph_digest(each) == kept[0].digest), graph)
-                machine = Machine(kept[0], order, model, system, self._options.checked)
+            # Commands for another graph, or constants that do not fit, are those of a forged entry.
+            with suppress(StreamError, ConstantsDoNotFitError):
+                graphs = planned_graphs(graph, system)
+                planned = next((each for each in graphs if graph_digest(each) == kept[0].digest), graph)
+                machine = Machine(kept[0], planned, model, system, self._options.checked)
                 return CascadedWorkload(machine, scheduled, working_bytes, kept[1])
         try:
             schedule = scheduled()

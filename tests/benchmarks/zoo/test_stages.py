@@ -15,7 +15,10 @@ from tests.support.onnx_models import onnx_model
 
 @pytest.mark.parametrize(
     ("in_operations", "stages_of_it"),
-    [(True, {"framework: import", "cpu_acc: support"}), (False, {"framework: the file as it is"})],
+    [
+        (True, {"framework: import", "cpu_acc: support"}),
+        (False, {"framework: the file as it declares itself", "framework, meanwhile: its check"}),
+    ],
     ids=["in operations", "as it is"],
 )
 def test_each_stage_of_a_load_takes_some_time(tmp_path: Path, in_operations: bool, stages_of_it: set[str]) -> None:

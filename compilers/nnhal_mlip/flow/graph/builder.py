@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -83,6 +84,25 @@ class FlowGraphBuilder:
         return FlowGraph(
             tuple(self._nodes), tuple(self._inputs), dict(outputs), dict(self.values), dict(self.constants)
         )
+
+    def renamed(self, value: str, name: str, since: int) -> str:
+        """Give the result of a node another name, if it is among those that were added since there were so many nodes.
+
+        No other node may read it. Returns the name that it has.
+        """
+        for index in range(len(self._nodes) - 1, since - 1, -1):
+            node = self._nodes[index]
+            if value in node.outputs:
+                made = self._new(name, self.values.pop(value))
+                outputs = tuple(made if each == value else each for each in node.outputs)
+                self._nodes[index] = replace(node, outputs=outputs)
+                return made
+        return value
+
+    @property
+    def count(self) -> int:
+        """How many nodes there are."""
+        return len(self._nodes)
 
     def outputs_of(self, name: str) -> tuple[str, ...]:
         """Return all outputs of the node that computes a value."""

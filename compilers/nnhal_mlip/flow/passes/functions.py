@@ -1,16 +1,17 @@
 """Say in the accelerator's own operators what others say in several, or in operators that it has not.
 
-x * sigmoid(x) is silu, clip(x + 3, 0, 6) / 6 is hard_sigmoid, and with x as a further factor hard_swish, and
-x * (1 + erf(x / sqrt(2))) / 2 is gelu: functions that a table has. A division by a constant is a multiplication, a
-difference a sum, a prelu and a batch normalisation that stands alone are products and sums; a product with a number
-for each channel is in the weights of the layer before it. The public flow does none of this.
+x * sigmoid(x) is silu, clip(x + 3, 0, 6) / 6 and clip(a * x + b, 0, 1) are hard_sigmoid, and with x as a further factor
+hard_swish, and x * (1 + erf(x / sqrt(2))) / 2 is gelu, as is its approximation by tanh: functions that a table has. One
+clip is what several are. A division by a constant is a multiplication, a
+difference a sum, a prelu and a batch normalisation that stands alone are products and sums; a product or sum with a
+number for each channel is in the weights or the bias of the layer before it. The public flow does none of this.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import inf, isclose, sqrt
+from math import inf, isclose, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal_mlip.flow.graph.flow_graph import Attribute, FlowGraph, FlowNode, FlowValue
 from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.passes.simplify import simplify
 
 _CLOSE = 1e-3
 _CONVOLUTIONS = (Operator.CONV2D, Operator.CONV2D_TRANSPOSE)
@@ -25,8 +27,11 @@ _SIXTH: Mapping[str, Attribute] = {"alpha": 1 / 6, "beta": 0.5}
 
 
 def in_own_operators(graph: FlowGraph) -> FlowGraph:
-    """Return a graph with the same results. What it no longer needs is left in it."""
-    return _Rewriting(graph).written()
+    """Return a graph with the same results. What it no longer needs is left in it.
+
+    Functions are found before anything else is rewritten, so that their factors stay in the table's float32.
+    """
+    return _Rewriting(simplify(_Rewriting(graph, functions=True).written()), functions=False).written()
 
 
 class _Product(NamedTuple):
@@ -39,8 +44,9 @@ class _Product(NamedTuple):
 
 
 class _Rewriting:
-    def __init__(self, graph: FlowGraph) -> None:
+    def __init__(self, graph: FlowGraph, functions: bool) -> None:
         self._graph = graph
+        self._functions = functions
         self._uses = graph.uses()
         self._producers: dict[str, FlowNode] = {}
         self._values = dict(graph.values)
@@ -57,10 +63,24 @@ class _Rewriting:
     def _rewritten(self, node: FlowNode) -> Sequence[FlowNode]:
         if node.evaluate is not None or self._values[node.output].element_type.kind != "f":
             return [node]
+        return self._found(node) if self._functions else self._own(node)
+
+    def _found(self, node: FlowNode) -> Sequence[FlowNode]:
         match node.operator:
             case Operator.MULTIPLY | Operator.DIVIDE:
-                function = self._function(node)
-                return [function] if function else self._scaled(self._divided(node))
+                return [self._function(node) or node]
+            case Operator.CLIP:
+                return [self._linear_within_one(self._once(node))]
+            case Operator.RESHAPE if self._values[node.inputs[0]] == self._values[node.output]:
+                return [replace(node, operator=Operator.COPY, attributes={})]
+        return [node]
+
+    def _own(self, node: FlowNode) -> Sequence[FlowNode]:
+        match node.operator:
+            case Operator.MULTIPLY | Operator.DIVIDE:
+                return self._scaled(self._divided(node))
+            case Operator.ADD:
+                return [self._shifted(node)]
             case Operator.SUBTRACT:
                 return list(self._subtracted(node))
             case Operator.PRELU if node.inputs[1] in self._constants:
@@ -118,14 +138,47 @@ class _Rewriting:
         return self._as(node, operator, given, (*product.inner, added, clip), attributes)
 
     def _gelu(self, node: FlowNode, product: _Product, added: FlowNode, data: str) -> FlowNode | None:
-        erf = self._inner(self._plus(added, 1.0) or "")
-        if erf is None or erf.operator != Operator.ERF:
-            return None
-        inner = self._inner(erf.inputs[0])
+        bent = self._inner(self._plus(added, 1.0) or "")
+        inner = self._inner(bent.inputs[0]) if bent is not None else None
         scaled = self._product(inner) if inner is not None else _Product(1.0, (), ())
-        if inner is None or scaled.values != (data,) or not isclose(scaled.factor, sqrt(0.5), rel_tol=_CLOSE):
+        if bent is None or inner is None:
             return None
-        return self._as(node, Operator.GELU, data, (*product.inner, *scaled.inner, inner, erf, added))
+        steps = (*product.inner, *scaled.inner, inner, bent, added)
+        if (
+            bent.operator == Operator.ERF
+            and scaled.values == (data,)
+            and isclose(scaled.factor, sqrt(0.5), rel_tol=_CLOSE)
+        ):
+            return self._as(node, Operator.GELU, data, steps)
+        if bent.operator != Operator.TANH or not isclose(scaled.factor, sqrt(2 / pi), rel_tol=_CLOSE):
+            return None
+        for factor, other in (scaled.values, scaled.values[::-1]) if len(scaled.values) == 2 else ():
+            above = self._inner(other)
+            cubic = self._factors(self._plus(above, 1.0) or "")
+            if factor == data and cubic.values == (data, data) and isclose(cubic.factor, 0.044715, rel_tol=_CLOSE):
+                return self._as(node, Operator.GELU_TANH, data, (*cubic.inner, *filter(None, (above,)), *steps))
+        return None
+
+    def _once(self, node: FlowNode) -> FlowNode:
+        """One clip in place of two."""
+        first = self._inner(node.inputs[0])
+        if first is None or first.operator != Operator.CLIP:
+            return node
+        low, high = node.real("a_min"), node.real("a_max")
+        ends = {name: min(max(first.real(name), low), high) for name in ("a_min", "a_max")}
+        return self._as(node, Operator.CLIP, first.inputs[0], (first,), ends)
+
+    def _linear_within_one(self, node: FlowNode) -> FlowNode:
+        """A hard sigmoid in place of a clip from 0 to 1, if a number is added to what it clips."""
+        added = self._inner(node.inputs[0])
+        if added is None or (node.real("a_min"), node.real("a_max")) != (0, 1):
+            return node
+        for data, number in self._sums(added):
+            line = self._factors(data)
+            if len(line.values) == 1:
+                ends: Mapping[str, Attribute] = {"alpha": line.factor, "beta": number}
+                return self._as(node, Operator.HARD_SIGMOID, line.values[0], (*line.inner, added), ends)
+        return node
 
     def _as(
         self,
@@ -171,14 +224,17 @@ class _Rewriting:
         constant = self._constants.get(name)
         return float(constant.item()) if constant is not None and constant.size == 1 else None
 
-    def _plus(self, node: FlowNode | None, number: float) -> str:
-        """What a node adds a number to; empty if it does not."""
+    def _sums(self, node: FlowNode | None) -> Iterator[tuple[str, float]]:
+        """What a node adds a number to, and the number."""
         if node is not None and node.operator == Operator.ADD:
             for data, other in (node.inputs, node.inputs[::-1]):
-                found = self._number(other)
-                if found is not None and isclose(found, number, rel_tol=_CLOSE):
-                    return data
-        return ""
+                number = self._number(other)
+                if number is not None:
+                    yield data, number
+
+    def _plus(self, node: FlowNode | None, number: float) -> str:
+        """What a node adds a number to; empty if it does not."""
+        return next((data for data, found in self._sums(node) if isclose(found, number, rel_tol=_CLOSE)), "")
 
     def _divided(self, node: FlowNode) -> FlowNode:
         """A multiplication in place of a division by constants."""
@@ -220,6 +276,26 @@ class _Rewriting:
             replace(biased, inputs=operands, outputs=node.outputs, sources=(*biased.sources, *node.sources)),
         ]
 
+    def _shifted(self, node: FlowNode) -> FlowNode:
+        """A bias in place of a bias and a sum with a constant for each channel."""
+        constants = [name for name in node.inputs if name in self._constants]
+        others = [name for name in node.inputs if name not in constants]
+        biased = self._inner(others[0]) if len(others) == len(constants) == 1 else None
+        summed = self._unbiased(biased) if biased is not None else ""
+        layer = self._inner(summed)
+        if biased is None or layer is None:
+            return node
+        (name,) = (each for each in biased.inputs if each in self._constants)
+        own: Array | None = self._constants[name]
+        if biased.operator == Operator.ADD:
+            own = self._by_channel(layer, self._constants[name])
+        more = self._by_channel(layer, self._constants[constants[0]])
+        if own is None or more is None:
+            return node
+        bias = self._constant(node, "bias", own.astype(np.float64) + more)
+        attributes: Mapping[str, Attribute] = {"axis": self._channel_axis(layer)}
+        return FlowNode(Operator.BIAS_ADD, (summed, bias), node.outputs, attributes, (*biased.sources, *node.sources))
+
     def _unbiased(self, node: FlowNode) -> str:
         """What a node adds constants to; empty if it does not."""
         computed = [name for name in node.inputs if name not in self._constants]
@@ -234,11 +310,16 @@ class _Rewriting:
             return None
         if layer.operator == Operator.CONV2D_TRANSPOSE and layer.integer("groups") != 1:
             return None
-        axis = layer.text("data_layout").index("C") if layer.operator in _CONVOLUTIONS else value.rank - 1
+        axis = self._channel_axis(layer)
         whole = constant.reshape((1,) * (value.rank - constant.ndim) + constant.shape)
         if any(length != 1 and each != axis for each, length in enumerate(whole.shape)):
             return None
         return np.broadcast_to(whole.reshape(-1), value.shape[axis])
+
+    def _channel_axis(self, layer: FlowNode) -> int:
+        if layer.operator in _CONVOLUTIONS:
+            return layer.text("data_layout").index("C")
+        return self._values[layer.output].rank - 1
 
     def _subtracted(self, node: FlowNode) -> Iterator[FlowNode]:
         left, right = node.inputs

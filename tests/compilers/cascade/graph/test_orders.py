@@ -13,6 +13,7 @@ from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.graph.orders import orders
 from nnhal_cascade.hardware.memory_file import system_for
+from nnhal_cascade.performance.encoding import encoded_graph
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import DriverOptions, PrepareOptions
 from nnhal_devices.ethos_u.driver import EthosU
@@ -96,11 +97,11 @@ def test_both_orders_of_a_model_give_the_same_schedules() -> None:
 @pytest.mark.parametrize("budget", [0, 1])
 def test_another_order_is_right_also_from_a_cache(budget: int) -> None:
     model = branches(breadth_first=True)
-    least = least_memory(build_graph(model), SYSTEM)
+    least = least_memory(encoded_graph(model), SYSTEM)
     driver = EthosU(DriverOptions(extra={"checked": "true", "sram": str(least + budget)}))
     workload = driver.prepare(model, PrepareOptions())
-    schedule = compile_graph(build_graph(model), SYSTEM, CompilerOptions(budget=least + budget))
-    assert schedule.graph != build_graph(model)
+    schedule = compile_graph(encoded_graph(model), SYSTEM, CompilerOptions(budget=least + budget))
+    assert schedule.graph != encoded_graph(model)
     values = random(Q8A, IMAGE)
     (expected,) = run_on(CpuRef(), model, values)
     np.testing.assert_array_equal(run_on(driver, model, values)[0], expected)

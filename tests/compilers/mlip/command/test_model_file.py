@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from nnhal_frontends.errors import InvalidModel
 from nnhal_mlip.command.calibration import graph_inputs
@@ -13,6 +16,8 @@ from nnhal_mlip.flow.errors import FlowError
 from tests.support.mlip_flows import NoAccelerator, shared
 from tests.support.mlip_onnx import write_digits
 from tests.support.mlip_tflite import write_tflite
+from tests.support.onnx_flow import as_devices_see_it
+from tests.support.onnx_models import onnx_model
 
 
 def test_ports_have_the_users_names(digits: Path) -> None:
@@ -36,6 +41,15 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         read_flow_model(tmp_path / "text.onnx")
     with pytest.raises(FileNotFoundError):
         read_flow_model(tmp_path / "none.onnx")
+
+
+def test_files_are_read_with_external_data(tmp_path: Path) -> None:
+    nodes, weights = [helper.make_node("MatMul", ["x", "w"], ["y"])], np.ones((64, 32), np.float32)
+    model = onnx_model(nodes, {"x": (2, 64)}, ["y"], {"w": weights})
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0)
+    for public in (False, True):
+        (port,) = read_flow_model(tmp_path / "m.onnx", public=public).outputs
+        assert port.shape == (2, 32)
 
 
 @pytest.mark.parametrize("kind", ["float", "int8", "uint8"])
@@ -73,3 +87,25 @@ def test_a_sample_becomes_values_of_the_graph(digits: Path) -> None:
     image = np.ones((1, 1, 28, 28), np.float64)
     (value,) = graph_inputs(model, {"image": image}).values()
     assert value.dtype == np.float32
+
+
+OWN_TABLES = [("Gelu", {}), ("Gelu", {"approximate": "tanh"}), ("HardSigmoid", {"alpha": 0.3}), ("HardSwish", {})]
+
+
+@pytest.mark.parametrize(("op_type", "attributes"), OWN_TABLES)
+def test_functions_of_onnx_are_tables_by_the_way_of_devices(op_type: str, attributes: dict[str, Any]) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["d"], name="dense"),
+        helper.make_node(op_type, ["d"], ["y"], name="bent", **attributes),
+    ]
+    model = as_devices_see_it(onnx_model(nodes, {"x": (2, 4)}, ["y"], {"w": np.ones((4, 3), np.float32)}))
+    found = shared(model)
+    (layer,) = found.subgraphs[0].kernels
+    assert (layer.user_names, len(layer.nodes), found.host) == (("dense", "bent"), 2, ())
+
+
+def test_names_of_nodes_and_values_are_those_of_the_model(digits: Path) -> None:
+    graph = read_flow_model(digits).graph
+    convolved = next(node for node in graph.nodes if node.operator == "relu")
+    assert convolved.output == "relu1:0"
+    assert [(source.number, source.name, source.kind) for source in convolved.sources] == [(1, "relu1", "Relu")]

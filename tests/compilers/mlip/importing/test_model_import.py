@@ -2,17 +2,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
+from nnhal.support import Unsupported
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_frontends import import_model
 from nnhal_mlip.flow.graph.reference import evaluate
 from nnhal_mlip.importing.hal_operation import signed
 from nnhal_mlip.importing.model_import import import_hal_model
 from nnhal_mlip.importing.rules import IMPORT_RULES
+from nnhal_mlip.support import supported_operations
 from tests.support.agreement import single
 from tests.support.mlip_hal import EACH_EXAMPLE, ZERO_POINTS, MlipRecipe, mlip_examples, random_inputs
 from tests.support.models import Recipe, run_on
+from tests.support.onnx_models import onnx_model
 
 TOLERANCES = {F32: 1e-4, F16: 2e-2, Q8A: 1.01, Q8AS: 1.01}
 """Absolute; of 8-bit values in steps of the output's scale."""
@@ -142,3 +147,11 @@ def test_constants_that_float16_cannot_hold(value: float) -> None:
     inputs = [recipe.tensor((4,)), recipe.constant(F32, [1, 2, value, 3]), *recipe.integers(0)]
     reason = import_hal_model(recipe.finish(recipe.operation(OperationType.ADD, inputs, recipe.like()))).refusals[0]
     assert (reason.code, reason.allowed) == ("DTYPE", "magnitudes of at most 65504, as float16 has them")
+
+
+def test_nodes_of_onnx_are_not_for_devices() -> None:
+    relu = onnx_model([helper.make_node("Relu", ["x"], ["y"])], {"x": (1, 4)}, ["y"])
+    model = import_model(relu, apart=True).resolved()
+    (answer,) = supported_operations(model)
+    assert isinstance(answer, Unsupported)
+    assert (answer.code, answer.got) == ("OP", "operation 0 of nnhal.onnx")

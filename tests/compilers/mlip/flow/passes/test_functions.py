@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import sqrt
+from math import pi, sqrt
 
 import numpy as np
 import pytest
@@ -55,6 +55,23 @@ def gelu_of_a_half(g: GraphOf, x: str) -> str:
     return g.op("multiply", g.op("multiply", x, number(g, 0.5)), one_and_erf(g, x, product=True), name="y")
 
 
+def gelu_by_tanh(g: GraphOf, x: str) -> str:
+    cubic = g.op("multiply", g.op("multiply", x, x), number(g, 0.044715))
+    half = g.op("multiply", x, number(g, sqrt(2 / pi)))
+    bent = g.op("tanh", g.op("multiply", half, g.op("add", cubic, number(g, 1))))
+    halved = g.op("multiply", x, number(g, 0.5))
+    return g.op("multiply", halved, g.op("add", bent, number(g, 1)), name="y")
+
+
+def line_within_one(g: GraphOf, x: str) -> str:
+    line = g.op("add", g.op("multiply", x, number(g, 0.3)), number(g, 0.4))
+    return g.op("clip", g.clip(line, -np.inf, 1), a_min=0.0, a_max=np.inf, name="y")
+
+
+def several_clips(g: GraphOf, x: str) -> str:
+    return g.op("clip", g.clip(g.relu(x), -0.5, 2), a_min=0.25, a_max=9.0, name="y")
+
+
 def leaky(g: GraphOf, x: str) -> str:
     return g.op("prelu", x, number(g, 0.2), name="y")
 
@@ -69,6 +86,8 @@ def leaky(g: GraphOf, x: str) -> str:
         (hard_swish_by_a_sixth, "hard_swish"),
         (gelu, "gelu"),
         (gelu_of_a_half, "gelu"),
+        (gelu_by_tanh, "gelu_tanh"),
+        (line_within_one, "hard_sigmoid"),
         (leaky, "leaky_relu"),
     ],
 )
@@ -159,3 +178,27 @@ def test_a_product_with_a_number_for_each_pixel_or_of_what_others_read_stays() -
     x = g.conv(g.input(1, 4, 5, 6), 3, pad=1)
     graph = g.build(g.op("multiply", x, g.random_constant(5, 6)), g.op("multiply", g.relu(x), number(g, 2)))
     assert in_own_operators(graph).nodes == graph.nodes
+
+
+def test_several_clips_are_one() -> None:
+    g = GraphOf()
+    graph = g.build(several_clips(g, g.input(*SHAPE)))
+    after = simplify(in_own_operators(graph))
+    clip = after.nodes[-1]
+    assert [node.operator for node in after.nodes] == ["relu", "clip"]
+    assert (clip.attributes["a_min"], clip.attributes["a_max"]) == (0.25, 2.0)
+    inputs = random_inputs(graph)
+    np.testing.assert_array_equal(evaluate(after, inputs)["y"], evaluate(graph, inputs)["y"])
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_a_sum_with_a_number_for_each_channel_is_in_the_bias(layout: str) -> None:
+    g = GraphOf(layout)
+    channels = (6, 1, 1) if layout == "NCHW" else (6,)
+    x = g.op("add", g.random_constant(*channels), g.bias(g.conv(g.input(2, 4, 5, 4), 6)))
+    x = g.op("add", g.bias(g.dense(g.flatten(x), 3)), number(g, 0.3))
+    graph = g.build(x)
+    after = simplify(in_own_operators(graph))
+    assert [node.operator for node in after.nodes] == ["conv2d", "bias_add", "batch_flatten", "dense", "bias_add"]
+    inputs = random_inputs(graph)
+    np.testing.assert_allclose(evaluate(after, inputs)[x], evaluate(graph, inputs)[x], rtol=1e-5, atol=1e-5)

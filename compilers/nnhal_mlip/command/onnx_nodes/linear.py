@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal_mlip.command.onnx_import.node_import import NodeImport
+from nnhal_mlip.command.onnx_nodes.node_import import NodeImport
 
 
 def gemm(each: NodeImport) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnhal_mlip.command.onnx_import.node_import import NodeImport
+from nnhal_mlip.command.onnx_nodes.node_import import NodeImport
 from nnhal_mlip.flow.graph.flow_graph import Attribute
 from nnhal_mlip.flow.graph.windows import extent
 
@@ -116,7 +116,7 @@ def conv(each: NodeImport) -> bool:
 def conv_transpose(each: NodeImport) -> bool:
     """A transposed convolution, and a bias if there is one."""
     weights = each.constant(1)
-    padded = each.attribute("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in each.node.attributes
+    padded = each.attribute("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in each.attributes
     if len(each.shape()) != 4 or weights is None or padded:
         return False
     _, outputs, *kernel = weights.shape
@@ -141,10 +141,10 @@ def conv_transpose(each: NodeImport) -> bool:
 
 def resize(each: NodeImport) -> bool:
     """Images of which each pixel is there an integer number of times."""
-    shape, sized = each.shape(), each.graph.shape(each.node.outputs[0])
-    if len(shape) != 4 or sized is None or 0 in sized or each.attribute("mode", "nearest") != "nearest":
+    shape, sized = each.shape(), each.results[each.outputs[0]].shape
+    if len(shape) != 4 or not sized or 0 in sized or each.attribute("mode", "nearest") != "nearest":
         return False
-    if each.graph.opset < _FIRST_WITH_MODES or "axes" in each.node.attributes:
+    if each.opset < _FIRST_WITH_MODES or "axes" in each.attributes:
         return False
     times = [int(large // small) for large, small in zip(sized, shape, strict=True)]
     exact = all(large == small * factor for large, small, factor in zip(sized, shape, times, strict=True))

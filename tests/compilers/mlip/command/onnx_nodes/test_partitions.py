@@ -9,12 +9,11 @@ import onnx
 import pytest
 
 from nnhal.arrays import Array
-from nnhal_mlip.command.onnx_import import import_onnx_graph
 from nnhal_mlip.flow.flow_partition import FlowOptions
 from nnhal_mlip.flow.partition.partitioning import partition
 from tests.support.flow_graphs import random_inputs
 from tests.support.flow_outcomes import evaluate_steps, host_operators, publicly, subgraph_outcomes
-from tests.support.onnx_flow import node
+from tests.support.onnx_flow import as_it_is, node
 from tests.support.onnx_models import by_onnxruntime, onnx_model
 
 LT = "layout_transform"
@@ -116,7 +115,7 @@ CASES: dict[str, tuple[Chain, list[str], str]] = {
 def test_outcomes_and_results(name: str) -> None:
     chain, layers, host = CASES[name]
     model = chain.model()
-    graph = import_onnx_graph(model)
+    graph = as_it_is(model)
     inputs = random_inputs(graph)
     (wanted,) = by_onnxruntime(model, inputs)
     found = publicly(graph)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnhal_mlip.command.onnx_import.node_import import NodeImport
+from nnhal_mlip.command.onnx_nodes.node_import import NodeImport
 
 _SOFTMAX_OF_ONE_AXIS = 13
 """From this opset on, Softmax normalises along one axis; before, along all from that axis on."""
@@ -52,7 +52,7 @@ def hard_swish(each: NodeImport) -> bool:
 
 def prelu(each: NodeImport) -> bool:
     """What is negative is multiplied by a slope, which broadcasts to the data."""
-    return each.finish("prelu", each.inputs())
+    return each.finish("prelu", each.all_inputs())
 
 
 def clip(each: NodeImport) -> bool:
@@ -72,10 +72,10 @@ def clip(each: NodeImport) -> bool:
 def softmax(each: NodeImport) -> bool:
     """Along one axis."""
     shape = each.shape()
-    default = -1 if each.graph.opset >= _SOFTMAX_OF_ONE_AXIS else 1
+    default = -1 if each.opset >= _SOFTMAX_OF_ONE_AXIS else 1
     axis = each.attribute("axis", default)
     axis = axis + len(shape) if axis < 0 else axis
-    if each.graph.opset < _SOFTMAX_OF_ONE_AXIS and any(length != 1 for length in shape[axis + 1 :]):
+    if each.opset < _SOFTMAX_OF_ONE_AXIS and any(length != 1 for length in shape[axis + 1 :]):
         return False
     return axis < len(shape) and each.finish("softmax", [each.input()], {"axis": axis})
 
@@ -90,42 +90,29 @@ def batch_normalization(each: NodeImport) -> bool:
 
 def add(each: NodeImport) -> bool:
     """The sum of two."""
-    return each.finish("add", each.inputs())
+    return each.finish("add", each.all_inputs())
 
 
 def subtract(each: NodeImport) -> bool:
     """The difference of two."""
-    return each.finish("subtract", each.inputs())
+    return each.finish("subtract", each.all_inputs())
 
 
 def multiply(each: NodeImport) -> bool:
     """The product of two."""
-    return each.finish("multiply", each.inputs())
+    return each.finish("multiply", each.all_inputs())
 
 
 def divide(each: NodeImport) -> bool:
     """The quotient of two."""
-    return each.finish("divide", each.inputs())
+    return each.finish("divide", each.all_inputs())
 
 
 def total(each: NodeImport) -> bool:
     """The sum of any number, from the left."""
-    first, *others = each.inputs()
+    first, *others = each.all_inputs()
     if not others:
         return each.finish("copy", [first])
     for other in others[:-1]:
         first = each.step("add", [first, other])
     return each.finish("add", [first, others[-1]])
-
-
-def dropout(each: NodeImport) -> bool:
-    """Nothing, unless the model is still in training."""
-    training = each.constant(2)
-    if each.has(2) and (training is None or training.any()):
-        return False
-    return each.finish("dropout", [each.input()])
-
-
-def identity(each: NodeImport) -> bool:
-    """The same values."""
-    return each.finish("copy", [each.input()])

@@ -28,10 +28,6 @@ ONE_INPUT: list[tuple[str, tuple[int, ...], list[Any], int, dict[str, Any], str]
     ("Softmax", (2, 3, 1, 1), [], 11, {}, "softmax"),
     ("Softmax", (2, 3, 4), [], 11, {"axis": -1}, "softmax"),
     ("Softmax", (2, 3, 4), [], 11, {}, "onnx.Softmax"),
-    ("Identity", (2, 3), [], 21, {}, "copy"),
-    ("Dropout", (2, 3), [], 21, {}, "dropout"),
-    ("Dropout", (2, 3), [np.float32(0.5), np.array(False)], 21, {}, "dropout"),
-    ("Dropout", (2, 3), [], 11, {"ratio": 0.3}, "dropout"),
     ("Flatten", (2, 3, 4), [], 21, {}, "batch_flatten"),
     ("Flatten", (2, 3, 4), [], 21, {"axis": 0}, "reshape"),
     ("Flatten", (2, 3, 4), [], 21, {"axis": 2}, "reshape"),
@@ -58,7 +54,6 @@ ONE_INPUT: list[tuple[str, tuple[int, ...], list[Any], int, dict[str, Any], str]
     ("Pad", (2, 3, 4), [], 10, {"pads": [0, 1, 2, 1, 0, 3], "value": 1.5}, "pad"),
     ("ReduceMean", (2, 3, 4, 5), [np.array([2, 3])], 21, {}, "mean"),
     ("ReduceMean", (2, 3, 4, 5), [np.array([-1])], 21, {"keepdims": 0}, "mean"),
-    ("ReduceMean", (2, 3, 4, 5), [], 21, {"keepdims": 0}, "mean"),
     ("ReduceMean", (2, 3, 4, 5), [], 21, {"noop_with_empty_axes": 1}, "copy"),
     ("ReduceMean", (2, 3, 4, 5), [], 13, {"axes": [1, 2]}, "mean"),
     ("BatchNormalization", (2, 3, 4, 5), [random(3), random(3), random(3), random(3, low=0.5)], 21, {}, "batch_norm"),
@@ -116,3 +111,20 @@ def test_concatenations_may_have_constants() -> None:
     graph = one("Concat", 2, 3, more=["z"], constants=[random(2, 3)], axis=-1)
     assert operators(graph) == ["concatenate"]
     assert graph.nodes[0].attributes["axis"] == 1
+
+
+@pytest.mark.parametrize(
+    ("op_type", "constants", "opset", "attributes"),
+    [
+        ("Identity", [], 21, {}),
+        ("Dropout", [], 21, {}),
+        ("Dropout", [np.float32(0.5), np.array(False)], 21, {}),
+        ("Dropout", [], 11, {"ratio": 0.3}),
+    ],
+)
+def test_what_does_nothing_vanishes(op_type: str, constants: list[Any], opset: int, attributes: dict[str, Any]) -> None:
+    assert operators(one(op_type, 2, 3, constants=constants, opset=opset, **attributes)) == ["reshape"]
+
+
+def test_a_scalar_has_an_axis() -> None:
+    assert operators(one("ReduceMean", 2, 3, 4, 5, keepdims=0)) == ["mean", "reshape"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from nnhal_mlip.command.onnx_import.node_import import NodeImport
+from nnhal_mlip.command.onnx_nodes.node_import import NodeImport
 from nnhal_mlip.flow.graph.flow_graph import Attribute
 
 _PAD_MODES = ("constant", "edge", "reflect")
@@ -41,7 +41,7 @@ def squeeze(each: NodeImport) -> bool:
     axes, shape = each.axes(1), each.shape()
     if axes is None:
         return False
-    if not axes and not each.has(1) and "axes" not in each.node.attributes:
+    if not axes and not each.has(1) and "axes" not in each.attributes:
         axes = tuple(axis for axis, length in enumerate(shape) if length == 1)
     return each.finish("squeeze", [each.input()], {"axis": axes}) if axes else each.finish("copy", [each.input()])
 
@@ -67,7 +67,7 @@ def transpose(each: NodeImport) -> bool:
 
 def concat(each: NodeImport) -> bool:
     """One behind the other along an axis."""
-    return each.finish("concatenate", each.inputs(), {"axis": int(each.attribute("axis", 1)) % len(each.shape())})
+    return each.finish("concatenate", each.all_inputs(), {"axis": int(each.attribute("axis", 1)) % len(each.shape())})
 
 
 def pad(each: NodeImport) -> bool:
@@ -122,7 +122,7 @@ def slice_axes(each: NodeImport) -> bool:
 
 def split(each: NodeImport) -> bool:
     """Parts along an axis."""
-    shape, count = each.shape(), len(each.node.outputs)
+    shape, count = each.shape(), len(each.outputs)
     axis = int(each.attribute("axis", 0)) % len(shape)
     sizes = each.integers(1, "split")
     if sizes is None:
@@ -134,7 +134,7 @@ def split(each: NodeImport) -> bool:
         return False
     begin = 0
     for number, size in enumerate(sizes):
-        if each.node.outputs[number]:
+        if each.outputs[number] in each.results:
             cut = {"axis": axis, "begin": begin, "end": begin + size}
             each.finish("strided_slice", [each.input()], cut, number)
         begin += size

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from nnhal_mlip.command.onnx_import import import_onnx_graph
 from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import SourceNode
 from tests.support.flow_graphs import operators
-from tests.support.onnx_flow import checked, node, one
+from tests.support.onnx_flow import as_it_is, checked, node, one
 from tests.support.onnx_models import onnx_model, random
 
 CONVOLUTIONS: list[tuple[dict[str, Any], int, tuple[int, ...]]] = [
@@ -89,7 +88,7 @@ def test_a_window_that_begins_in_the_padding_is_left_out_whatever_onnx_infers(la
     model = onnx_model(nodes, inputs, ["y"], opset=21)
     if last == "Concat":
         with pytest.raises(FlowError, match="Concat_1"):
-            import_onnx_graph(model)
+            as_it_is(model)
     else:
         assert checked(model).shape("y") == (1, 1, 3, 3)
 
