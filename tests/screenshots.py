@@ -56,7 +56,7 @@ def main() -> int:
     windows = {f"-{width}": (width, 900) for width in arguments.width or ()} or _WINDOWS
     arguments.out.mkdir(parents=True, exist_ok=True)
     more = {name: (DEMO / f"{network}.onnx").read_bytes() for name, network in _MORE.items()}
-    with showcase(more) as testbed, Load(_targets(testbed)) as load, load.flowing(_RATE):
+    with showcase(more, knows_hosts=True) as testbed, Load(_targets(testbed)) as load, load.flowing(_RATE):
         _live_through(testbed, arguments.seconds)
         with sync_playwright() as playwright, launch(playwright, CHROMIUM) as browser:
             context = browser.new_context(base_url=testbed.dashboard, reduced_motion="reduce")
@@ -111,6 +111,7 @@ def _pages(page: Page) -> dict[str, str]:
         "arena": f"/memory/arena?model={_PINNED}",
         "try": "/try?model=digits",
         "logs": "/logs",
+        "hosts": "/hosts",
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from itertools import dropwhile
 from typing import Any
 
 import ray
@@ -63,7 +64,7 @@ def deploy(
     except TooLongError as error:
         raise DeployError(str(error)) from error
     except (RuntimeError, serve.exceptions.RayServeException) as error:
-        raise DeployError(f"Ray Serve does not start: {error}") from error
+        raise DeployError(f"Ray Serve does not start: {shortened(str(error))}") from error
 
 
 def dashboards(progress: Progress) -> list[tuple[str, str]]:
@@ -106,5 +107,7 @@ def _said() -> str:
 
 
 def shortened(message: str) -> str:
-    """The last lines of a message, which say what has failed."""
-    return "\n".join(line for line in message.strip().splitlines() if line.strip())[-2000:]
+    """What a message of Serve says at last: of a traceback, the error that it ends with."""
+    _, is_traced, traced = message.rpartition("Traceback (most recent call last):\n")
+    lines = [line for line in (traced if is_traced else message).splitlines() if line.strip()]
+    return "\n".join(dropwhile(lambda line: bool(is_traced) and line.startswith(" "), lines))

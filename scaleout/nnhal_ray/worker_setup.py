@@ -7,10 +7,10 @@ the extra ``ray`` pins that version, and a template that is another one is refus
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import ray
-from grpc.aio._server import Server
 from ray.serve._private import haproxy
 
 from nnhal.errors import NnhalError
@@ -44,8 +44,9 @@ def set_up() -> None:
     """Change what this process does, whatever of Serve it becomes. Raises OtherRayError."""
     haproxy.HAPROXY_CONFIG_TEMPLATE = balancer_template(haproxy.HAPROXY_CONFIG_TEMPLATE)
     if ray.util.get_node_ip_address() == LOOPBACK:
+        server = import_module("grpc.aio._server").Server  # the stubs of gRPC have no such module
         for name in ("add_insecure_port", "add_secure_port"):
-            setattr(Server, name, _listening_here(getattr(Server, name)))
+            setattr(server, name, _listening_here(getattr(server, name)))
 
 
 def balancer_template(template: str) -> str:
@@ -60,7 +61,7 @@ def balancer_template(template: str) -> str:
 def _listening_here(add: Callable[..., int]) -> Callable[..., int]:
     """Have a server that would listen at all interfaces listen at the loopback: no other host has a part in this."""
 
-    def add_port(server: Server, address: str, *credentials: Any) -> int:
+    def add_port(server: Any, address: str, *credentials: Any) -> int:
         here = f"{LOOPBACK}:{address.removeprefix(_ANY)}" if address.startswith(_ANY) else address
         return add(server, here, *credentials)
 

@@ -75,7 +75,7 @@ def test_a_machine_takes_what_was_planned_and_computes_what_cpu_ref_does(
 
 
 @pytest.mark.slow
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(random_networks())
 def test_more_memory_is_never_slower(model: ResolvedModel) -> None:
     assume(is_taken(model))
