@@ -40,6 +40,8 @@ class PlanCandidate(NamedTuple):
     """Parts whose constants are copied to the working memory."""
     copied_bytes: int = 0
     """The bytes that it takes for them."""
+    moved: int = 0
+    """The cycles in which they are copied while it runs: only beside the others can those of the next plan be."""
 
     def plan(self, graph: CascaderGraph) -> Plan:
         """Return it as a plan."""
@@ -208,15 +210,18 @@ class PlanSpace:
                         (size / (times[part] - copied), part, size, copied, copied - ready if len(stripes) > 1 else 0)
                     )
         extents, chosen = tuple(stripes.values()), frozenset[int]()
-        busy, hidden = sum(times.values()), 0
+        busy, hidden, moved = sum(times.values()), 0, 0
         yield PlanCandidate(first, growth.stop, memory, busy, 0, along, band, extents, chosen)
         for _, part, size, copied, waited in sorted(gains):
             memory, chosen = memory + size, chosen | {part}
             if memory >= limit:
                 return
             busy, hidden, times[part] = busy - times[part] + copied, hidden + waited, copied
-            waits, room = self._waits(growth, times, chosen) + hidden, memory - uncopied
-            yield PlanCandidate(first, growth.stop, memory, busy - hidden, waits, along, band, extents, chosen, room)
+            # The DMA engine copies for one part after the other, all but the first stripes' while the plan runs.
+            moved += self._costs.later_copies(part, along, stripes[part])
+            ready = min(busy, max(busy - hidden, moved))
+            waits, room = self._waits(growth, times, chosen) + busy - ready, memory - uncopied
+            yield PlanCandidate(first, growth.stop, memory, ready, waits, along, band, extents, chosen, room, moved)
 
     def _streamed(self, cut: _Cut) -> tuple[int, int]:
         """The cycles of a part whose constants are streamed, and the bytes that it takes to copy them."""

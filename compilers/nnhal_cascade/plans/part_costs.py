@@ -56,6 +56,14 @@ class PartCosts:
             found = self._copies[key] = self._homes.constants_copy(part, stripe)
         return found
 
+    def later_copies(self, part: int, along: Axis, extent: int) -> int:
+        """Return the cycles of the copies of a part's constants for its other stripes, in one tile."""
+        if along != Axis.CHANNELS:
+            return 0
+        channels = self._homes.graph.tensors[self._homes.graph.parts[part].output].shape.channels
+        more, rest = divmod(channels - extent, extent)
+        return more * self.first_copy(part, along, extent) + (self.first_copy(part, along, rest) if rest else 0)
+
     def _counted(
         self, part: int, along: Axis, extent: int, bands: tuple[Interval, ...], doubled: bool, places: StripePlaces
     ) -> int:

@@ -149,7 +149,7 @@ def _extend(ways: _Ways, ending: Sequence[PlanCandidate], room: float, banned: C
         if each.waits:
             waits = each.waits
             if before is not None and before.memory + each.copied_bytes <= room:
-                waits = max(0, waits - before.busy)
+                waits = max(0, waits - max(0, before.busy - before.moved))
                 needed = max(size, before.memory + each.copied_bytes)
             cycles += waits
         most = max(ways.memory[each.first], size)

@@ -50,6 +50,14 @@ def test_a_stripe_lasts_at_least_as_long_as_the_copy_for_the_next() -> None:
     assert COSTS.cycles(1, Axis.CHANNELS, 2, WeightsIn.DOUBLE_BUFFERED, places) == expected
 
 
+def test_the_copies_of_a_part_are_those_of_its_stripes() -> None:
+    """Of 4 channels in stripes of 3 the second has one."""
+    later = {extent: COSTS.later_copies(1, Axis.CHANNELS, extent) for extent in (1, 2, 3, 4)}
+    one, two = (COSTS.first_copy(1, Axis.CHANNELS, extent) for extent in (1, 2))
+    assert later == {1: 3 * one, 2: two, 3: one, 4: 0}
+    assert COSTS.later_copies(1, Axis.ROWS, 2) == 0
+
+
 def test_bands_copy_the_constants_again() -> None:
     places = HOMES.places(1, WeightsIn.DOUBLE_BUFFERED)
     bands = (Interval(0, 4), Interval(4, 8))

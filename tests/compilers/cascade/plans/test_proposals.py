@@ -37,7 +37,10 @@ def spaces(draw: st.DrawFn) -> list[list[PlanCandidate]]:
 def waiting_spaces(draw: st.DrawFn) -> list[list[PlanCandidate]]:
     """Draw candidates that wait for constants, unless these are copied while the plan before runs."""
     return [
-        [each._replace(waits=draw(st.integers(0, 5)), copied_bytes=draw(st.integers(0, 9))) for each in ending]
+        [
+            each._replace(waits=draw(st.integers(0, 5)), copied_bytes=draw(st.integers(0, 9)), moved=each.busy // 2)
+            for each in ending
+        ]
         for ending in draw(spaces())
     ]
 
@@ -89,6 +92,15 @@ def test_the_plans_of_a_proposal_cover_each_part_once(space: list[list[PlanCandi
     found = ProposalSearch(GRAPH, space).fastest()
     assert found is not None
     assert [part for plan in found.proposal.plans for part in plan.parts] == list(range(len(space)))
+
+
+def test_constants_of_a_plan_are_copied_when_those_of_the_plan_before_have_been() -> None:
+    count = len(GRAPH.parts)
+    start = PlanCandidate(0, 1, 5, 9, 0, Axis.CHANNELS, 0, (1,), frozenset({0}), 2, moved=6)
+    end = PlanCandidate(1, count, 5, 20, 7, Axis.ROWS, 0, (1,) * (count - 1), frozenset({1}), 3)
+    search = ProposalSearch(GRAPH, [[start], *([] for _ in GRAPH.parts[2:]), [end]])
+    waits = {limit: found.cycles - 29 for limit in (8, 7) if (found := search.fastest(limit)) is not None}
+    assert waits == {8: 7 - (9 - 6), 7: 7}
 
 
 def test_a_part_with_which_no_plan_ends_may_be_within_one() -> None:
