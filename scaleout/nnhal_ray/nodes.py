@@ -85,6 +85,7 @@ class RayNode(Closing):
 
         Raises NodeError.
         """
+        self._directory = directory
         self._log = directory / "ray.log"
         words = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats", *role]
         words += [f"--object-store-memory={_STORE_BYTES}", f"--resources={json.dumps(dict(resources))}"]
@@ -113,7 +114,17 @@ class RayNode(Closing):
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        _end_proxies(self._directory)
 
     def _has_started(self) -> bool:
         self.require_runs()
         return _STARTED in self._log.read_text(errors="replace")
+
+
+def _end_proxies(directory: Path) -> None:
+    """End the HAProxy of a node: it outlives a proxy of Ray's that is killed, and would hold its ports."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            program, *arguments = path.read_bytes().split(b"\0")
+            if program.endswith(b"haproxy") and any(each.startswith(os.fsencode(directory)) for each in arguments):
+                os.kill(int(path.parent.name), signal.SIGKILL)

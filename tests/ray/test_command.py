@@ -54,6 +54,10 @@ def listening(process: psutil.Process) -> set[str]:
     return set()
 
 
+def proxies() -> set[int]:
+    return {each.pid for each in psutil.process_iter(["name"]) if each.info["name"] == "haproxy"}
+
+
 def test_it_serves_at_the_loopback_alone_and_ends_with_all_that_it_has_started(models: Path) -> None:
     with command(f"model_repository={models}", "insecure=true") as (process, log):
         wait_until(lambda: "/hosts" in log.read_text() or process.poll() is not None, "it serves", _STARTING_SECONDS)
@@ -83,10 +87,11 @@ def test_it_serves_at_the_loopback_alone_and_ends_with_all_that_it_has_started(m
     ids=["arguments", "topology"],
 )
 def test_a_host_that_cannot_come_up_ends_it_with_the_cause(models: Path, words: tuple[str, ...], cause: str) -> None:
-    arguments = ["insecure=true", *([f"model_repository={models}"] if words else []), *words]
+    arguments, before = ["insecure=true", *([f"model_repository={models}"] if words else []), *words], proxies()
     with command(*arguments) as (process, log):
         assert process.wait(_STARTING_SECONDS) == 1
         said = log.read_text()
         (told,) = (line for line in said.splitlines() if line.startswith("nnhal: "))
         assert cause in told
         assert "Traceback" not in said
+        assert proxies() <= before
