@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnhal.extensions import size_in_bytes
@@ -39,12 +39,13 @@ class PartialStep:
         """Say what lives across it; nothing if nothing does."""
         if not self.across:
             return ""
-        named = "; ".join(f"{each.name}, {each.bytes:,} bytes, {_while(each)}" for each in self.across)
-        return f"{formatting.size(request.budget)} less {self.across_bytes:,} bytes that live across it ({named})"
+        budget, named = formatting.size(request.budget), _in_words(self.across)
+        return f"{budget} less {self.across_bytes:,} bytes that live across it ({named})"
 
 
-def _while(tensor: CrossingReport) -> str:
-    return f"steps {tensor.first} to {tensor.last}"
+def _in_words(tensors: Iterable[CrossingReport]) -> str:
+    """Each with its bytes, and the steps in which it lives."""
+    return "; ".join(f"{each.name}, {each.bytes:,} bytes, steps {each.first} to {each.last}" for each in tensors)
 
 
 def steps_of(refused: UnsupportedNetworkError) -> tuple[PartialStep, ...]:
@@ -142,10 +143,7 @@ def shortages(report: SharedMemoryReport, steps: Sequence[PartialStep]) -> Itera
     """Say of each step of another device for which the budget is too small which tensors are too much."""
     for number, (row, step) in enumerate(zip(report.steps, steps, strict=True)):
         if not row.is_npu and row.bytes > report.budget:
-            named = "; ".join(
-                f"{each.name}, {each.bytes:,} bytes, {_while(each)}" for each in (*step.own, *step.across)
-            )
             yield (
                 f"step {number}, {step.name}, does not fit {formatting.size(report.budget)}: with it live "
-                f"{row.bytes:,} bytes ({named})"
+                f"{row.bytes:,} bytes ({_in_words((*step.own, *step.across))})"
             )
