@@ -118,6 +118,33 @@ def test_a_forked_process_has_a_session_of_its_own(provider: Testbed) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_program_may_register_before_there_is_a_framework(provider: Testbed) -> None:
+    """A session without one is an error, where ONNX Runtime would run the model on the CPU."""
+    done = program(
+        provider,
+        f"""
+        import os, nnhal_ort, onnxruntime
+        onnxruntime.set_default_logger_severity(4)
+        framework, os.environ["NNHAL_FRAMEWORK"] = os.environ["NNHAL_FRAMEWORK"], "/nowhere"
+        nnhal_ort.register()
+        make = lambda: onnxruntime.InferenceSession({str(DIGITS)!r}, providers=[nnhal_ort.get_ep_name()])
+        try:
+            make()
+        except ConnectionError as error:
+            print(error)
+        os.environ["NNHAL_FRAMEWORK"] = framework
+        print(make().get_providers()[0])
+        """,
+    )
+    assert done.stdout == "no framework of nnhal has answered in /nowhere\nNnhalExecutionProvider\n", done.stderr
+
+
+def test_an_older_runtime_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime, "__version__", "1.23.2")
+    with pytest.raises(RuntimeError, match=r"ONNX Runtime 1\.24 or later is needed, and this is 1\.23\.2"):
+        nnhal_ort.register()
+
+
 def test_a_program_in_c_runs_it_in_threads(provider: Testbed, tmp_path: Path) -> None:
     made = tmp_path / "app"
     source = Path(__file__).with_name("app.c")

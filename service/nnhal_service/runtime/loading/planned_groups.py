@@ -16,7 +16,7 @@ from nnhal.extensions.onnx import ELEMENT_TYPES, PACKED_TYPES
 from nnhal.resolved import operation_name
 from nnhal.types.layout import Dimensions
 from nnhal_frontends import ImportLimits, ModelFormat, import_model
-from nnhal_frontends.errors import FrontendError, InvalidModel
+from nnhal_frontends.errors import FrontendError, InvalidModel, UnfitShape
 from nnhal_frontends.imported import FileNode, ImportedTensor
 from nnhal_frontends.weights_pool import Weights
 from nnhal_service.partition import Options, PlacementError, Strategy, holding_pins, require_pins
@@ -81,16 +81,18 @@ class GroupPlanner:
     ) -> None:
         """``weights`` are other files in which the model has values; nodes that the client ``keeps`` are left.
 
-        Raises PlacementError for a pin by number: operations have other numbers in parts; InvalidModel if the model
-        has more nodes than ``limits`` allow, or not one of those that are kept.
+        Raises PlacementError for a malformed pin, or one by number: operations have other numbers in parts;
+        InvalidModel if the model has more nodes than ``limits`` allow, or not one of those that are kept.
         """
         if len(file.nodes) > limits.nodes:
             raise InvalidModel(f"the model has {len(file.nodes)} nodes, at most {limits.nodes} are allowed")
         for number in keeps:
             if not 0 <= number < len(file.nodes):
                 raise InvalidModel(f"node {number} is to be kept of {len(file.nodes)}")
-        if any(pin.is_by_number for pin in target.options.pins):
-            raise PlacementError("a pin by number, expected name:GLOB or op:TYPE if nodes may be left")
+        for pin in target.options.pins:
+            pin.require_form()
+            if pin.is_by_number:
+                raise PlacementError("a pin by number, expected name:GLOB or op:TYPE if nodes may be left")
         self._weights, self._signature, self._keeps = weights, signature, keeps
         self._file, self._limits, self._shapes = file, limits, shapes
         self._format = ModelFormat.TFLITE if file.is_interpreted else ModelFormat.ONNX
@@ -104,7 +106,8 @@ class GroupPlanner:
     def plan(self) -> tuple[list[PlannedNodes], list[UntakenNode]]:
         """Return the groups in an order of execution, and the nodes in none, ascending.
 
-        Raises LookupError for a device that the fleet does not know, PlacementError for a pin that cannot be kept.
+        Raises LookupError for a device that the fleet does not know, PlacementError for a pin that cannot be kept,
+        UnfitShape for a shape that the user gives and that no input has.
         """
         self._leave(self._keeps, _KEPT)
         is_divided = self._file.is_shared or bool(self._left)
@@ -173,6 +176,8 @@ class GroupPlanner:
                 signature=self._signature if is_whole else None,
             )
             model = plan_model(read, target, self._shapes if is_whole else None, surveys.append)
+        except UnfitShape:
+            raise
         except FrontendError as error:
             refused = {} if gives_up else self._file.refused(error)
             for index in refused.keys() & members or nodes:
