@@ -15,8 +15,10 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from typer import BadParameter
 
 import nnhal_ort
+from nnhal_ort.command import ort
 from nnhal_tools.up import Testbed
 from tests.frontends.ort_ep.sessions import DIGITS, answers, assert_same, image, reference, session
 from tests.support.waiting import settled, wait_until
@@ -169,6 +171,23 @@ UNCHANGED = f"""
 def test_an_unchanged_program_is_launched(provider: Testbed, launcher: list[str]) -> None:
     done = program(provider, UNCHANGED, launcher)
     assert (done.returncode, done.stdout) == (0, "['NnhalExecutionProvider']\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "ignoring"), [(["-I", "app.py"], "-I"), (["-X", "dev", "-sE", "-c", "pass"], "-E"), (["-S"], "-S")]
+)
+def test_a_program_that_would_not_find_nnhal_is_not_launched(words: list[str], ignoring: str) -> None:
+    with pytest.raises(BadParameter, match=f"with {ignoring} Python does not read PYTHONPATH"):
+        ort([sys.executable, *words])
+
+
+@pytest.mark.parametrize("words", [["-W", "-Something"], ["-c", "-I"], ["app.py", "-E"], ["-mapp", "-S"]])
+def test_words_of_a_program_are_its_own(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(os, "execve", lambda *given: started.append(given[1]))
+    monkeypatch.setattr("nnhal_ort.command.get_library_path", str)
+    ort([sys.executable, *words])
+    assert started == [[sys.executable, *words]]
 
 
 def test_a_launched_program_fails_without_a_framework(library: str, launcher: list[str], tmp_path: Path) -> None:
