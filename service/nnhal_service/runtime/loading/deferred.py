@@ -21,7 +21,7 @@ from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Options, Pin, PlacementError, Step, Strategy, whole
 from nnhal_service.runtime.context.loaded_model import LoadedModel
 from nnhal_service.runtime.devices.fleet import Fleet
-from nnhal_service.runtime.loading.outlines import Outline, OutlinePlace
+from nnhal_service.runtime.loading.outlines import ModelOutline, OutlinePlace
 from nnhal_service.runtime.loading.planned_model import (
     LoadTarget,
     PlannedModel,
@@ -183,7 +183,7 @@ class OutlinedLoad:
         cache, survey = self.target.cache, plan.survey
         if cache is None or not isinstance(plan.planner, ModelPlanner) or not plan.planner.has_kept(plan, cache):
             return
-        outline = Outline.of(plan)
+        outline = ModelOutline.of(plan)
         if outline is not None:
             OutlinePlace(cache, self.limits, self.target.options, survey.members, survey.descriptions).keep(outline)
 

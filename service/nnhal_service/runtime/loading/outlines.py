@@ -75,7 +75,7 @@ _log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class ModelOutline:
     """A model that was loaded before. Its steps name operations by their numbers in the model, which it lacks."""
 
     imported: ImportedModel
@@ -84,7 +84,7 @@ class Outline:
     images: ImageLayout | None
 
     @classmethod
-    def of(cls, sketch: SketchedPlan) -> Outline | None:
+    def of(cls, sketch: SketchedPlan) -> ModelOutline | None:
         """The outline of a plan; None if it has control flow, a state, elements that have no name, or dimensions that
         follow from others by its operations; or if a device that it might use was left out.
         """
@@ -151,7 +151,7 @@ class OutlinePlace:
         self._directory = directory.path
         self._path = directory.path / file_names(directory.of_variant(repr(what)).token, _KIND, 1)[0]
 
-    def keep(self, outline: Outline) -> None:
+    def keep(self, outline: ModelOutline) -> None:
         """Keep an outline. A failure is logged."""
         content = _encoded(outline)
         try:
@@ -160,7 +160,7 @@ class OutlinePlace:
         except (OSError, ValueError) as error:
             _log.warning("the outline of a file cannot be kept", reason=str(error))
 
-    def kept(self) -> Outline | None:
+    def kept(self) -> ModelOutline | None:
         """Return the outline; None if there is none."""
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError, DecodeError, HalError):
             make_private_folder(self._directory)
@@ -206,7 +206,7 @@ def _standing_in(plan: Plan, model: Model) -> Plan:
     return replace(plan, steps=steps)
 
 
-def _encoded(outline: Outline) -> bytes:
+def _encoded(outline: ModelOutline) -> bytes:
     imported, plan, report = outline.imported, outline.partitioning.plan, outline.partitioning.report
     model, main = imported.model, imported.model.main
     seen = [number for number, operand in enumerate(main.operands) if operand is not _UNSEEN]
@@ -232,7 +232,7 @@ def _encoded(outline: Outline) -> bytes:
     return len(text).to_bytes(_LENGTH_BYTES, "little") + text + message
 
 
-def _decoded(content: bytes) -> Outline:
+def _decoded(content: bytes) -> ModelOutline:
     """Raises DecodeError, HalError, LookupError, TypeError and ValueError for what ``_encoded`` does not make."""
     end = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
     text = json.loads(content[_LENGTH_BYTES:end])
@@ -254,7 +254,7 @@ def _decoded(content: bytes) -> Outline:
     )
     plan = _standing_in(Plan(tuple(steps), Fallback(text["fallback"]), carried=dict(text["carried"])), model)
     images = text["images"] and ImageLayout(**{**text["images"], "wanting": tuple(text["images"]["wanting"])})
-    return Outline(imported, Partitioning(plan, text["report"] and _report_from_json(text["report"])), images)
+    return ModelOutline(imported, Partitioning(plan, text["report"] and _report_from_json(text["report"])), images)
 
 
 def _step_to_json(step: Step) -> Mapping[str, object]:

@@ -29,7 +29,7 @@ from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import PlacementError, Step, Strategy
 from nnhal_service.runtime.context.loaded_model import LoadedModel
 from nnhal_service.runtime.loading.deferred import DeferredPlanner
-from nnhal_service.runtime.loading.outlines import Outline, OutlinePlace
+from nnhal_service.runtime.loading.outlines import ModelOutline, OutlinePlace
 from nnhal_service.runtime.loading.planned_model import LoadTarget, PlannedModel, ReadModel, warn_of
 from nnhal_service.runtime.plan.layout_choice import LayoutSurveys
 from nnhal_service.runtime.plan.planning import ModelPlanner
@@ -184,7 +184,7 @@ class WholeFile:
             surveys = outline.surveys(members, descriptions)
 
         def keep(plan: SketchedPlan) -> None:
-            made = Outline.of(plan) if place and outline is None else None
+            made = ModelOutline.of(plan) if place and outline is None else None
             if place and made is not None:
                 place.keep(made)
 

@@ -20,7 +20,7 @@ from nnhal_service.partition import Options, Partitioning, Plan, Refined
 from nnhal_service.partition import whole as step_of_all
 from nnhal_service.runtime import CacheDirectory, FleetMember
 from nnhal_service.runtime.devices.hangs import HangWatch
-from nnhal_service.runtime.loading.outlines import Outline, OutlinePlace
+from nnhal_service.runtime.loading.outlines import ModelOutline, OutlinePlace
 from nnhal_service.runtime.plan.sketch import PlanChoice, sketch_of
 from nnhal_service.runtime.plan.survey import survey_unasked
 from tests.support.onnx_models import onnx_model, random
@@ -55,13 +55,13 @@ def place(
     return OutlinePlace(directory, limits, options, members, {"npu": description})
 
 
-def outline_of(imported: ImportedModel) -> Outline | None:
+def outline_of(imported: ImportedModel) -> ModelOutline | None:
     """The outline of a model that one device has prepared as a whole."""
     members = {"npu": FleetMember("npu", NOT_CALLED, IDENTITY, HangWatch())}
     survey = survey_unasked(imported, members, {"npu": DESCRIPTION}, ["npu"])
     plan = Plan((step_of_all(imported.model, "npu"),))
     refined = Refined(Partitioning(plan, None), tuple(survey.candidates), ())
-    return Outline.of(sketch_of(survey, refined, PlanChoice((), frozenset())))
+    return ModelOutline.of(sketch_of(survey, refined, PlanChoice((), frozenset())))
 
 
 def keep(directory: CacheDirectory, imported: ImportedModel) -> None:
