@@ -36,6 +36,10 @@ class ResolvedModel:
     names: Mapping[int, str] = field(default_factory=dict)
     propagated: dict[int, tuple[Dimensions, ...]] = field(init=False, default_factory=dict, repr=False)
     """What ``propagate_dimensions`` has found, by subgraph: it looks at each operation once."""
+    settled: dict[tuple[int, int], tuple[list[Dimensions], OperationContext]] = field(
+        init=False, default_factory=dict, repr=False
+    )
+    """Final contexts by subgraph and operation, and the dimensions that they are for."""
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
@@ -54,6 +58,22 @@ class ResolvedModel:
         That is the constants, and ``dimensions``, by default those of the operands. With ``is_final``, if none of its
         inputs' is unknown, the operation sees them as at execution: a 0 that it computes is then a length.
         """
+        if is_final and dimensions is not None:
+            return self._settled(subgraph, operation, dimensions)
+        return self._context(subgraph, operation, dimensions, is_final)
+
+    def _settled(self, subgraph: int, operation: int, dimensions: Sequence[Dimensions]) -> OperationContext:
+        """Return a final context, which is made once: its validation, support and lowering look for the same in it."""
+        asked = [dimensions[index] for index in self.subgraphs[subgraph].operations[operation].inputs]
+        known, context = self.settled.get((subgraph, operation), (None, None))
+        if context is None or known != asked:
+            context = self._context(subgraph, operation, dimensions, True)
+            self.settled[subgraph, operation] = asked, context
+        return context
+
+    def _context(
+        self, subgraph: int, operation: int, dimensions: Sequence[Dimensions] | None, is_final: bool
+    ) -> OperationContext:
         graph, constants = self.subgraphs[subgraph], self.constants[subgraph]
         node = graph.operations[operation]
         inputs = [_with_dimensions(graph, i, dimensions) for i in node.inputs]

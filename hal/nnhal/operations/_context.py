@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +17,8 @@ from nnhal.arrays import Array
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import MAX_RANK, Dimensions, is_scalar
+
+T = TypeVar("T")
 
 
 class UnknownYet(Exception):  # noqa: N818 - a state of knowledge, not an error
@@ -45,6 +49,8 @@ class OperationContext:
         self.relaxed = relaxed
         self._value_of = value_of
         self._dimensions_of = dimensions_of
+        self.found: dict[Callable[..., Any], Any] = {}
+        """What functions have found out about the operation (see ``once``)."""
 
     @property
     def place(self) -> str:
@@ -138,6 +144,19 @@ class OperationContext:
     def fail(self, message: str) -> None:
         """Raise GENERAL_FAILURE about the operation as a whole."""
         general_failure(f"{self.place}: {message}")
+
+
+def once(find: Callable[[OperationContext], T]) -> Callable[[OperationContext], T]:
+    """Have a function of an operation find its result out once: rules, support and lowering all ask for it."""
+
+    @wraps(find)
+    def found(op: OperationContext) -> T:
+        if find not in op.found:
+            op.found[find] = find(op)
+        result: T = op.found[find]
+        return result
+
+    return found
 
 
 class Signature:

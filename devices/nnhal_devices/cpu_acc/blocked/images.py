@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -55,18 +56,6 @@ class Images:
         weights = self.weights(node)
         return weights is not None and not self.is_dense(node) and node.attributes["group"] == len(weights)
 
-    def added_channels(self, node: LoweredNode) -> int | None:
-        """How many channels a Pad adds at the end, if it pads with zeros; 0 if it only adds rows and columns."""
-        if node.type != "Pad" or "mode" in node.attributes:
-            return None
-        paddings, value = (self._constants.get(name) for name in node.inputs[1:3])
-        if paddings is None or value is None or value.any() or paddings.size != 2 * _RANK:
-            return None
-        before, after = paddings[:_RANK], paddings[_RANK:]
-        if before[0] or after[0] or before[CHANNEL_AXIS] or (paddings < 0).any():
-            return None
-        return int(after[CHANNEL_AXIS])
-
     def _made_channels(self, node: LoweredNode) -> int:
         """The channels of the image that a node makes; 0 if it makes none."""
         read = node.inputs if node.type in ("Add", "Mul") else node.inputs[:1]
@@ -76,7 +65,7 @@ class Images:
             group = node.attributes.get("group", 1)
             return len(weights) if group == 1 else given if group == len(weights) else 0
         if given and node.type == "Pad":
-            added = self.added_channels(node)
+            added = added_channels(self._constants, node)
             return 0 if added is None else given + added
         return given if given and self._keeps_channels(node, given) else 0
 
@@ -119,3 +108,16 @@ class Images:
         if values is None or values.dtype != np.float32 or values.ndim > _RANK:
             return False
         return (1,) * (_RANK - values.ndim) + values.shape in ((1, channels, 1, 1), (1, 1, 1, 1))
+
+
+def added_channels(constants: Mapping[str, Array], node: LoweredNode) -> int | None:
+    """Return how many channels a Pad of images adds at the end, if it pads with zeros; 0 for rows and columns only."""
+    if node.type != "Pad" or "mode" in node.attributes:
+        return None
+    paddings, value = (constants.get(name) for name in node.inputs[1:3])
+    if paddings is None or value is None or value.any() or paddings.size != 2 * _RANK:
+        return None
+    before, after = paddings[:_RANK], paddings[_RANK:]
+    if before[0] or after[0] or before[CHANNEL_AXIS] or (paddings < 0).any():
+        return None
+    return int(after[CHANNEL_AXIS])
