@@ -1,4 +1,4 @@
-"""Zeros around images, and activations, as parts of the convolutions beside them.
+"""Zeros around images, and activations, as parts of the convolutions and products of matrices beside them.
 
 ONNX Runtime makes them such parts by itself. But after each change it infers the types of all tensors again, and looks
 for more to change: it compiles a graph that leaves it nothing in some two thirds of the time.
@@ -7,20 +7,26 @@ for more to change: it compiles a graph that leaves it nothing in some two third
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
 from nnhal_devices.cpu_acc.blocked.images import added_channels
-from nnhal_devices.cpu_acc.graph import MICROSOFT, Attribute, LoweredGraph, LoweredNode
+from nnhal_devices.cpu_acc.graph import MICROSOFT, LoweredGraph, LoweredNode
 
-_ACTIVATIONS = frozenset({"HardSwish", "Relu", "Sigmoid", "Tanh"})
+_CONV, _GEMM = "Conv", "Gemm"
+_FUSED = {_CONV: "FusedConv", _GEMM: "FusedGemm"}
+_ACTIVATIONS = {
+    _CONV: frozenset({"HardSwish", "Relu", "Sigmoid", "Tanh"}),
+    _GEMM: frozenset({"Relu", "Sigmoid", "Tanh"}),
+}
 """Those without parameters."""
+_FLOATS = np.finfo(np.float32)
 
 
-def fuse_convolutions(graph: LoweredGraph) -> None:
-    """Fuse each convolution of floats with a padding that it alone reads, and with an activation that alone reads it.
-
-    The graph must be finished.
+def fuse_neighbours(graph: LoweredGraph) -> None:
+    """Fuse each convolution and product of floats with an activation that alone reads it, and each convolution with a
+    padding that it alone reads. The graph must be finished.
     """
     uses = Counter(name for node in graph.nodes for name in node.inputs)
     uses.update(graph.outputs)
@@ -28,17 +34,17 @@ def fuse_convolutions(graph: LoweredGraph) -> None:
     kept: dict[str, LoweredNode] = {}
     for node in graph.nodes:
         maker = makers.get(node.inputs[0]) if node.inputs else None
-        if maker is not None and _is_convolution(graph, maker) and _take_activation(graph, maker, node):
+        if maker is not None and _has_weights(graph, maker) and _take_activation(graph, maker, node):
             continue
-        if maker is not None and _is_convolution(graph, node) and _take_padding(graph, node, maker):
+        if maker is not None and node.type == _CONV and _has_weights(graph, node) and _take_padding(graph, node, maker):
             del kept[maker.outputs[0]]
         kept[node.outputs[0]] = node
     graph.nodes = list(kept.values())
 
 
-def _is_convolution(graph: LoweredGraph, node: LoweredNode) -> bool:
-    """Whether a node convolves floats, which its filter tells."""
-    weights = graph.constants.get(node.inputs[1]) if node.type == "Conv" else None
+def _has_weights(graph: LoweredGraph, node: LoweredNode) -> bool:
+    """Whether a node convolves or multiplies floats, which its weights tell."""
+    weights = graph.constants.get(node.inputs[1]) if node.type in _FUSED else None
     return weights is not None and weights.dtype == np.float32
 
 
@@ -46,33 +52,45 @@ def _take_padding(graph: LoweredGraph, node: LoweredNode, padding: LoweredNode) 
     """Have a convolution do the padding of its images, if it can."""
     if added_channels(graph.constants, padding) != 0:
         return False
-    added = graph.constants[padding.inputs[1]].reshape(2, -1)[:, 2:].reshape(-1).tolist()
-    own = node.attributes.get("pads", (0,) * len(added))
-    node.attributes = {**node.attributes, "pads": [a + b for a, b in zip(own, added, strict=True)]}
+    added = graph.constants[padding.inputs[1]].reshape(2, -1)[:, 2:].reshape(-1)
+    node.attributes = {**node.attributes, "pads": np.add(node.attributes.get("pads", 0), added).tolist()}
     node.inputs[0] = padding.inputs[0]
     return True
 
 
 def _take_activation(graph: LoweredGraph, node: LoweredNode, activation: LoweredNode) -> bool:
-    """Have a convolution apply the activation of its results, if it can."""
-    found = _activation(graph, activation)
-    if not found:
+    """Have a node apply the activation of its results, if it can."""
+    parameters = _parameters(graph, node.type, activation)
+    if parameters is None:
         return False
-    node.type, node.domain = "FusedConv", MICROSOFT
-    node.attributes = {**node.attributes, **found}
+    node.type, node.domain = _FUSED[node.type], MICROSOFT
+    shown = {"activation_params": parameters} if parameters else {}
+    node.attributes = {**node.attributes, "activation": activation.type, **shown}
     node.outputs = activation.outputs
     if activation.place != node.place:
         node.place = f"{node.place}, {activation.place}"
     return True
 
 
-def _activation(graph: LoweredGraph, node: LoweredNode) -> dict[str, Attribute]:
-    """The attributes that say what an activation does; none if it cannot be a part of a convolution."""
-    if node.type in _ACTIVATIONS:
-        return {"activation": node.type}
-    if node.type == "LeakyRelu":
-        return {"activation": node.type, "activation_params": [node.attributes["alpha"]]}
-    bounds = [graph.constants.get(name) for name in node.inputs[1:]] if node.type == "Clip" else []
-    if len(bounds) == 2 and all(bound is not None and bound.size == 1 for bound in bounds):
-        return {"activation": node.type, "activation_params": [bound.item() for bound in bounds if bound is not None]}
-    return {}
+def _parameters(graph: LoweredGraph, kind: str, activation: LoweredNode) -> list[float] | None:
+    """The parameters of an activation; None if nodes of a kind do not apply it."""
+    if activation.type in _ACTIVATIONS[kind]:
+        return []
+    if kind != _CONV:
+        return None
+    alpha = activation.attributes.get("alpha")
+    if activation.type == "LeakyRelu" and isinstance(alpha, float):
+        return [alpha]
+    return _bounds(graph, activation.inputs) if activation.type == "Clip" else None
+
+
+def _bounds(graph: LoweredGraph, inputs: Sequence[str]) -> list[float] | None:
+    """The bounds of a Clip; None if one is a variable."""
+    found = [float(_FLOATS.min), float(_FLOATS.max)]
+    for side, name in enumerate(inputs[1:]):
+        bound = graph.constants.get(name)
+        if bound is not None and bound.size == 1:
+            found[side] = bound.item()
+        elif name:
+            return None
+    return found

@@ -8,10 +8,11 @@ import pytest
 from nnhal.operations._types import F32, I32
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
-from nnhal_devices.cpu_acc.fused import fuse_convolutions
+from nnhal_devices.cpu_acc.fused import fuse_neighbours
 from nnhal_devices.cpu_acc.graph import LoweredGraph
-from tests.support.agreement import random
-from tests.support.image_networks import Network, plain, results
+from tests.support.agreement import like, random
+from tests.support.image_networks import Network, plain, results, rewritten
+from tests.support.models import Recipe
 
 _SIZE = 8
 _IMAGE = random(F32, (1, _SIZE, _SIZE, 3))
@@ -19,7 +20,7 @@ _IMAGE = random(F32, (1, _SIZE, _SIZE, 3))
 
 def _fused(model: ResolvedModel) -> LoweredGraph:
     graph = plain(model)
-    fuse_convolutions(graph)
+    fuse_neighbours(graph)
     for ours, theirs in zip(results(graph, _IMAGE), results(plain(model), _IMAGE), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     return graph
@@ -58,6 +59,30 @@ def test_one_slope_for_all_channels_becomes_a_part() -> None:
     slope = network.recipe.constant(F32, [0.25])
     graph = _fused(network.recipe.build(network.add(OperationType.PRELU, 5, image, slope)))
     assert _types(graph) == ["FusedConv"]
+
+
+@pytest.mark.parametrize("operation", [OperationType.MAXIMUM, OperationType.MINIMUM])
+def test_one_bound_becomes_a_part(operation: OperationType) -> None:
+    network, image = _convolved()
+    model = network.recipe.build(network.extreme(operation, network.dense(image, 16), 0.125))
+    graph = rewritten(model, 16)
+    assert _types(graph) == ["Conv", "Conv", "Clip"]
+    expected = results(graph, _IMAGE)
+    fuse_neighbours(graph)
+    assert _types(graph) == ["Conv", "FusedConv"]
+    np.testing.assert_array_equal(results(graph, _IMAGE), expected)
+
+
+def test_an_activation_of_a_product_becomes_a_part() -> None:
+    recipe = Recipe()
+    weights, bias = recipe.constant(F32, random(F32, (3, 4))), recipe.constant(F32, random(F32, (3,)))
+    inputs = [recipe.input(F32, (2, 4)), weights, bias, *recipe.integers(1)]
+    model = recipe.build(recipe.operation(OperationType.FULLY_CONNECTED, inputs, like(F32)))
+    graph, given = plain(model), random(F32, (2, 4))
+    expected = results(graph, given)
+    fuse_neighbours(graph)
+    assert _types(graph) == ["FusedGemm"]
+    np.testing.assert_array_equal(results(graph, given), expected)
 
 
 def test_an_activation_stays_if_somebody_else_reads_its_input() -> None:
