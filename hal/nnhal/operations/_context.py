@@ -167,18 +167,9 @@ class Signature:
 
     def __init__(self, context: OperationContext) -> None:
         self.context = context
+        self.inputs, self.outputs = context.inputs, context.outputs
         self.level = 1
         self._names: type[IntEnum] | None = None
-
-    @property
-    def inputs(self) -> tuple[Operand, ...]:
-        """The operands that the operation reads."""
-        return self.context.inputs
-
-    @property
-    def outputs(self) -> tuple[Operand, ...]:
-        """The operands that the operation writes."""
-        return self.context.outputs
 
     def since(self, level: int) -> None:
         """Note that the operation uses something that exists from a feature level on."""
