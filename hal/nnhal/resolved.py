@@ -18,8 +18,8 @@ from nnhal.types.layout import (
     Dimensions,
     combine,
     describe,
-    fully_specified,
     is_extension,
+    is_scalar,
 )
 
 
@@ -76,16 +76,18 @@ class ResolvedModel:
     ) -> OperationContext:
         graph, constants = self.subgraphs[subgraph], self.constants[subgraph]
         node = graph.operations[operation]
-        inputs = [_with_dimensions(graph, i, dimensions) for i in node.inputs]
-        is_known = is_final and all(_is_known(operand) for operand in inputs)
+        inputs = [graph.operands[index] for index in node.inputs]
+        if dimensions is not None:
+            inputs = [operand.with_dimensions(dimensions[i]) for operand, i in zip(inputs, node.inputs, strict=True)]
+        is_known = is_final and all(map(_is_known, inputs))
         return OperationContext(
             OperationType(node.type),
             partial(describe_operation, self.model, operation, subgraph),
             inputs,
             [graph.operands[i] for i in node.outputs],
             lambda position: constants.get(node.inputs[position]),
-            (lambda position: inputs[position].dimensions) if is_known else None,
             relaxed=self.model.relax_computation_float32_to_float16,
+            is_final=is_known,
         )
 
 
@@ -150,6 +152,8 @@ def _agreed(
     context: OperationContext, position: int, declared: Dimensions, found: Dimensions, has_lengths: bool
 ) -> Dimensions:
     """Return the dimensions of an output, as declared and as found. With ``has_lengths``, a 0 that is found is one."""
+    if declared == found:
+        return found
     merged = combine(declared, found)
     if merged is None or (has_lengths and declared and any(d > f == 0 for d, f in zip(declared, found, strict=True))):
         got, said = str(list(found)) if has_lengths else describe(found), describe(declared)
@@ -191,9 +195,6 @@ def inline_constants(model: Model, pools: Mapping[int, Array] | None = None) -> 
 
 def _is_known(operand: Operand) -> bool:
     """Whether the dimensions of an input are known, or there is none."""
-    return operand.lifetime == OperandLifeTime.NO_VALUE or fully_specified(operand.type, operand.dimensions)
-
-
-def _with_dimensions(graph: Subgraph, index: int, dimensions: Sequence[Dimensions] | None) -> Operand:
-    operand = graph.operands[index]
-    return operand if dimensions is None else operand.with_dimensions(dimensions[index])
+    dimensions = operand.dimensions
+    is_given = dimensions and 0 not in dimensions
+    return bool(is_given) or is_scalar(operand.type) or operand.lifetime == OperandLifeTime.NO_VALUE

@@ -40,8 +40,12 @@ class OperationContext:
         value_of: Callable[[int], Array | None],
         dimensions_of: Callable[[int], Dimensions] | None = None,
         relaxed: bool = False,
+        is_final: bool = False,
     ) -> None:
-        """``place`` names the operation in messages, or returns the name when there is one to write."""
+        """``place`` names the operation in messages, or returns the name when there is one to write.
+
+        ``dimensions_of`` returns those of an input at execution; ``is_final`` says that the operands have them already.
+        """
         self.type = type
         self._place = place
         self.inputs = tuple(inputs)
@@ -49,6 +53,8 @@ class OperationContext:
         self.relaxed = relaxed
         self._value_of = value_of
         self._dimensions_of = dimensions_of
+        self.executing = is_final or dimensions_of is not None
+        """Whether dimensions are those of an execution: then a 0 is a length and not an unknown dimension."""
         self.found: dict[Callable[..., Any], Any] = {}
         """What functions have found out about the operation (see ``once``)."""
 
@@ -56,11 +62,6 @@ class OperationContext:
     def place(self) -> str:
         """What names the operation in messages, for example ``operation 3 (SOFTMAX)``."""
         return self._place if isinstance(self._place, str) else self._place()
-
-    @property
-    def executing(self) -> bool:
-        """Whether dimensions are those of an execution: then a 0 is a length and not an unknown dimension."""
-        return self._dimensions_of is not None
 
     def has(self, index: int) -> bool:
         """Return whether an input is given: neither left out at the end nor NO_VALUE."""
@@ -85,7 +86,7 @@ class OperationContext:
     def known_dimensions(self, index: int) -> Dimensions:
         """Return an input's dimensions, all of them known; at execution a 0 is a known length. Raises UnknownYet."""
         dimensions = self.dimensions(index)
-        if self._dimensions_of is None and (not dimensions or 0 in dimensions):
+        if not self.executing and (not dimensions or 0 in dimensions):
             raise UnknownYet(self.input_name(index))
         return dimensions
 
