@@ -34,7 +34,7 @@ def _gains(graph: LoweredGraph, node: LoweredNode, block: int) -> bool:
     made, given, height, width = weights.shape
     padded = _padded(made * height * width, block)
     whole = _padded(made, block) * given * height * width
-    return _ADVANTAGE * (padded * given + padded * height * width + block * padded) <= whole
+    return bool(_ADVANTAGE * (padded * given + padded * height * width + block * padded) <= whole)
 
 
 def _padded(channels: int, block: int) -> int:
