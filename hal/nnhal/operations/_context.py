@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from nnhal.arrays import Array
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import MAX_RANK, Dimensions, is_scalar
+
+_NO_VALUE = OperandLifeTime.NO_VALUE
+T = TypeVar("T")
 
 
 class UnknownYet(Exception):  # noqa: N818 - a state of knowledge, not an error
@@ -36,8 +41,12 @@ class OperationContext:
         value_of: Callable[[int], Array | None],
         dimensions_of: Callable[[int], Dimensions] | None = None,
         relaxed: bool = False,
+        is_final: bool = False,
     ) -> None:
-        """``place`` names the operation in messages, or returns the name when there is one to write."""
+        """``place`` names the operation in messages, or returns the name when there is one to write.
+
+        ``dimensions_of`` returns those of an input at execution; ``is_final`` says that the operands have them already.
+        """
         self.type = type
         self._place = place
         self.inputs = tuple(inputs)
@@ -45,20 +54,19 @@ class OperationContext:
         self.relaxed = relaxed
         self._value_of = value_of
         self._dimensions_of = dimensions_of
+        self.executing = is_final or dimensions_of is not None
+        """Whether dimensions are those of an execution: then a 0 is a length and not an unknown dimension."""
+        self.found: dict[Callable[..., Any], Any] = {}
+        """What functions have found out about the operation (see ``once``)."""
 
     @property
     def place(self) -> str:
         """What names the operation in messages, for example ``operation 3 (SOFTMAX)``."""
         return self._place if isinstance(self._place, str) else self._place()
 
-    @property
-    def executing(self) -> bool:
-        """Whether dimensions are those of an execution: then a 0 is a length and not an unknown dimension."""
-        return self._dimensions_of is not None
-
     def has(self, index: int) -> bool:
         """Return whether an input is given: neither left out at the end nor NO_VALUE."""
-        return index < len(self.inputs) and self.inputs[index].lifetime != OperandLifeTime.NO_VALUE
+        return index < len(self.inputs) and self.inputs[index].lifetime != _NO_VALUE
 
     def given(self, index: int) -> bool:
         """Like ``has``, but raises UnknownYet for an input of the model without a value: a request may omit it."""
@@ -79,7 +87,7 @@ class OperationContext:
     def known_dimensions(self, index: int) -> Dimensions:
         """Return an input's dimensions, all of them known; at execution a 0 is a known length. Raises UnknownYet."""
         dimensions = self.dimensions(index)
-        if self._dimensions_of is None and (not dimensions or 0 in dimensions):
+        if not self.executing and (not dimensions or 0 in dimensions):
             raise UnknownYet(self.input_name(index))
         return dimensions
 
@@ -140,6 +148,19 @@ class OperationContext:
         general_failure(f"{self.place}: {message}")
 
 
+def once(find: Callable[[OperationContext], T]) -> Callable[[OperationContext], T]:
+    """Have a function of an operation find its result out once: rules, support and lowering all ask for it."""
+
+    @wraps(find)
+    def found(op: OperationContext) -> T:
+        if find not in op.found:
+            op.found[find] = find(op)
+        result: T = op.found[find]
+        return result
+
+    return found
+
+
 class Signature:
     """Checks the types and counts of one operation, and determines the feature level that it needs.
 
@@ -148,22 +169,17 @@ class Signature:
 
     def __init__(self, context: OperationContext) -> None:
         self.context = context
+        self.inputs = context.inputs
+        """The operands that the operation reads."""
+        self.outputs = context.outputs
+        """The operands that the operation writes."""
         self.level = 1
         self._names: type[IntEnum] | None = None
 
-    @property
-    def inputs(self) -> tuple[Operand, ...]:
-        """The operands that the operation reads."""
-        return self.context.inputs
-
-    @property
-    def outputs(self) -> tuple[Operand, ...]:
-        """The operands that the operation writes."""
-        return self.context.outputs
-
     def since(self, level: int) -> None:
         """Note that the operation uses something that exists from a feature level on."""
-        self.level = max(self.level, level)
+        if level > self.level:
+            self.level = level
 
     def count(
         self,
@@ -173,12 +189,15 @@ class Signature:
     ) -> int:
         """Check the number of inputs and outputs, name the inputs, and return how many inputs there are."""
         self._names = names
-        for what, got, allowed in (("inputs", len(self.inputs), inputs), ("outputs", len(self.outputs), outputs)):
-            counts = (allowed,) if isinstance(allowed, int) else tuple(allowed)
-            if got not in counts:
-                expected = " or ".join(str(c) for c in counts) if len(counts) < 5 else f"{counts[0]} to {counts[-1]}"
-                self.context.refuse(f"got {got} {what}, expected {expected}")
+        self._require_count("inputs", len(self.inputs), inputs)
+        self._require_count("outputs", len(self.outputs), outputs)
         return len(self.inputs)
+
+    def _require_count(self, what: str, got: int, allowed: int | tuple[int, ...] | range) -> None:
+        counts = (allowed,) if isinstance(allowed, int) else allowed
+        if got not in counts:
+            expected = " or ".join(str(c) for c in counts) if len(counts) < 5 else f"{counts[0]} to {counts[-1]}"
+            self.context.refuse(f"got {got} {what}, expected {expected}")
 
     def where(self, index: int) -> str:
         """Name an input for messages."""
@@ -193,10 +212,12 @@ class Signature:
     ) -> OperandType:
         """Check a tensor input: its type against ``{type: feature level}``, and its rank if it is known."""
         operand = self.inputs[index]
-        self._present(index, optional)
+        if operand.lifetime == _NO_VALUE:
+            if not optional:
+                self._refuse_absent(index)
+            return self._type(index, operand, types)
         code = self._type(index, operand, types)
-        if operand.lifetime != OperandLifeTime.NO_VALUE:
-            self._rank(index, operand, rank)
+        self._rank(index, operand, rank)
         return code
 
     def same(
@@ -207,10 +228,8 @@ class Signature:
 
     def scalar(self, index: int, type: OperandType, since: int = 1) -> None:  # noqa: A002
         """Check a scalar input. It may be left out at the end; ``count`` checks the number of inputs."""
-        if index >= len(self.inputs):
-            return
-        self._present(index, False)
-        self._type(index, self.inputs[index], {type: since})
+        if index < len(self.inputs):
+            self.tensor(index, {type: since})
 
     def output(
         self,
@@ -233,9 +252,8 @@ class Signature:
                 f"and ({second.scale}, {second.zero_point}), expected equal ones"
             )
 
-    def _present(self, index: int, optional: bool) -> None:
-        if not optional and self.inputs[index].lifetime == OperandLifeTime.NO_VALUE:
-            invalid_argument(f"{self.where(index)} is NO_VALUE, expected a value")
+    def _refuse_absent(self, index: int) -> None:
+        invalid_argument(f"{self.where(index)} is NO_VALUE, expected a value")
 
     def _type(
         self, index: int, operand: Operand, allowed: dict[OperandType, int], is_output: bool = False
