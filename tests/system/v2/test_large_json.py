@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -41,7 +41,7 @@ def _repeated(part: bytes) -> bytes:
     return (part + b",") * (count - 1) + part
 
 
-BODIES = {
+BODIES: Mapping[str, tuple[str, Callable[[], bytes]]] = {
     "empty lists": (INFER, lambda: INPUT % (b"FP32", SIZE // 3, _repeated(b"[]"))),
     "deep lists": (INFER, lambda: INPUT % (b"FP32", SIZE // 3, _repeated(b"[" * 50 + b"]" * 50))),
     "objects": (INFER, lambda: INPUT % (b"FP32", SIZE // 3, _repeated(b"{}"))),
