@@ -25,6 +25,7 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal.types.layout import ELEMENT_TYPES, MAX_RANK, combine, describe, fully_specified, is_extension
+from nnhal.types.memory import NOWHERE
 from nnhal_frontends.limits import DEFAULT_LIMITS
 from nnhal_frontends.weights_pool import Weights, WeightsPool, pool_of
 
@@ -54,8 +55,8 @@ class ModelBuilder:
     _is_open: bool = False
     """Whether lengths of a result are unknown when its operation is added."""
     _values: dict[int, Array] = field(default_factory=dict)
-    _alike: dict[tuple[Operand, bytes], list[int]] = field(default_factory=dict)
-    """Constants by their operand and a sample of their values."""
+    _alike: dict[tuple[object, ...], list[int]] = field(default_factory=dict)
+    """Constants by their type, shape and quantisation, and a sample of their values."""
     _scalars: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, operand: Operand, name: str = "") -> int:
@@ -78,13 +79,11 @@ class ModelBuilder:
         ``values`` must not change before ``build``, which may be the first to copy them.
         """
         stored = np.asarray(values, ELEMENT_TYPES.get(code, values.dtype))
-        operand = Operand(
-            code, values.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, DataLocation(), channels
-        )
-        alike = self._alike.setdefault((operand, _sample(stored)), [])
+        alike = self._alike.setdefault((code, stored.shape, scale, zero_point, channels, _sample(stored)), [])
         for index in alike:
             if _is_same(self._values[index], stored):
                 return index
+        operand = Operand(code, stored.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, NOWHERE, channels)
         index = self.add(operand, name)
         self._values[index] = stored
         alike.append(index)
@@ -115,8 +114,9 @@ class ModelBuilder:
             found = definition.prepare(context)
         except UnknownYet:
             found = ((),)
-        self._is_open |= any(not dimensions or 0 in dimensions for dimensions in found)
         for index, dimensions in zip(operation.outputs, found, strict=False):
+            if not dimensions or 0 in dimensions:
+                self._is_open = True
             if dimensions != self.operands[index].dimensions:
                 self._complete(context.place, index, dimensions)
         self.operations.append(operation)
