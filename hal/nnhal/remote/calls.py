@@ -29,6 +29,8 @@ _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     # With a shared pool a new session would wait if an old one has just failed to connect.
     ("grpc.use_local_subchannel_pool", 1),
+    # Who reads the answers of a preparation waits for them itself, and no thread is started for it.
+    ("SingleThreadedUnaryStream", 1),
 )
 _WATCHED_SECONDS = 60.0
 """The longest time that a unary call may take if the process is watched."""
