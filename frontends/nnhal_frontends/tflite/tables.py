@@ -58,7 +58,7 @@ class Tables:
 
     def __init__(self, content: ModelContent) -> None:
         self._content = content
-        self._layouts: dict[tuple[type[Any], int], _Layout] = {}
+        self._layouts: dict[tuple[object, int], _Layout] = {}
 
     def root(self, kind: type[Kind]) -> Kind:
         """Return the table that the file begins with."""
@@ -75,7 +75,7 @@ class Tables:
             values[index] += position + offset
         return tuple.__new__(kind, layout.in_order(values))
 
-    def _layout(self, kind: type[Any], start: int) -> _Layout:
+    def _layout(self, kind: Any, start: int) -> _Layout:
         if start < 0:
             raise ValueError(f"the fields of a table lie at {start}")
         length = min(_UINT16.unpack_from(self._content, start)[0], _MOST_OFFSETS)
