@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -100,7 +100,7 @@ class ModelBuilder:
 
         Raises HalError(INVALID_ARGUMENT) if the operation does not take such operands.
         """
-        operation = Operation(code, tuple(inputs), tuple(outputs))
+        operation, definition = Operation(code, tuple(inputs), tuple(outputs)), DEFINITIONS[code]
         context = OperationContext(
             code,
             code.name,
@@ -108,13 +108,14 @@ class ModelBuilder:
             [self.operands[i] for i in operation.outputs],
             lambda position: self._values.get(operation.inputs[position]),
         )
-        DEFINITIONS[code].validate(Signature(context))
+        definition.validate(Signature(context))
         try:
-            found = DEFINITIONS[code].prepare(context)
+            found = definition.prepare(context)
         except UnknownYet:
             found = ()
         for index, dimensions in zip(operation.outputs, found, strict=False):
-            self._complete(context.place, index, dimensions)
+            if dimensions != self.operands[index].dimensions:
+                self._complete(context.place, index, dimensions)
         self.operations.append(operation)
 
     def extension_operation(self, code: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
@@ -191,7 +192,7 @@ class _Storage:
             self.inline += bytes(-len(self.inline) % _alignment(size))
             location = DataLocation(0, len(self.inline), size)
             self.inline += values.tobytes()
-            return replace(operand, location=location)
+            return operand.placed(OperandLifeTime.CONSTANT_COPY, location)
         found = pool_of(self.weights, values)
         if found is None:
             start = self._end + -self._end % POOL_ALIGNMENT
@@ -200,8 +201,7 @@ class _Storage:
         pool, start = found or (None, start)
         if pool not in self._places:
             self._places.append(pool)
-        location = DataLocation(self._places.index(pool), start, size)
-        return replace(operand, lifetime=OperandLifeTime.CONSTANT_POOL, location=location)
+        return operand.placed(OperandLifeTime.CONSTANT_POOL, DataLocation(self._places.index(pool), start, size))
 
     def pools(self) -> tuple[Ashmem, ...]:
         """Return the pools of the larger constants. Those that lie nowhere else are copied here, one at a time."""

@@ -121,7 +121,8 @@ def rewritten(model: ResolvedModel, block: int) -> LoweredGraph:
 def results(graph: LoweredGraph, image: Array) -> list[Array]:
     """Run a graph with one input."""
     (name,) = graph.inputs
-    return [np.asarray(result) for result in create_session(graph, threads=1).runtime.run(None, {name: image})]
+    session = create_session(graph, threads=1)
+    return [np.asarray(result) for result in session.runtime.run(None, {name: image})]
 
 
 def optimized(graph: LoweredGraph, folder: Path) -> list[str]:

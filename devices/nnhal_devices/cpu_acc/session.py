@@ -54,7 +54,7 @@ class OnnxSession:
     """A session, and the constants that it reads in place, which must live as long."""
 
     runtime: onnxruntime.InferenceSession
-    constants: tuple[onnxruntime.OrtValue, ...] = ()
+    constants: tuple[Array, ...] = ()
     optimised: SplitGraph = NO_GRAPH
     """The graph as ONNX Runtime has optimised it, if it was asked for."""
 
@@ -109,11 +109,13 @@ def restore_session(optimised: bytes, weights: Mapping[str, Array], threads: int
         return None
 
 
-def _given(options: onnxruntime.SessionOptions, weights: Mapping[str, Array]) -> tuple[onnxruntime.OrtValue, ...]:
+def _given(options: onnxruntime.SessionOptions, weights: Mapping[str, Array]) -> tuple[Array, ...]:
     """Have a session use constants where they are, which must live as long."""
-    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in weights.items()}
-    options.add_external_initializers(list(values), list(values.values()))
-    return tuple(values.values())
+    buffers = tuple(values.reshape(-1).view(np.uint8) for values in weights.values())
+    # ONNX Runtime copies values that it is given one by one. To it, each of these is the content of a file.
+    options.add_external_initializers_from_files_in_memory(list(weights), buffers, [len(each) for each in buffers])
+    options.add_session_config_entry("session.use_external_initializer_file_buffers_directly", "1")
+    return buffers
 
 
 Bind = Callable[[str, int, Sequence[int], int], None]

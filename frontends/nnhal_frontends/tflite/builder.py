@@ -19,7 +19,7 @@ from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.operation_builder import ACTIVATIONS, OperationBuilder
 from nnhal_frontends.states import zeros
 from nnhal_frontends.tflite.graph import (
-    OptionsKind,
+    OperatorOptions,
     TfliteGraph,
     TfliteOperator,
     TfliteQuantization,
@@ -153,17 +153,22 @@ class TfliteGraphBuilder:
 
         Raises ValueError if the HAL cannot hold the tensor, InvalidModel if the tensor is malformed.
         """
-        if index not in self.operands:
-            tensor = self.graph.tensors[index]
-            if self.values(index) is not None:
-                self.operands[index] = self._constant(index)
-            elif tensor.variable:
-                raise ValueError(f"'{tensor.name}' is a variable, which only recurrent operators may read")
-            else:
-                shape = (prod(tensor.shape),) if index in self.flat else tensor.shape
-                operand = operand_of(tensor, self._lifetime(index), shape)
-                self.operands[index] = self.model.add(operand, tensor.name)
-        return self.operands[index]
+        operand = self.operands.get(index)
+        if operand is None:
+            operand = self.operands[index] = self._added(index)
+        elif is_extension(self.model.operands[operand].type):
+            element_type(self.graph.tensors[index])  # raises if the HAL lacks it
+            raise ValueError(f"'{self.graph.tensors[index].name}' has integers of 64 bits, expected 32")
+        return operand
+
+    def _added(self, index: int) -> int:
+        values, tensor = self.values(index), self.graph.tensors[index]
+        if values is not None:
+            return self._constant(tensor, values)
+        if tensor.variable:
+            raise ValueError(f"'{tensor.name}' is a variable, which only recurrent operators may read")
+        shape = (prod(tensor.shape),) if index in self.flat else tensor.shape
+        return self.model.add(operand_of(tensor, self._lifetime(index), shape), tensor.name)
 
     @contextmanager
     def standing_in(self, operands: Mapping[int, int]) -> Generator[None]:
@@ -211,9 +216,8 @@ class TfliteGraphBuilder:
         self.model.room -= size
         return values_of(tensor)
 
-    def _constant(self, index: int) -> int:
-        tensor, values = self.graph.tensors[index], self.values(index)
-        if values is None or values.size == 0:
+    def _constant(self, tensor: TfliteTensor, values: Array) -> int:
+        if values.size == 0:
             raise ValueError(f"'{tensor.name}' has no elements")
         values, code = np.atleast_1d(narrowed(values, tensor.name)), element_type(tensor).operand
         found = quantization_of(tensor)
@@ -227,7 +231,10 @@ class TfliteGraphBuilder:
 
 @dataclass(frozen=True, slots=True)
 class OperatorBuilder(OperationBuilder):
-    """What a converter works with: its operator, and methods that add operations for it."""
+    """What a converter works with: its operator, and methods that add operations for it.
+
+    Methods also raise ValueError, about a tensor that the HAL cannot hold.
+    """
 
     builder: TfliteGraphBuilder
     operator: TfliteOperator
@@ -247,8 +254,8 @@ class OperatorBuilder(OperationBuilder):
     def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
         return self.operator.unsupported(reason, supported)
 
-    def options(self, kind: type[OptionsKind]) -> OptionsKind:
-        """Return the operator's options. Raises InvalidModel if they are of another kind."""
+    def options(self, kind: Any) -> OperatorOptions:
+        """Return the operator's options, which a class of the schema reads. Raises InvalidModel for another kind."""
         return self.operator.options_as(kind)
 
     def has(self, index: int) -> bool:
@@ -265,12 +272,11 @@ class OperatorBuilder(OperationBuilder):
 
     def element_type(self, output: int = 0) -> np.dtype[np.generic]:
         """Return the element type of an output."""
-        with self._held():
-            return element_type(self.target(output)).numpy
+        return element_type(self.target(output)).numpy
 
     def input(self, index: int) -> int:
         """Return the operand of an input."""
-        return self._operand(self._index(index))
+        return self.builder.tensor(self._index(index))
 
     def inputs(self) -> list[int]:
         """Return the operands of all inputs."""
@@ -278,7 +284,7 @@ class OperatorBuilder(OperationBuilder):
 
     def result(self, output: int = 0) -> int:
         """Return the operand of an output."""
-        return self._operand(self._output(output))
+        return self.builder.tensor(self._output(output))
 
     def results(self) -> list[int]:
         """Return the operands of all outputs."""
@@ -286,10 +292,7 @@ class OperatorBuilder(OperationBuilder):
 
     def constant(self, index: int) -> Array | None:
         """Return the array of an input; None if it is left out or not known before execution."""
-        if not self.has(index):
-            return None
-        with self._held():
-            return self.builder.values(self._index(index))
+        return self.builder.values(self._index(index)) if self.has(index) else None
 
     def required(self, index: int, what: str) -> Array:
         """Return the array of an input. Raises UnsupportedNode if it is not known before execution."""
@@ -304,8 +307,7 @@ class OperatorBuilder(OperationBuilder):
         values = self.required(index, what)
         if values.dtype.kind not in "iu":
             raise self.unsupported(f"its {what}: elements of {values.dtype}", "integers")
-        with self._held():
-            return self.listed(narrowed(values, self.source(index).name), what)
+        return self.listed(narrowed(values, self.source(index).name), what)
 
     def integer(self, index: int, what: str) -> int:
         """Return the only element of an input, as ``integers`` does. Raises UnsupportedNode if there are more."""
@@ -426,13 +428,11 @@ class OperatorBuilder(OperationBuilder):
 
     def quantization(self, index: int) -> TfliteQuantization | None:
         """Return the quantisation of an input; None if it has plain integers or floats."""
-        with self._held():
-            return quantization_of(self.source(index))
+        return quantization_of(self.source(index))
 
     def channels(self, index: int) -> ChannelQuant:
         """Return the quantisation of an input with a scale for each channel."""
-        with self._held():
-            return channels_of(self.source(index))
+        return channels_of(self.source(index))
 
     def state(self, index: int) -> tuple[int, int]:
         """Add the operands of a variable, before and after an execution: an input and an output of the model."""
@@ -445,8 +445,7 @@ class OperatorBuilder(OperationBuilder):
         if any(state.tensor == tensor for state in self.builder.states):
             raise self.unsupported(f"variable '{source.name}' belongs to another operator too", "variables of its own")
         lifetimes = (OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT)
-        with self._held():
-            operands = [operand_of(source, lifetime, source.initial_shape) for lifetime in lifetimes]
+        operands = [operand_of(source, lifetime, source.initial_shape) for lifetime in lifetimes]
         before, after = (self.model.add(operand, source.name) for operand in operands)
         # An interpreter fills variables of int8 with their zero point, and all others with zeros.
         zero = operands[0].zero_point if source.code == TensorType.INT8 else 0
@@ -466,8 +465,7 @@ class OperatorBuilder(OperationBuilder):
         source = self.source(index)
         if not source.variable:
             return self.input(index)
-        with self._held():
-            return self.filled(element_type(source).operand, source.initial_shape)
+        return self.filled(element_type(source).operand, source.initial_shape)
 
     def subgraph(self, number: int) -> int:
         """Add an operand that refers to one of the file's subgraphs."""
@@ -492,19 +490,3 @@ class OperatorBuilder(OperationBuilder):
         if output >= len(self.operator.outputs):
             raise self.unsupported(f"it has {len(self.operator.outputs)} outputs", f"at least {output + 1}")
         return self.operator.outputs[output]
-
-    def _operand(self, tensor: int) -> int:
-        with self._held():
-            operand = self.builder.tensor(tensor)
-            if is_extension(self.operand(operand).type):
-                element_type(self.builder.graph.tensors[tensor])  # raises if the HAL lacks it
-                raise ValueError(f"'{self.builder.graph.tensors[tensor].name}' has integers of 64 bits, expected 32")
-            return operand
-
-    @contextmanager
-    def _held(self) -> Generator[None]:
-        """Raise UnsupportedNode about the operator instead of ValueError about a tensor."""
-        try:
-            yield
-        except ValueError as error:
-            raise self.unsupported(str(error)) from error

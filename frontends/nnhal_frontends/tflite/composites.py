@@ -57,8 +57,7 @@ class _Inliner:
                 places[index] = len(tensors)
                 tensors.append(tensor)
         for inner in part.operators:
-            own = replace(
-                inner,
+            own = inner._replace(
                 name=f"{operator.name}/{inner.name.partition('/')[2] or inner.name}",
                 inputs=tuple(None if i is None else places[i] for i in inner.inputs),
                 outputs=tuple(place for i in inner.outputs if (place := places[i]) is not None),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 from tflite import (
@@ -20,7 +21,6 @@ from tflite import (
 
 from nnhal.arrays import Array
 from nnhal_frontends.tflite.builder import OperatorBuilder
-from nnhal_frontends.tflite.ops._options import ActivationOptions
 from nnhal_frontends.tflite.ops.slicing import slices_of
 from nnhal_frontends.tflite.tensors import ELEMENTS
 
@@ -58,9 +58,9 @@ def fold(b: OperatorBuilder) -> bool:
     return True
 
 
-def _arithmetic(function: Callable[[Array, Array], Array], kind: type[ActivationOptions]) -> _Folding:
+def _arithmetic(function: Callable[[Array, Array], Array], kind: Any) -> _Folding:
     def fold(b: OperatorBuilder, values: Sequence[Array]) -> Array:
-        _require_none(b, b.options(kind).FusedActivationFunction(), "fused activation")
+        _require_none(b, b.options(kind).FusedActivationFunction, "fused activation")
         return function(values[0], values[1])
 
     return fold
@@ -71,19 +71,19 @@ def _of_two(function: Callable[[Array, Array], Array]) -> _Folding:
 
 
 def _pack(b: OperatorBuilder, values: Sequence[Array]) -> Array:
-    return np.stack(values, b.options(PackOptions).Axis())
+    return np.stack(values, b.options(PackOptions).Axis)
 
 
 def _concatenation(b: OperatorBuilder, values: Sequence[Array]) -> Array:
     options = b.options(ConcatenationOptions)
-    _require_none(b, options.FusedActivationFunction(), "fused activation")
-    return np.concatenate(values, options.Axis())
+    _require_none(b, options.FusedActivationFunction, "fused activation")
+    return np.concatenate(values, options.Axis)
 
 
 def _gather(b: OperatorBuilder, values: Sequence[Array]) -> Array:
     options = b.options(GatherOptions)
-    _require_none(b, options.BatchDims(), "batch axes")
-    return np.take(values[0], values[1], options.Axis())
+    _require_none(b, options.BatchDims, "batch axes")
+    return np.take(values[0], values[1], options.Axis)
 
 
 def _strided_slice(b: OperatorBuilder, values: Sequence[Array]) -> Array:
@@ -103,11 +103,11 @@ def _expand_dims(b: OperatorBuilder, values: Sequence[Array]) -> Array:
 
 def _product(b: OperatorBuilder, values: Sequence[Array]) -> Array:
     axes = tuple(int(axis) for axis in values[1].reshape(-1))
-    return np.asarray(np.prod(values[0], axes, keepdims=b.options(ReducerOptions).KeepDims()))
+    return np.asarray(np.prod(values[0], axes, keepdims=b.options(ReducerOptions).KeepDims))
 
 
 def _split(b: OperatorBuilder, values: Sequence[Array]) -> list[Array]:
-    return np.split(values[1], b.options(SplitOptions).NumSplits(), int(values[0].item()))
+    return np.split(values[1], b.options(SplitOptions).NumSplits, int(values[0].item()))
 
 
 def _split_v(b: OperatorBuilder, values: Sequence[Array]) -> list[Array]:
@@ -120,7 +120,7 @@ def _split_v(b: OperatorBuilder, values: Sequence[Array]) -> list[Array]:
 
 
 def _unpack(b: OperatorBuilder, values: Sequence[Array]) -> list[Array]:
-    return list(np.moveaxis(values[0], b.options(UnpackOptions).Axis(), 0))
+    return list(np.moveaxis(values[0], b.options(UnpackOptions).Axis, 0))
 
 
 def _slice(b: OperatorBuilder, values: Sequence[Array]) -> Array:

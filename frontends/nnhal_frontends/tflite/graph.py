@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from tflite import BuiltinOptions
@@ -15,7 +16,8 @@ from nnhal_frontends.tflite.sparsity import TfliteSparsity
 
 NO_OPTIONS = struct.pack("<HHi", 4, 4, 4)
 """A table without fields, so that all options have their defaults."""
-
+_OFFSETS_BYTES = struct.Struct("<H")
+"""What a table of options begins with here: the bytes of the offsets of its fields, before its own."""
 
 CUSTOM = "CUSTOM "
 """What the name of a custom operator begins with here."""
@@ -36,14 +38,21 @@ class OptionsVector:
     content: bytes
 
 
-class OptionsTable(Protocol):
-    """A class of the schema that reads one kind of options."""
+class OperatorOptions:
+    """The options of an operator, with the names of the schema. Operators with the same options share one."""
 
-    def Init(self, buf: bytes, pos: int) -> None:  # noqa: N802 - as the schema compiler names it
-        """Read from a table."""
+    def __init__(self, kind: Any, table: bytes) -> None:
+        """``kind`` is the class of the schema that reads such a table, which takes long for each look."""
+        self._table = kind()
+        self._table.Init(table, *_OFFSETS_BYTES.unpack_from(table))
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._table, name)()
+        setattr(self, name, value)
+        return value
 
 
-OptionsKind = TypeVar("OptionsKind", bound=OptionsTable)
+_options = lru_cache(maxsize=256)(OperatorOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +69,7 @@ class TfliteQuantization:
         return len(self.scales) > 1
 
 
-@dataclass(frozen=True, slots=True)
-class TfliteTensor:
+class TfliteTensor(NamedTuple):
     """A tensor of the file."""
 
     name: str
@@ -79,8 +87,7 @@ class TfliteTensor:
     """The bytes of a constant; None for other tensors."""
 
 
-@dataclass(frozen=True, slots=True)
-class TfliteOperator:
+class TfliteOperator(NamedTuple):
     """An operator of the file."""
 
     name: str
@@ -110,16 +117,16 @@ class TfliteOperator:
         """The names among the options of VAR_HANDLE: those of the container, if it has one, and of the variable."""
         return "/".join(vector.content.decode(errors="replace") for vector in self.vectors if vector.content)
 
-    def options_as(self, kind: type[OptionsKind]) -> OptionsKind:
-        """Return the options, or defaults if there are none. Raises InvalidModel if they are of another kind."""
+    def options_as(self, kind: Any) -> OperatorOptions:
+        """Return the options, or defaults if there are none. ``kind`` is the class of the schema that reads them.
+
+        Raises InvalidModel if they are of another kind.
+        """
         if self.options_type not in (BuiltinOptions.NONE, getattr(BuiltinOptions, kind.__name__)):
             raise InvalidModel(
                 f"operator '{self.name}' has options of type {self.options_type}, expected {kind.__name__}"
             )
-        table = kind()
-        (start,) = struct.unpack_from("<H", self.options)
-        table.Init(self.options, start)
-        return table
+        return _options(kind, self.options)
 
     def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
         """Return the error to raise about this operator."""

@@ -158,11 +158,9 @@ def _convert_all(builder: TfliteGraphBuilder, left: Collection[int]) -> dict[int
                 _convert(builder, first)
         except UnsupportedNodes:
             raise  # of a subgraph, about its own operators
-        except UnsupportedNode as error:
-            refused[unit.operators[0]] = error
+        except (UnsupportedNode, ValueError) as error:
+            refused[unit.operators[0]] = error if isinstance(error, UnsupportedNode) else first.unsupported(str(error))
             foresee(builder, first)
-        except ValueError as error:
-            refused[unit.operators[0]] = first.unsupported(str(error))
     return refused
 
 
@@ -203,7 +201,10 @@ def _outputs(builder: TfliteGraphBuilder) -> list[int]:
         tensor = builder.graph.tensors[index]
         b = OperatorBuilder(builder, TfliteOperator(f"output '{tensor.name}'", "COPY", (index,), ()))
         held = index in builder.operands and is_extension(builder.model.operands[builder.operands[index]].type)
-        operand = builder.operands[index] if held else b.input(0)
+        try:
+            operand = builder.operands[index] if held else b.input(0)
+        except ValueError as error:
+            raise b.unsupported(str(error)) from error
         if b.operand(operand).lifetime != OperandLifeTime.SUBGRAPH_OUTPUT or operand in found:
             operand = _copy(b, operand, tensor.name)
         found[operand] = None

@@ -60,9 +60,17 @@ SUBGRAPHS: Mapping[int, tuple[int, ...]] = {
 """The fields that have the number of a subgraph, each of 4 bytes, by kind of options."""
 
 
+def field_places(options: bytes) -> tuple[int, ...]:
+    """Return where each field lies in a table of options, as operators have them; 0 for one that is left out."""
+    length = struct.unpack_from("<H", options)[0]
+    return struct.unpack_from(f"<{length // 2 - 2}H", options, 4)
+
+
 def subgraphs_of(operator: TfliteOperator) -> dict[int, int]:
     """Return the numbers of the subgraphs that an operator refers to, by where they lie in its table of options."""
-    length = struct.unpack_from("<H", operator.options)[0]
-    fields = struct.unpack_from(f"<{length // 2 - 2}H", operator.options, 4)
-    places = [fields[number] for number in SUBGRAPHS.get(operator.options_type, ()) if number < len(fields)]
-    return {place: struct.unpack_from("<i", operator.options, length + place)[0] for place in places if place}
+    numbers = SUBGRAPHS.get(operator.options_type)
+    if numbers is None:
+        return {}
+    fields, start = field_places(operator.options), struct.unpack_from("<H", operator.options)[0]
+    places = [fields[number] for number in numbers if number < len(fields)]
+    return {place: struct.unpack_from("<i", operator.options, start + place)[0] for place in places if place}

@@ -61,7 +61,7 @@ class TfliteFile:
         tensors = list(graph.tensors)
         if any(tuple(given.get(i, tensors[i].initial_shape)) != tensors[i].initial_shape for i in graph.inputs):
             for index in {index for operator in graph.operators for index in operator.outputs}:
-                tensors[index] = replace(tensors[index], shape=(0,) * len(tensors[index].shape))
+                tensors[index] = tensors[index]._replace(shape=(0,) * len(tensors[index].shape))
         for index, dimensions in given.items():
             if tensors[index].data is None:
                 tensors[index] = _shaped(tensors[index], dimensions)
@@ -72,7 +72,7 @@ class TfliteFile:
 
 def _shaped(tensor: TfliteTensor, dimensions: Sequence[int]) -> TfliteTensor:
     shape = tuple(0 if length == -1 else length for length in dimensions)
-    return replace(tensor, shape=shape, initial_shape=tuple(abs(length) for length in dimensions))
+    return tensor._replace(shape=shape, initial_shape=tuple(abs(length) for length in dimensions))
 
 
 class TfliteParts:
@@ -147,7 +147,7 @@ class TfliteParts:
         tensors, given = list(own), set(graph.inputs)
         for index in inputs:
             if index not in given:  # an interpreter gives it the lengths of the run
-                tensors[index] = replace(own[index], initial_shape=own[index].shape)
+                tensors[index] = own[index]._replace(initial_shape=own[index].shape)
         main = TfliteGraph(tuple(tensors), tuple(chosen), tuple(inputs), tuple(outputs))
         return TfliteFile((main, *self._graphs[1:]), (), self.model.size)
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
 import numpy as np
-import tflite
 from tflite import BuiltinOperator, BuiltinOptions, SparseIndexVector
 
 from nnhal.arrays import Array, Bytes
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
+from nnhal_frontends.tflite import schema
 from nnhal_frontends.tflite.graph import (
     BUILTIN,
     CUSTOM,
@@ -27,39 +26,19 @@ from nnhal_frontends.tflite.graph import (
     TfliteQuantization,
     TfliteTensor,
 )
-from nnhal_frontends.tflite.options import VECTORS
-from nnhal_frontends.tflite.schema import (
-    BufferField,
-    CodeField,
-    ModelField,
-    OperatorField,
-    QuantizationField,
-    SubgraphField,
-    TensorField,
-)
+from nnhal_frontends.tflite.options import VECTORS, field_places
 from nnhal_frontends.tflite.signatures import TfliteSignature
 from nnhal_frontends.tflite.sparsity import SparseLevel, TfliteSparsity
-from nnhal_frontends.tflite.tables import (
-    BOOL,
-    INT8,
-    INT32,
-    UINT8,
-    UINT32,
-    UINT64,
-    Table,
-    integers_at,
-    reals_at,
-    tables_at,
-)
+from nnhal_frontends.tflite.tables import Kind, numbers_at, places_at, root_at, table_at, vector_at
 from nnhal_frontends.tflite_identifier import IDENTIFIER, is_tflite
 
 VERSION = 3
 _OPERATOR_NAMES = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
 _EMPTY: Bytes = np.zeros(0, np.uint8)
-_INDEXES: dict[int, Any] = {
-    SparseIndexVector.Int32Vector: tflite.Int32Vector,
-    SparseIndexVector.Uint16Vector: tflite.Uint16Vector,
-    SparseIndexVector.Uint8Vector: tflite.Uint8Vector,
+_INDEXES: dict[int, np.dtype[np.generic]] = {
+    SparseIndexVector.Int32Vector: np.dtype(np.int32),
+    SparseIndexVector.Uint16Vector: np.dtype(np.uint16),
+    SparseIndexVector.Uint8Vector: np.dtype(np.uint8),
 }
 _WIDEST = 8
 """Bytes of the largest scalar."""
@@ -85,7 +64,7 @@ def read_file(
         reader = _Reader(content, limits)
         graphs, signatures = reader.graphs(), reader.signatures()
     except (struct.error, TypeError, ValueError) as error:
-        # The accessors raise these if an offset points outside the file.
+        # What reads tables raises these if an offset points outside the file.
         raise InvalidModel("the TFLite file is truncated or corrupt: an offset in it leads out of the file") from error
     for graph in graphs:
         _require_order(graph)
@@ -100,187 +79,153 @@ class _Reader:
         self._nodes_left = limits.nodes
         self._limits = limits
         self._left = len(content)
+        self._model = root_at(schema.ModelTable, content)
 
     def graphs(self) -> tuple[TfliteGraph, ...]:
-        model = Table.root(self._content)
-        version = model.scalar(ModelField.VERSION, UINT32)
-        if version != VERSION:
-            raise InvalidModel(f"the TFLite file is of schema version {version}, expected {VERSION}")
-        sources = self._vector(model, ModelField.SUBGRAPHS)
+        model = self._model
+        if model.version != VERSION:
+            raise InvalidModel(f"the TFLite file is of schema version {model.version}, expected {VERSION}")
+        sources = self._tables(schema.SubGraphTable, model.subgraphs)
         if not sources:
             raise InvalidModel("the TFLite file has no subgraph")
-        buffers = [self._data(buffer) for buffer in self._vector(model, ModelField.BUFFERS)]
-        codes = [self._code(code) for code in self._vector(model, ModelField.OPERATOR_CODES)]
+        buffers = [self._data(buffer) for buffer in self._tables(schema.BufferTable, model.buffers)]
+        codes = [self._code(code) for code in self._tables(schema.OperatorCodeTable, model.operator_codes)]
         return tuple(self._graph(source, number, codes, buffers) for number, source in enumerate(sources))
 
     def signatures(self) -> tuple[TfliteSignature, ...]:
         """Return the entry points."""
-        model = tflite.Model.GetRootAs(self._content)
-        found = self._tables(model.SignatureDefsLength(), model.SignatureDefs)
         return tuple(
             TfliteSignature(
-                self._text(signature.SignatureKey()),
-                signature.SubgraphIndex(),
-                self._ends(signature.InputsLength(), signature.Inputs),
-                self._ends(signature.OutputsLength(), signature.Outputs),
+                self._text(found.signature_key),
+                found.subgraph_index,
+                self._ends(found.inputs),
+                self._ends(found.outputs),
             )
-            for signature in found
+            for found in self._tables(schema.SignatureDefTable, self._model.signature_defs)
         )
 
-    def _ends(self, length: int, get: Callable[[int], Any]) -> tuple[tuple[str, int], ...]:
-        return tuple((self._text(end.Name()), end.TensorIndex()) for end in self._tables(length, get))
+    def _ends(self, place: int) -> tuple[tuple[str, int], ...]:
+        return tuple((self._text(end.name), end.tensor_index) for end in self._tables(schema.TensorMapTable, place))
 
-    def _graph(self, source: Table, number: int, codes: list[tuple[str, int]], buffers: list[Bytes]) -> TfliteGraph:
+    def _graph(
+        self, source: schema.SubGraphTable, number: int, codes: list[tuple[str, int]], buffers: list[Bytes]
+    ) -> TfliteGraph:
         place = f"subgraph_{number}/" if number else ""
         tensors = tuple(
             self._tensor(tensor, index, buffers)
-            for index, tensor in enumerate(self._vector(source, SubgraphField.TENSORS))
+            for index, tensor in enumerate(self._tables(schema.TensorTable, source.tensors))
         )
-        self._nodes_left -= source.vector(SubgraphField.OPERATORS)[1]
+        self._nodes_left -= vector_at(self._content, source.operators)[1]
         if self._nodes_left < 0:
             raise InvalidModel(f"the file has more than {self._limits.nodes} operators, the most that are allowed")
         operators = tuple(
             self._operator(operator, index, codes, tensors, place)
-            for index, operator in enumerate(self._vector(source, SubgraphField.OPERATORS))
+            for index, operator in enumerate(self._tables(schema.OperatorTable, source.operators))
         )
-        inputs = self._integers(source, SubgraphField.INPUTS)
-        outputs = self._integers(source, SubgraphField.OUTPUTS)
+        inputs, outputs = self._numbers(source.inputs), self._numbers(source.outputs)
         for what, indexes in (("inputs", inputs), ("outputs", outputs)):
-            _require_indexes(indexes, len(tensors), f"the {what} of subgraph {number}")
+            if not _are_within(indexes, len(tensors)):
+                raise _wrong_indexes(f"the {what} of subgraph {number}", indexes, len(tensors))
         if not outputs and not number:
             raise InvalidModel("the file has no outputs")
         return TfliteGraph(_with_empty_constants(tensors, operators, inputs), operators, inputs, outputs)
 
-    def _tables(self, length: int, get: Callable[[int], Any]) -> list[Any]:
-        self._take(length)
-        return [get(index) for index in range(length)]
-
-    def _vector(self, table: Table, field: int) -> list[Table]:
+    def _tables(self, kind: type[Kind], place: int) -> list[Kind]:
         """Return a vector of tables."""
-        start, length = table.vector(field)
-        self._take(length)
-        return tables_at(self._content, start, length)
+        return [table_at(kind, self._content, position) for position in places_at(self._content, *self._vector(place))]
 
-    def _integers(self, table: Table, field: int, letter: str = "i") -> tuple[int, ...]:
-        """Return a vector of integers, by default of 32 bits."""
-        start, length = table.vector(field)
-        self._take(length)
-        return integers_at(self._content, start, length, letter)
-
-    def _reals(self, table: Table, field: int) -> tuple[float, ...]:
-        """Return a vector of float32."""
-        start, length = table.vector(field)
-        self._take(length)
-        return reals_at(self._content, start, length)
-
-    def _bytes(self, table: Table, field: int) -> bytes:
-        """Return a vector of bytes."""
-        start, length = table.vector(field)
-        self._take(length)
-        return self._content[start : start + length]
-
-    def _name(self, table: Table, field: int) -> str:
-        return self._bytes(table, field).decode(errors="replace")
-
-    def _numbers(self, found: Any) -> tuple[Any, ...]:
-        """Return a vector. The accessors give 0 for one that is left out."""
-        if isinstance(found, int):
-            return ()
-        self._take(len(found))
-        return tuple(found.tolist())
-
-    def _text(self, found: bytes | None) -> str:
-        self._take(len(found or b""))
-        return (found or b"").decode(errors="replace")
-
-    def _take(self, length: int) -> None:
-        self._left -= length
+    def _vector(self, place: int, element_bytes: int = 1) -> tuple[int, int]:
+        """Return where a vector begins, and its length. Elements that take no memory elsewhere count as one byte."""
+        found = vector_at(self._content, place)
+        self._left -= found[1] * element_bytes
         if self._left < 0:
             raise InvalidModel(f"vectors are longer than the TFLite file's {len(self._content)} bytes")
+        return found
 
-    def _data(self, buffer: Table) -> Bytes:
+    def _numbers(self, place: int, letter: str = "i") -> tuple[Any, ...]:
+        """Return a vector of numbers, by default integers of 32 bits."""
+        return numbers_at(self._content, *self._vector(place), letter) if place else ()
+
+    def _bytes(self, place: int) -> bytes:
+        """Return a vector of bytes."""
+        if not place:
+            return b""
+        start, length = self._vector(place)
+        return self._content[start : start + length]
+
+    def _text(self, place: int) -> str:
+        return self._bytes(place).decode(errors="replace")
+
+    def _data(self, buffer: schema.BufferTable) -> Bytes:
         """Return the bytes of a buffer: in the flatbuffer, or behind it in files of more than 2 GiB."""
-        start, size = buffer.scalar(BufferField.OFFSET, UINT64), buffer.scalar(BufferField.SIZE, UINT64)
-        if start > 1:
-            if start + size > len(self._content):
-                raise InvalidModel(f"a buffer of {size} bytes at {start}, the file has {len(self._content)}")
-            return np.frombuffer(self._content, np.uint8, size, start)
-        start, size = buffer.vector(BufferField.DATA)
+        if buffer.offset > 1:
+            if buffer.offset + buffer.size > len(self._content):
+                got = f"a buffer of {buffer.size} bytes at {buffer.offset}"
+                raise InvalidModel(f"{got}, the file has {len(self._content)}")
+            return np.frombuffer(self._content, np.uint8, buffer.size, buffer.offset)
+        start, size = vector_at(self._content, buffer.data)
         return np.frombuffer(self._content, np.uint8, size, start) if start else _EMPTY
 
-    def _code(self, code: Table) -> tuple[str, int]:
+    def _code(self, code: schema.OperatorCodeTable) -> tuple[str, int]:
         """Return an operator's name and version. In old files the code is in a field of its own."""
-        version = code.scalar(CodeField.VERSION, INT32, 1)
-        number = max(code.scalar(CodeField.BUILTIN_CODE, INT32), code.scalar(CodeField.DEPRECATED_BUILTIN_CODE, INT8))
+        number = max(code.builtin_code, code.deprecated_builtin_code)
         if number == BuiltinOperator.CUSTOM:
-            return f"{CUSTOM}{self._name(code, CodeField.CUSTOM_CODE)}", version
-        return _OPERATOR_NAMES.get(number, f"{BUILTIN}{number}"), version
+            return f"{CUSTOM}{self._text(code.custom_code)}", code.version
+        return _OPERATOR_NAMES.get(number, f"{BUILTIN}{number}"), code.version
 
-    def _tensor(self, tensor: Table, index: int, buffers: list[Bytes]) -> TfliteTensor:
-        name = self._name(tensor, TensorField.NAME) or f"tensor_{index}"
-        buffer = tensor.scalar(TensorField.BUFFER, UINT32)
-        if buffer >= len(buffers):
-            raise InvalidModel(f"tensor '{name}' lies in buffer {buffer}, the file has {len(buffers)}")
-        shape = self._integers(tensor, TensorField.SHAPE)
-        signature = self._integers(tensor, TensorField.SHAPE_SIGNATURE)
-        data, sparsity = buffers[buffer], tensor.table(TensorField.SPARSITY)
+    def _tensor(self, tensor: schema.TensorTable, index: int, buffers: list[Bytes]) -> TfliteTensor:
+        name = self._text(tensor.name) or f"tensor_{index}"
+        if tensor.buffer >= len(buffers):
+            raise InvalidModel(f"tensor '{name}' lies in buffer {tensor.buffer}, the file has {len(buffers)}")
+        shape, initial = _shapes(name, self._numbers(tensor.shape), self._numbers(tensor.shape_signature))
+        data = buffers[tensor.buffer]
         return TfliteTensor(
             name,
-            tensor.scalar(TensorField.TYPE, INT8),
-            _shape(name, shape, signature),
-            tuple(max(length, 0) for length in shape),
-            self._quantization(name, len(shape), tensor.table(TensorField.QUANTIZATION)),
-            bool(tensor.scalar(TensorField.IS_VARIABLE, BOOL)),
-            self._sparsity(name, sparsity),
-            data if len(data) or sparsity is not None else None,
+            tensor.type,
+            shape,
+            initial,
+            self._quantization(name, len(shape), tensor.quantization) if tensor.quantization else None,
+            tensor.is_variable,
+            self._sparsity(name, tensor.sparsity) if tensor.sparsity else None,
+            data if len(data) or tensor.sparsity else None,
         )
 
-    def _sparsity(self, name: str, table: Table | None) -> TfliteSparsity | None:
-        if table is None:
-            return None
-        found = tflite.SparsityParameters()
-        found.Init(table.content, table.position)
-        levels = self._tables(found.DimMetadataLength(), found.DimMetadata)
+    def _sparsity(self, name: str, place: int) -> TfliteSparsity:
+        found = table_at(schema.SparsityParametersTable, self._content, place)
         return TfliteSparsity(
-            self._numbers(found.TraversalOrderAsNumpy()),
-            self._numbers(found.BlockMapAsNumpy()),
+            self._numbers(found.traversal_order),
+            self._numbers(found.block_map),
             tuple(
                 SparseLevel(
-                    level.Format(),
-                    level.DenseSize(),
-                    self._indexes(name, level.ArraySegmentsType(), level.ArraySegments()),
-                    self._indexes(name, level.ArrayIndicesType(), level.ArrayIndices()),
+                    level.format,
+                    level.dense_size,
+                    self._indexes(name, level.array_segments_type, level.array_segments),
+                    self._indexes(name, level.array_indices_type, level.array_indices),
                 )
-                for level in levels
+                for level in self._tables(schema.DimensionMetadataTable, found.dim_metadata)
             ),
         )
 
-    def _indexes(self, name: str, kind: int, found: Any) -> Array:
+    def _indexes(self, name: str, kind: int, place: int) -> Array:
         """Return the integers of a level, of any of the widths that the schema has for them."""
-        if found is None or kind == SparseIndexVector.NONE:
+        if not place or kind == SparseIndexVector.NONE:
             return _EMPTY
         if kind not in _INDEXES:
             raise InvalidModel(f"tensor '{name}' has sparse indexes of type {kind}, expected 1 to {len(_INDEXES)}")
-        vector = _INDEXES[kind]()
-        vector.Init(found.Bytes, found.Pos)
-        values = vector.ValuesAsNumpy()
-        if isinstance(values, int):
-            return _EMPTY
-        self._take(values.nbytes)
-        return np.asarray(values)
+        element = _INDEXES[kind]
+        start, length = self._vector(table_at(schema.Int32VectorTable, self._content, place).values, element.itemsize)
+        return np.frombuffer(self._content, element, length, start) if start else _EMPTY
 
-    def _quantization(self, name: str, rank: int, found: Table | None) -> TfliteQuantization | None:
-        if found is None:
-            return None
-        scales = self._reals(found, QuantizationField.SCALE)
-        zero_points = self._integers(found, QuantizationField.ZERO_POINT, "q")
+    def _quantization(self, name: str, rank: int, place: int) -> TfliteQuantization | None:
+        found = table_at(schema.QuantizationParametersTable, self._content, place)
+        scales, zero_points = self._numbers(found.scale, "f"), self._numbers(found.zero_point, "q")
         if not scales:
             return None  # only a range observed in training
         if len(zero_points) not in (0, 1, len(scales)):
             raise InvalidModel(f"tensor '{name}' has {len(scales)} scales and {len(zero_points)} zero points")
         if not all(isfinite(scale) for scale in scales):
             raise InvalidModel(f"tensor '{name}' has scales that are not finite")
-        axis = found.scalar(QuantizationField.QUANTIZED_DIMENSION, INT32)
+        axis = found.quantized_dimension
         if len(scales) > 1 and not 0 <= axis < rank:
             raise InvalidModel(f"tensor '{name}' of rank {rank} has a scale for each index along axis {axis}")
         if len(zero_points) < len(scales):
@@ -288,40 +233,44 @@ class _Reader:
         return TfliteQuantization(scales, zero_points, axis)
 
     def _operator(
-        self, operator: Table, index: int, codes: list[tuple[str, int]], tensors: tuple[TfliteTensor, ...], place: str
+        self,
+        operator: schema.OperatorTable,
+        index: int,
+        codes: list[tuple[str, int]],
+        tensors: tuple[TfliteTensor, ...],
+        place: str,
     ) -> TfliteOperator:
-        opcode = operator.scalar(OperatorField.OPCODE_INDEX, UINT32)
-        if opcode >= len(codes):
-            raise InvalidModel(f"operator {index} has code {opcode}, the file has {len(codes)}")
-        inputs = self._integers(operator, OperatorField.INPUTS)
-        outputs = self._integers(operator, OperatorField.OUTPUTS)
-        _require_indexes([i for i in inputs if i != -1], len(tensors), f"the inputs of operator {index}")
-        _require_indexes(outputs, len(tensors), f"the outputs of operator {index}")
-        code, version = codes[opcode]
-        kind = operator.scalar(OperatorField.BUILTIN_OPTIONS_TYPE, UINT8)
-        options = operator.table(OperatorField.BUILTIN_OPTIONS)
-        if options is None and operator.has(OperatorField.BUILTIN_OPTIONS_2):
-            kind = SECOND_OPTIONS + operator.scalar(OperatorField.BUILTIN_OPTIONS_2_TYPE, UINT8)
-            options = operator.table(OperatorField.BUILTIN_OPTIONS_2)
+        if operator.opcode_index >= len(codes):
+            raise InvalidModel(f"operator {index} has code {operator.opcode_index}, the file has {len(codes)}")
+        inputs, outputs = self._numbers(operator.inputs), self._numbers(operator.outputs)
+        given = tuple(i for i in inputs if i != -1) if -1 in inputs else inputs
+        for what, indexes in (("inputs", given), ("outputs", outputs)):
+            if not _are_within(indexes, len(tensors)):
+                raise _wrong_indexes(f"the {what} of operator {index}", indexes, len(tensors))
+        code, version = codes[operator.opcode_index]
+        kind, options = operator.builtin_options_type, operator.builtin_options
+        if not options and operator.builtin_options_2:
+            kind, options = SECOND_OPTIONS + operator.builtin_options_2_type, operator.builtin_options_2
+        table = _own_table(self._content, options) if options else NO_OPTIONS
         return TfliteOperator(
             f"{place}{code}_{index}:{tensors[outputs[0]].name if outputs else ''}",
             code,
-            tuple(None if i == -1 else i for i in inputs),
+            inputs if given is inputs else tuple(None if i == -1 else i for i in inputs),
             outputs,
-            BuiltinOptions.NONE if options is None else kind,
-            NO_OPTIONS if options is None else _own_table(self._content, options.position),
-            () if options is None else self._vectors(kind, options),
+            kind if options else BuiltinOptions.NONE,
+            table,
+            self._vectors(VECTORS[kind], options, table) if options and kind in VECTORS else (),
             version,
-            self._bytes(operator, OperatorField.CUSTOM_OPTIONS),
+            self._bytes(operator.custom_options),
         )
 
-    def _vectors(self, kind: int, options: Table) -> tuple[OptionsVector, ...]:
-        """Return the vectors among an operator's options; empty for most kinds of options."""
-        found = []
-        for field, element_bytes in VECTORS.get(kind, {}).items():
-            if options.has(field):
-                start, length = options.vector(field)
-                self._take(length)
+    def _vectors(self, lengths: Mapping[int, int], position: int, table: bytes) -> tuple[OptionsVector, ...]:
+        """Return the vectors among an operator's options, whose elements have ``lengths`` of bytes by their fields."""
+        found, places = [], field_places(table)
+        for field, element_bytes in lengths.items():
+            if field < len(places) and places[field]:
+                place = position + places[field]
+                start, length = self._vector(place + struct.unpack_from("<I", self._content, place)[0])
                 size = length * (element_bytes or 1)
                 content = bytes(self._content[start : start + size])
                 if len(content) != size:
@@ -339,7 +288,7 @@ def _with_empty_constants(
     """
     written = {index for operator in operators for index in operator.outputs}.union(inputs)
     return tuple(
-        replace(tensor, data=_EMPTY)
+        tensor._replace(data=_EMPTY)
         if tensor.data is None and 0 in tensor.initial_shape and index not in written
         else tensor
         for index, tensor in enumerate(tensors)
@@ -365,20 +314,26 @@ def _own_table(content: ModelContent, position: int) -> bytes:
     return struct.pack(f"<HH{len(fields)}Hi", length, size, *fields, length) + body + bytes(_WIDEST)
 
 
-def _shape(name: str, shape: tuple[int, ...], signature: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the lengths, 0 for those that may change, for which the signature has -1."""
+def _shapes(name: str, shape: tuple[int, ...], signature: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the lengths, 0 for those that may change, for which the signature has -1; and what they begin with."""
+    if not signature and min(shape, default=0) >= 0:
+        return shape, shape
     if len(signature) not in (0, len(shape)):
         raise InvalidModel(f"tensor '{name}' has shape {list(shape)} and signature {list(signature)}")
     if min((*shape, *signature), default=0) < -1:
         raise InvalidModel(f"tensor '{name}' has shape {list(shape)}, expected lengths of 0 or more")
-    if not signature:
-        return tuple(max(length, 0) for length in shape)
-    return tuple(0 if -1 in pair else pair[0] for pair in zip(shape, signature, strict=True))
+    initial = tuple(max(length, 0) for length in shape) if -1 in shape else shape
+    if -1 not in signature:
+        return initial, initial
+    return tuple(0 if end == -1 else length for length, end in zip(initial, signature, strict=True)), initial
 
 
-def _require_indexes(indexes: tuple[int, ...] | list[int], count: int, what: str) -> None:
-    if indexes and not 0 <= min(indexes) <= max(indexes) < count:
-        raise InvalidModel(f"{what} are tensors {list(indexes)}, the file has {count}")
+def _are_within(indexes: tuple[int, ...], count: int) -> bool:
+    return not indexes or 0 <= min(indexes) <= max(indexes) < count
+
+
+def _wrong_indexes(what: str, indexes: tuple[int, ...], count: int) -> InvalidModel:
+    return InvalidModel(f"{what} are tensors {list(indexes)}, the file has {count}")
 
 
 def _require_order(graph: TfliteGraph) -> None:

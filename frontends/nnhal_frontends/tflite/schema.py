@@ -1,72 +1,131 @@
-"""The numbers of fields in the tables of a TFLite file, as its schema has them."""
+"""The tables of a TFLite file, as its schema has them, up to the last field that is read."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
 
-class ModelField:
-    """Fields of Model."""
-
-    VERSION = 0
-    OPERATOR_CODES = 1
-    SUBGRAPHS = 2
-    BUFFERS = 4
+from nnhal_frontends.tflite.tables import Bool, Int8, Int32, Reference, UInt8, UInt32, UInt64
 
 
-class SubgraphField:
-    """Fields of SubGraph."""
+class ModelTable(NamedTuple):
+    """What a file begins with."""
 
-    TENSORS = 0
-    INPUTS = 1
-    OUTPUTS = 2
-    OPERATORS = 3
-
-
-class BufferField:
-    """Fields of Buffer."""
-
-    DATA = 0
-    OFFSET = 1
-    SIZE = 2
+    version: UInt32 = 0
+    operator_codes: Reference = 0
+    subgraphs: Reference = 0
+    description: Reference = 0
+    buffers: Reference = 0
+    metadata_buffer: Reference = 0
+    metadata: Reference = 0
+    signature_defs: Reference = 0
 
 
-class CodeField:
-    """Fields of OperatorCode."""
+class SubGraphTable(NamedTuple):
+    """A graph."""
 
-    DEPRECATED_BUILTIN_CODE = 0
-    CUSTOM_CODE = 1
-    VERSION = 2
-    BUILTIN_CODE = 3
-
-
-class TensorField:
-    """Fields of Tensor."""
-
-    SHAPE = 0
-    TYPE = 1
-    BUFFER = 2
-    NAME = 3
-    QUANTIZATION = 4
-    IS_VARIABLE = 5
-    SPARSITY = 6
-    SHAPE_SIGNATURE = 7
+    tensors: Reference = 0
+    inputs: Reference = 0
+    outputs: Reference = 0
+    operators: Reference = 0
 
 
-class QuantizationField:
-    """Fields of QuantizationParameters."""
+class BufferTable(NamedTuple):
+    """The bytes of a constant; in files of more than 2 GiB, where they lie behind the flatbuffer."""
 
-    SCALE = 2
-    ZERO_POINT = 3
-    QUANTIZED_DIMENSION = 6
+    data: Reference = 0
+    offset: UInt64 = 0
+    size: UInt64 = 0
 
 
-class OperatorField:
-    """Fields of Operator."""
+class OperatorCodeTable(NamedTuple):
+    """What operators compute."""
 
-    OPCODE_INDEX = 0
-    INPUTS = 1
-    OUTPUTS = 2
-    BUILTIN_OPTIONS_TYPE = 3
-    BUILTIN_OPTIONS = 4
-    CUSTOM_OPTIONS = 5
-    BUILTIN_OPTIONS_2_TYPE = 11
-    BUILTIN_OPTIONS_2 = 12
+    deprecated_builtin_code: Int8 = 0
+    custom_code: Reference = 0
+    version: Int32 = 1
+    builtin_code: Int32 = 0
+
+
+class TensorTable(NamedTuple):
+    """A tensor."""
+
+    shape: Reference = 0
+    type: Int8 = 0
+    buffer: UInt32 = 0
+    name: Reference = 0
+    quantization: Reference = 0
+    is_variable: Bool = False
+    sparsity: Reference = 0
+    shape_signature: Reference = 0
+
+
+class QuantizationParametersTable(NamedTuple):
+    """How a tensor is quantised."""
+
+    min: Reference = 0
+    max: Reference = 0
+    scale: Reference = 0
+    zero_point: Reference = 0
+    details_type: UInt8 = 0
+    details: Reference = 0
+    quantized_dimension: Int32 = 0
+
+
+class SparsityParametersTable(NamedTuple):
+    """How the elements of a sparse constant are stored."""
+
+    traversal_order: Reference = 0
+    block_map: Reference = 0
+    dim_metadata: Reference = 0
+
+
+class DimensionMetadataTable(NamedTuple):
+    """A level of a sparse constant."""
+
+    format: Int8 = 0
+    dense_size: Int32 = 0
+    array_segments_type: UInt8 = 0
+    array_segments: Reference = 0
+    array_indices_type: UInt8 = 0
+    array_indices: Reference = 0
+
+
+class Int32VectorTable(NamedTuple):
+    """Indexes of a level. Those of fewer bits have tables of their own, which are alike."""
+
+    values: Reference = 0
+
+
+class OperatorTable(NamedTuple):
+    """An operator."""
+
+    opcode_index: UInt32 = 0
+    inputs: Reference = 0
+    outputs: Reference = 0
+    builtin_options_type: UInt8 = 0
+    builtin_options: Reference = 0
+    custom_options: Reference = 0
+    custom_options_format: Int8 = 0
+    mutating_variable_inputs: Reference = 0
+    intermediates: Reference = 0
+    large_custom_options_offset: UInt64 = 0
+    large_custom_options_size: UInt64 = 0
+    builtin_options_2_type: UInt8 = 0
+    builtin_options_2: Reference = 0
+
+
+class SignatureDefTable(NamedTuple):
+    """An entry point."""
+
+    inputs: Reference = 0
+    outputs: Reference = 0
+    signature_key: Reference = 0
+    deprecated_tag: Reference = 0
+    subgraph_index: UInt32 = 0
+
+
+class TensorMapTable(NamedTuple):
+    """An input or output of an entry point."""
+
+    name: Reference = 0
+    tensor_index: UInt32 = 0

@@ -1,89 +1,123 @@
-"""Tables of a flatbuffer, read from the bytes of the file.
+"""Tables of a flatbuffer, each read at once from the bytes of the file.
 
-The accessors that are made from a schema look each field up anew, one number at a time. A file has thousands of fields,
-so here the offsets of a table are read once and vectors of numbers at once.
+The accessors that are made from a schema look each field up anew. A file has thousands of fields, but few layouts: all
+tables with the same fields have the same offsets. So each kind of table is declared, as a named tuple, and each layout
+of it becomes a Struct that reads a whole table.
 """
 
 from __future__ import annotations
 
-from struct import Struct, unpack_from
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from operator import itemgetter
+from struct import Struct, calcsize, unpack_from
+from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_type_hints
 
 from nnhal_frontends.content import ModelContent
 
-INT8, UINT8, BOOL = Struct("<b"), Struct("<B"), Struct("<?")
-INT32, UINT32, UINT64 = Struct("<i"), Struct("<I"), Struct("<Q")
-_UINT16 = Struct("<H")
-_MOST_FIELDS = 24
-"""Fields that are read of a table, which may claim to have 32,766. No table of the schema has more."""
-_SIZES = 2
-"""Numbers before the offsets of the fields: how many bytes the offsets have, and the table."""
+Bool: TypeAlias = Annotated[bool, "?"]
+Int8: TypeAlias = Annotated[int, "b"]
+UInt8: TypeAlias = Annotated[int, "B"]
+Int32: TypeAlias = Annotated[int, "i"]
+UInt32: TypeAlias = Annotated[int, "I"]
+UInt64: TypeAlias = Annotated[int, "Q"]
+Float32: TypeAlias = Annotated[float, "f"]
+Reference: TypeAlias = Annotated[int, "I", "reference"]
+"""Where a vector or another table begins in the file; 0 if the field is left out."""
+
+Kind = TypeVar("Kind", bound=tuple[Any, ...])
+"""A named tuple of the fields of a table, in the schema's order, with the schema's defaults."""
+
+_INT32, _UINT16, _UINT32 = Struct("<i"), Struct("<H"), Struct("<I")
+_HEAD = 4
+"""Bytes before the offsets of the fields, which say how many bytes the offsets take, and the table; and bytes before
+the fields of a table, which say how far before it its offsets are.
+"""
+_MOST_OFFSETS = _HEAD + 2 * 24
+"""Bytes of offsets that are looked at. No table of the schema has as many fields, but one may claim to have 32,766."""
 
 
-class Table:
-    """One table, whose fields have the schema's numbers.
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where the fields of a table lie."""
 
-    A table and each method raise ValueError or struct.error if an offset leads out of the file.
-    """
-
-    __slots__ = ("_offsets", "content", "position")
-
-    def __init__(self, content: ModelContent, position: int) -> None:
-        """``position`` is where the table begins in the file's bytes."""
-        start = position - INT32.unpack_from(content, position)[0]
-        if start < 0:
-            raise ValueError(f"the fields of a table lie at {start}")
-        count = (_UINT16.unpack_from(content, start)[0] + 1) // 2
-        self._offsets: tuple[int, ...] = unpack_from(f"<{min(count, _SIZES + _MOST_FIELDS)}H", content, start)
-        self.content = content
-        self.position = position
-
-    @classmethod
-    def root(cls, content: ModelContent) -> Table:
-        """Return the table that a file begins with."""
-        return cls(content, UINT32.unpack_from(content)[0])
-
-    def scalar(self, field: int, layout: Struct, default: int = 0) -> int:
-        """Return a number, by default the schema's default."""
-        place = self._place(field)
-        return layout.unpack_from(self.content, place)[0] if place else default
-
-    def table(self, field: int) -> Table | None:
-        """Return the table that a field refers to; None if the field is left out."""
-        place = self._target(field)
-        return Table(self.content, place) if place else None
-
-    def vector(self, field: int) -> tuple[int, int]:
-        """Return where a vector's elements begin, and how many it claims to have; 0 and 0 if it is left out."""
-        place = self._target(field)
-        return (place + UINT32.size, UINT32.unpack_from(self.content, place)[0]) if place else (0, 0)
-
-    def has(self, field: int) -> bool:
-        """Return whether a table has a field."""
-        return self._place(field) != 0
-
-    def _target(self, field: int) -> int:
-        """Return where a field refers to; 0 if the field is left out."""
-        place = self._place(field)
-        return place + UINT32.unpack_from(self.content, place)[0] if place else 0
-
-    def _place(self, field: int) -> int:
-        """Return where a field lies; 0 if it is left out, as fields with default values are."""
-        index = _SIZES + field
-        offset = self._offsets[index] if index < len(self._offsets) else 0
-        return self.position + offset if offset else 0
+    present: Struct
+    """The fields that the table has, in the order in which they lie."""
+    absent: tuple[Any, ...]
+    """The defaults of the others."""
+    in_order: Callable[[list[Any]], tuple[Any, ...]]
+    """Puts those that are present, and then those that are absent, into the schema's order."""
+    references: tuple[tuple[int, int], ...]
+    """The references among those that are present: which they are, and where they lie."""
 
 
-def tables_at(content: ModelContent, start: int, length: int) -> list[Table]:
-    """Return the tables of a vector. Raises ValueError or struct.error if it ends behind the file."""
-    places = integers_at(content, start, length, "I")
-    return [Table(content, start + 4 * index + place) for index, place in enumerate(places)]
+def root_at(kind: type[Kind], content: ModelContent) -> Kind:
+    """Return the table that a file begins with, as ``table_at`` does."""
+    return table_at(kind, content, _UINT32.unpack_from(content)[0])
 
 
-def integers_at(content: ModelContent, start: int, length: int, letter: str) -> tuple[int, ...]:
-    """Return the integers of a vector, of the type that a letter of ``struct`` stands for. Raises struct.error."""
-    return unpack_from(f"<{length}{letter}", content, start) if length else ()
+def table_at(kind: type[Kind], content: ModelContent, position: int) -> Kind:
+    """Return the table that begins at a byte of a file. Raises ValueError or struct.error if it leads outside."""
+    start = position - _INT32.unpack_from(content, position)[0]
+    if start < 0:
+        raise ValueError(f"the fields of a table lie at {start}")
+    length = min(_UINT16.unpack_from(content, start)[0], _MOST_OFFSETS)
+    layout = _layout(kind, content[start : start + length])
+    values = [*layout.present.unpack_from(content, position), *layout.absent]
+    for index, offset in layout.references:
+        values[index] += position + offset
+    return tuple.__new__(kind, layout.in_order(values))
 
 
-def reals_at(content: ModelContent, start: int, length: int) -> tuple[float, ...]:
-    """Return the numbers of a vector of float32. Raises struct.error if it ends behind the file."""
-    return unpack_from(f"<{length}f", content, start) if length else ()
+def vector_at(content: ModelContent, place: int) -> tuple[int, int]:
+    """Return where the elements of a vector begin, and how many it claims to have; 0 and 0 if ``place`` is 0."""
+    return (place + _UINT32.size, _UINT32.unpack_from(content, place)[0]) if place else (0, 0)
+
+
+def numbers_at(content: ModelContent, start: int, length: int, letter: str) -> tuple[Any, ...]:
+    """Return the numbers of a vector, of the type that a letter of ``struct`` stands for. Raises struct.error."""
+    return unpack_from(f"<{length}{letter}", content, start)
+
+
+def places_at(content: ModelContent, start: int, length: int) -> list[int]:
+    """Return where the tables of a vector begin. Raises struct.error if the vector ends behind the file."""
+    return [start + 4 * index + place for index, place in enumerate(numbers_at(content, start, length, "I"))]
+
+
+@lru_cache(maxsize=1024)
+def _layout(kind: Any, offsets: bytes) -> _Layout:
+    """Return the layout of tables of a kind, from the bytes that have the offsets of their fields."""
+    count = len(offsets) // 2
+    if count < 2 or len(offsets) < min(_UINT16.unpack_from(offsets)[0], _MOST_OFFSETS):
+        raise ValueError(f"{len(offsets)} bytes of offsets")
+    found, fields = unpack_from(f"<{count}H", offsets)[2:], _fields(kind)
+    present = sorted((offset, number) for number, offset in enumerate(found[: len(fields)]) if offset)
+    order = [number for _, number in present]
+    order += [number for number in range(len(fields)) if number not in order]
+    end, text = 0, "<"
+    for offset, number in present:
+        letter = fields[number][0]
+        if offset < max(end, _HEAD):
+            raise ValueError(f"two fields of a table lie at {offset}")
+        text += f"{offset - end}x{letter}"
+        end = offset + calcsize(f"<{letter}")
+    defaults = [kind._field_defaults[name] for name in kind._fields]
+    return _Layout(
+        Struct(text),
+        tuple(defaults[number] for number in order[len(present) :]),
+        _in_order(order),
+        tuple((index, offset) for index, (offset, number) in enumerate(present) if "reference" in fields[number]),
+    )
+
+
+def _in_order(order: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    places = [order.index(number) for number in range(len(order))]
+    return itemgetter(*places) if len(places) > 1 else cast("Callable[[list[Any]], tuple[Any, ...]]", tuple)
+
+
+@cache
+def _fields(kind: Any) -> list[tuple[str, ...]]:
+    """Return what the annotations of the fields of a kind say: a letter of ``struct``, and what is a reference."""
+    hints = get_type_hints(kind, include_extras=True)
+    return [hints[name].__metadata__ for name in kind._fields]

@@ -80,7 +80,7 @@ def _of(operator: TfliteOperator, handles: Mapping[int, str]) -> str:
 
 def _initialised(graphs: Sequence[TfliteGraph], call: TfliteOperator, room: int) -> dict[str, Array]:
     """The values that a subgraph assigns, which runs once."""
-    number = call.options_as(CallOnceOptions).InitSubgraphIndex()
+    number = call.options_as(CallOnceOptions).InitSubgraphIndex
     if not 0 < number < len(graphs):
         raise InvalidModel(f"operator '{call.name}' refers to subgraph {number}, the file has {len(graphs)} subgraphs")
     graph = graphs[number]

@@ -23,7 +23,7 @@ from nnhal_frontends.tflite.graph import (
     TfliteQuantization,
     TfliteTensor,
 )
-from nnhal_frontends.tflite.options import subgraphs_of
+from nnhal_frontends.tflite.options import field_places, subgraphs_of
 from nnhal_frontends.tflite_identifier import IDENTIFIER
 
 _ALIGNMENT = 16
@@ -151,7 +151,7 @@ class _Writer:
         b = self.builder
         vectors = {vector.field: self._options_vector(vector) for vector in operator.vectors}
         length, size = struct.unpack_from("<HH", operator.options)
-        fields = struct.unpack_from(f"<{length // 2 - 2}H", operator.options, 4)
+        fields = field_places(operator.options)
         table = bytearray(operator.options[length : length + size])
         for place, number in subgraphs_of(operator).items():
             struct.pack_into("<i", table, place, self.numbers[number])

@@ -16,6 +16,8 @@ from nnhal.errors import general_failure, invalid_argument
 from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import MAX_RANK, Dimensions, is_scalar
 
+_NO_VALUE = OperandLifeTime.NO_VALUE
+
 
 class UnknownYet(Exception):  # noqa: N818 - a state of knowledge, not an error
     """A value that a rule needs is not known before execution."""
@@ -58,7 +60,7 @@ class OperationContext:
 
     def has(self, index: int) -> bool:
         """Return whether an input is given: neither left out at the end nor NO_VALUE."""
-        return index < len(self.inputs) and self.inputs[index].lifetime != OperandLifeTime.NO_VALUE
+        return index < len(self.inputs) and self.inputs[index].lifetime != _NO_VALUE
 
     def given(self, index: int) -> bool:
         """Like ``has``, but raises UnknownYet for an input of the model without a value: a request may omit it."""
@@ -148,22 +150,17 @@ class Signature:
 
     def __init__(self, context: OperationContext) -> None:
         self.context = context
+        self.inputs = context.inputs
+        """The operands that the operation reads."""
+        self.outputs = context.outputs
+        """The operands that the operation writes."""
         self.level = 1
         self._names: type[IntEnum] | None = None
 
-    @property
-    def inputs(self) -> tuple[Operand, ...]:
-        """The operands that the operation reads."""
-        return self.context.inputs
-
-    @property
-    def outputs(self) -> tuple[Operand, ...]:
-        """The operands that the operation writes."""
-        return self.context.outputs
-
     def since(self, level: int) -> None:
         """Note that the operation uses something that exists from a feature level on."""
-        self.level = max(self.level, level)
+        if level > self.level:
+            self.level = level
 
     def count(
         self,
@@ -173,12 +170,15 @@ class Signature:
     ) -> int:
         """Check the number of inputs and outputs, name the inputs, and return how many inputs there are."""
         self._names = names
-        for what, got, allowed in (("inputs", len(self.inputs), inputs), ("outputs", len(self.outputs), outputs)):
-            counts = (allowed,) if isinstance(allowed, int) else tuple(allowed)
-            if got not in counts:
-                expected = " or ".join(str(c) for c in counts) if len(counts) < 5 else f"{counts[0]} to {counts[-1]}"
-                self.context.refuse(f"got {got} {what}, expected {expected}")
+        self._require_count("inputs", len(self.inputs), inputs)
+        self._require_count("outputs", len(self.outputs), outputs)
         return len(self.inputs)
+
+    def _require_count(self, what: str, got: int, allowed: int | tuple[int, ...] | range) -> None:
+        counts = (allowed,) if isinstance(allowed, int) else allowed
+        if got not in counts:
+            expected = " or ".join(str(c) for c in counts) if len(counts) < 5 else f"{counts[0]} to {counts[-1]}"
+            self.context.refuse(f"got {got} {what}, expected {expected}")
 
     def where(self, index: int) -> str:
         """Name an input for messages."""
@@ -193,10 +193,12 @@ class Signature:
     ) -> OperandType:
         """Check a tensor input: its type against ``{type: feature level}``, and its rank if it is known."""
         operand = self.inputs[index]
-        self._present(index, optional)
+        if operand.lifetime == _NO_VALUE:
+            if not optional:
+                self._refuse_absent(index)
+            return self._type(index, operand, types)
         code = self._type(index, operand, types)
-        if operand.lifetime != OperandLifeTime.NO_VALUE:
-            self._rank(index, operand, rank)
+        self._rank(index, operand, rank)
         return code
 
     def same(
@@ -207,10 +209,8 @@ class Signature:
 
     def scalar(self, index: int, type: OperandType, since: int = 1) -> None:  # noqa: A002
         """Check a scalar input. It may be left out at the end; ``count`` checks the number of inputs."""
-        if index >= len(self.inputs):
-            return
-        self._present(index, False)
-        self._type(index, self.inputs[index], {type: since})
+        if index < len(self.inputs):
+            self.tensor(index, {type: since})
 
     def output(
         self,
@@ -233,9 +233,8 @@ class Signature:
                 f"and ({second.scale}, {second.zero_point}), expected equal ones"
             )
 
-    def _present(self, index: int, optional: bool) -> None:
-        if not optional and self.inputs[index].lifetime == OperandLifeTime.NO_VALUE:
-            invalid_argument(f"{self.where(index)} is NO_VALUE, expected a value")
+    def _refuse_absent(self, index: int) -> None:
+        invalid_argument(f"{self.where(index)} is NO_VALUE, expected a value")
 
     def _type(
         self, index: int, operand: Operand, allowed: dict[OperandType, int], is_output: bool = False

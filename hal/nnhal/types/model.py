@@ -43,6 +43,10 @@ class Operand:
             self.type, dimensions, self.scale, self.zero_point, self.lifetime, self.location, self.extra_params
         )
 
+    def placed(self, lifetime: OperandLifeTime, location: DataLocation) -> Operand:
+        """Return the operand of a constant whose value lies there."""
+        return Operand(self.type, self.dimensions, self.scale, self.zero_point, lifetime, location, self.extra_params)
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:

@@ -64,7 +64,7 @@ def test_tensors_and_operators_are_read() -> None:
     (graph,) = read_graphs(VARIED)
     assert [operator.name for operator in graph.operators][:2] == ["CONV_2D_0:a", "RESHAPE_1:b"]
     assert graph.operators[1].vector == (1, 144)
-    assert graph.operators[0].options_as(tflite.Conv2DOptions).StrideW() == 1
+    assert graph.operators[0].options_as(tflite.Conv2DOptions).StrideW == 1
     assert graph.tensors[graph.inputs[0]].quantization == TfliteQuantization((float(np.float32(0.05)),), (3,))
     kernel = graph.tensors[graph.operators[0].inputs[1] or 0]
     assert kernel.quantization is not None
@@ -75,8 +75,8 @@ def test_tensors_and_operators_are_read() -> None:
 
 def test_options_that_are_left_out_have_their_defaults() -> None:
     (operator,) = read_graphs(replace(ADD, options=None).file())[0].operators
-    assert operator.options_as(tflite.AddOptions).FusedActivationFunction() == 0
-    assert operator.options_as(tflite.BidirectionalSequenceLSTMOptions).TimeMajor()
+    assert operator.options_as(tflite.AddOptions).FusedActivationFunction == 0
+    assert operator.options_as(tflite.BidirectionalSequenceLSTMOptions).TimeMajor
 
 
 def test_options_of_another_operator_are_refused() -> None:

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 import flatbuffers
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnhal_frontends.tflite.tables import INT32, Table, integers_at, reals_at, tables_at
+from nnhal_frontends.tflite.tables import Int32, Reference, numbers_at, places_at, root_at, vector_at
+
+
+class Three(NamedTuple):
+    """A table of three numbers."""
+
+    first: Int32 = 5
+    second: Int32 = 6
+    third: Int32 = 0
+
+
+class Referring(NamedTuple):
+    """A table that refers to a vector or table, and has a number."""
+
+    place: Reference = 0
+    number: Int32 = 0
 
 
 def table_of(*fields: int) -> bytes:
@@ -23,20 +40,35 @@ def table_of(*fields: int) -> bytes:
 
 
 def test_fields_have_their_values_and_those_that_are_left_out_their_defaults() -> None:
-    root = Table.root(table_of(7, 0, -9))
-    assert [root.scalar(field, INT32, 5) for field in range(4)] == [7, 5, -9, 5]
-    assert [root.has(field) for field in range(4)] == [True, False, True, False]
-    assert root.table(1) is None
-    assert root.vector(1) == (0, 0)
+    assert root_at(Three, table_of(7, 0, -9)) == Three(7, 6, -9)
+    assert root_at(Three, table_of(7)) == Three(7, 6, 0)
+    assert root_at(Three, table_of(0, 0, 0, 4)) == Three(5, 6, 0)
+
+
+def test_fields_lie_in_any_order() -> None:
+    content = struct.pack("<I4x5Hxxi3i", 20, 10, 16, 12, 4, 8, 12, 1, 2, 3)
+    assert root_at(Three, content) == Three(3, 1, 2)
+
+
+def test_references_say_where_a_vector_begins() -> None:
+    builder = flatbuffers.Builder(0)
+    numbers = builder.CreateNumpyVector(np.array([4, -5, 6], np.int32))
+    builder.StartObject(2)
+    builder.PrependUOffsetTRelativeSlot(0, numbers, 0)
+    builder.Finish(builder.EndObject())
+    content = bytes(builder.Output())
+    found = root_at(Referring, content)
+    assert numbers_at(content, *vector_at(content, found.place), "i") == (4, -5, 6)
+    assert vector_at(content, root_at(Referring, table_of(0, 3)).place) == (0, 0)
 
 
 def test_vectors_have_their_numbers() -> None:
     content = struct.pack("<3i2f", 4, -5, 6, 0.5, -2.0)
-    assert integers_at(content, 0, 3, "i") == (4, -5, 6)
-    assert reals_at(content, 12, 2) == (0.5, -2.0)
-    assert (integers_at(content, 99, 0, "i"), reals_at(content, 99, 0), tables_at(content, 99, 0)) == ((), (), [])
+    assert numbers_at(content, 0, 3, "i") == (4, -5, 6)
+    assert numbers_at(content, 12, 2, "f") == (0.5, -2.0)
+    assert (numbers_at(content, 0, 0, "i"), places_at(content, 0, 0)) == ((), [])
     with pytest.raises(struct.error):
-        integers_at(content, 0, 6, "i")
+        numbers_at(content, 0, 6, "i")
 
 
 def test_offsets_of_fields_before_the_file_are_refused() -> None:
@@ -44,16 +76,18 @@ def test_offsets_of_fields_before_the_file_are_refused() -> None:
     (root,) = struct.unpack_from("<I", content)
     struct.pack_into("<i", content, root, root + 1)
     with pytest.raises(ValueError, match="lie at -1"):
-        Table.root(bytes(content))
+        root_at(Three, bytes(content))
 
 
-@given(st.binary(min_size=0, max_size=64), st.integers(0, 5))
-def test_any_bytes_are_read_or_refused(content: bytes, field: int) -> None:
+def test_fields_that_overlap_are_refused() -> None:
+    with pytest.raises(ValueError, match="two fields of a table lie at 6"):
+        root_at(Three, struct.pack("<I2x4Hi2i", 14, 8, 12, 4, 6, 8, 1, 2))
+
+
+@given(st.binary(min_size=0, max_size=64))
+def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     try:
-        root = Table.root(content)
-        found = integers_at(content, *root.vector(field), "i")
-        root.scalar(field, INT32)
-        root.table(field)
+        found = numbers_at(content, *vector_at(content, root_at(Referring, content).place), "i")
     except (ValueError, struct.error):
         return
     assert len(found) * 4 <= len(content)

@@ -56,7 +56,7 @@ def gelu(b: OperatorBuilder) -> None:
     """GELU of 8-bit tensors, in floats: a table for who has tables. The extension computes one of floats faster."""
     if not b.is_quantized(b.input(0)):
         raise b.unsupported("GELU of floats", "8 bits")
-    if b.options(GeluOptions).Approximate():
+    if b.options(GeluOptions).Approximate:
         b.finish_reals(OperationType.MUL, tanh_gelu(b, b.reals(0)))
     else:
         b.finish_reals(OperationType.SUB, exact_gelu(b, b.reals(0)))
@@ -64,7 +64,7 @@ def gelu(b: OperatorBuilder) -> None:
 
 def leaky_relu(b: OperatorBuilder) -> None:
     """PRELU with one slope. In quantised form the slope is 1 or -1 times a scale, which is exact."""
-    slope, code = b.options(LeakyReluOptions).Alpha(), OperandType(b.operand(b.input(0)).type)
+    slope, code = b.options(LeakyReluOptions).Alpha, OperandType(b.operand(b.input(0)).type)
     if not isfinite(slope):
         raise b.unsupported(f"slope {slope}", "a finite number")
     if b.is_quantized(b.input(0)):

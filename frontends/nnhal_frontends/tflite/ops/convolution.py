@@ -6,7 +6,7 @@ from tflite import Conv2DOptions, DepthwiseConv2DOptions, Padding, TransposeConv
 
 from nnhal.types import OperationType
 from nnhal_frontends.tflite.builder import OperatorBuilder
-from nnhal_frontends.tflite.ops._options import DilatedWindowOptions, WindowOptions
+from nnhal_frontends.tflite.graph import OperatorOptions
 from nnhal_frontends.tflite.ops._weights import bias_of, weights_of
 
 INPUT = 0
@@ -24,7 +24,7 @@ def conv_2d(b: OperatorBuilder) -> None:
     images = b.shape(INPUT)
     groups = images[-1] // depth if depth and images[-1] > depth else 1
     inputs = [b.input(INPUT), weights.operand, bias_of(b, INPUT, BIAS, weights, channels), *_window(b, options)]
-    activation, dilations = b.activation(options.FusedActivationFunction()), _dilations(b, options)
+    activation, dilations = b.activation(options.FusedActivationFunction), _dilations(b, options)
     if groups == 1:
         b.finish(OperationType.CONV_2D, [*inputs, activation, *dilations])
     elif len(dilations) > 1:
@@ -39,9 +39,9 @@ def depthwise_conv_2d(b: OperatorBuilder) -> None:
     weights = weights_of(b, INPUT, FILTER)
     *_, channels = _filter(b, weights.operand)
     depth = b.shape(INPUT)[-1]
-    multiplier = channels // depth if depth else options.DepthMultiplier()
+    multiplier = channels // depth if depth else options.DepthMultiplier
     inputs = [b.input(INPUT), weights.operand, bias_of(b, INPUT, BIAS, weights, channels), *_window(b, options)]
-    activation, dilations = b.activation(options.FusedActivationFunction()), _dilations(b, options)
+    activation, dilations = b.activation(options.FusedActivationFunction), _dilations(b, options)
     b.finish(OperationType.DEPTHWISE_CONV_2D, [*inputs, b.int32(multiplier), activation, *dilations])
 
 
@@ -52,7 +52,7 @@ def transpose_conv(b: OperatorBuilder) -> None:
     weights = weights_of(b, images, kernel)
     channels, *_ = _filter(b, weights.operand)
     inputs = [b.input(images), weights.operand, bias_of(b, images, bias, weights, channels), b.input(output_shape)]
-    activation = b.activation(options.FusedActivationFunction())
+    activation = b.activation(options.FusedActivationFunction)
     b.finish(OperationType.TRANSPOSE_CONV_2D, [*inputs, *_window(b, options), activation, b.boolean(_NHWC)])
 
 
@@ -70,11 +70,11 @@ def _filter(b: OperatorBuilder, operand: int) -> tuple[int, int, int, int]:
     return dimensions
 
 
-def _window(b: OperatorBuilder, options: WindowOptions) -> list[int]:
-    return [padding_scheme(b, options.Padding()), b.int32(options.StrideW()), b.int32(options.StrideH())]
+def _window(b: OperatorBuilder, options: OperatorOptions) -> list[int]:
+    return [padding_scheme(b, options.Padding), b.int32(options.StrideW), b.int32(options.StrideH)]
 
 
-def _dilations(b: OperatorBuilder, options: DilatedWindowOptions) -> list[int]:
+def _dilations(b: OperatorBuilder, options: OperatorOptions) -> list[int]:
     """Return layout and dilation, which operations of feature level 1 lack; empty without dilation."""
-    width, height = options.DilationWFactor(), options.DilationHFactor()
+    width, height = options.DilationWFactor, options.DilationHFactor
     return [] if width == height == 1 else [b.boolean(_NHWC), b.int32(width), b.int32(height)]

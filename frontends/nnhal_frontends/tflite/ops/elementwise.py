@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import pi
+from typing import Any
 
 import numpy as np
 from tflite import DivOptions, MulOptions
@@ -11,16 +12,15 @@ from nnhal.types import FusedActivation, OperandType, OperationType
 from nnhal_frontends.tflite.builder import OperatorBuilder
 from nnhal_frontends.tflite.ops._broadcast import common_shape, repeated
 from nnhal_frontends.tflite.ops._definition import Converter
-from nnhal_frontends.tflite.ops._options import ActivationOptions
 
 _INT32 = OperandType.TENSOR_INT32
 
 
-def arithmetic(code: OperationType, kind: type[ActivationOptions]) -> Converter:
+def arithmetic(code: OperationType, kind: Any) -> Converter:
     """Convert an operator on two tensors that broadcast, with a fused activation."""
 
     def convert(b: OperatorBuilder) -> None:
-        b.finish(code, [b.input(0), b.input(1), b.activation(b.options(kind).FusedActivationFunction())])
+        b.finish(code, [b.input(0), b.input(1), b.activation(b.options(kind).FusedActivationFunction)])
 
     return convert
 
@@ -28,7 +28,7 @@ def arithmetic(code: OperationType, kind: type[ActivationOptions]) -> Converter:
 def mul(b: OperatorBuilder) -> None:
     """MUL, in floats unless the output scale exceeds the product of the input scales, as the HAL requires."""
     first, second, result = (b.operand(operand) for operand in (b.input(0), b.input(1), b.result()))
-    activation = b.activation(b.options(MulOptions).FusedActivationFunction())
+    activation = b.activation(b.options(MulOptions).FusedActivationFunction)
     if b.is_quantized(b.result()) and result.scale <= first.scale * second.scale:
         b.finish_reals(OperationType.MUL, [b.reals(0), b.reals(1), activation])
     else:
@@ -40,7 +40,7 @@ def div(b: OperatorBuilder) -> None:
     if b.operand(b.input(0)).type == _INT32:
         raise b.unsupported("quotients of integers, truncated", "floats; FLOOR_DIV of integers")
     b.finish_reals(
-        OperationType.DIV, [b.reals(0), b.reals(1), b.activation(b.options(DivOptions).FusedActivationFunction())]
+        OperationType.DIV, [b.reals(0), b.reals(1), b.activation(b.options(DivOptions).FusedActivationFunction)]
     )
 
 

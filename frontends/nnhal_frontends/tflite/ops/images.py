@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nnhal.types import OperationType
 from nnhal_frontends.tflite.builder import OperatorBuilder
 from nnhal_frontends.tflite.ops._definition import Converter
-from nnhal_frontends.tflite.ops._options import BlockOptions, ResizeOptions
 
 _NHWC = False
 
 
-def resize(code: OperationType, kind: type[ResizeOptions]) -> Converter:
+def resize(code: OperationType, kind: Any) -> Converter:
     """Convert a resize to a constant height and width. The HAL has the width first."""
 
     def convert(b: OperatorBuilder) -> None:
         options, sizes = b.options(kind), b.integers(1, "size")
         if len(sizes) != 2:
             raise b.unsupported(f"a size of {len(sizes)} elements", "height and width")
-        flags = [options.AlignCorners(), options.HalfPixelCenters()]
+        flags = [options.AlignCorners, options.HalfPixelCenters]
         inputs = [b.input(0), b.int32(sizes[1]), b.int32(sizes[0]), b.boolean(_NHWC)]
         b.finish(code, inputs + ([b.boolean(flag) for flag in flags] if any(flags) else []))
 
     return convert
 
 
-def depth_space(code: OperationType, kind: type[BlockOptions]) -> Converter:
+def depth_space(code: OperationType, kind: Any) -> Converter:
     """Convert DEPTH_TO_SPACE or SPACE_TO_DEPTH."""
 
     def convert(b: OperatorBuilder) -> None:
-        b.finish(code, [b.input(0), b.int32(b.options(kind).BlockSize())])
+        b.finish(code, [b.input(0), b.int32(b.options(kind).BlockSize)])
 
     return convert
 

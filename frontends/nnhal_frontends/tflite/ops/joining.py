@@ -15,17 +15,17 @@ _MOST_SLICES = 64
 def concatenation(b: OperatorBuilder) -> None:
     """CONCATENATION, for which the HAL has no integers of 32 bits: these are cut into slices that a PACK joins."""
     options = b.options(ConcatenationOptions)
-    axis = b.axis(options.Axis(), len(b.shape(0)))
+    axis = b.axis(options.Axis, len(b.shape(0)))
     if b.operand(b.input(0)).type == OperandType.TENSOR_INT32:
         _join_integers(b, axis)
         return
-    b.finish_activated(OperationType.CONCATENATION, [*b.inputs(), b.int32(axis)], options.FusedActivationFunction())
+    b.finish_activated(OperationType.CONCATENATION, [*b.inputs(), b.int32(axis)], options.FusedActivationFunction)
 
 
 def pack(b: OperatorBuilder) -> None:
     """PACK along a new axis."""
     given = b.tflite_shape(0)
-    axis = b.axis(b.options(PackOptions).Axis(), len(given) + 1)
+    axis = b.axis(b.options(PackOptions).Axis, len(given) + 1)
     if given:
         b.finish(OperationType.PACK, [b.int32(axis), *b.inputs()])
     elif b.operand(b.input(0)).type == OperandType.TENSOR_INT32:
@@ -55,7 +55,7 @@ def _join_integers(b: OperatorBuilder, axis: int) -> None:
 def unpack(b: OperatorBuilder) -> None:
     """SPLIT into slices of length 1, from which a RESHAPE removes the axis."""
     given = b.shape(0)
-    axis = b.axis(b.options(UnpackOptions).Axis(), len(given))
+    axis = b.axis(b.options(UnpackOptions).Axis, len(given))
     count = len(b.operator.outputs)
     slices = [b.new(b.input(0)) for _ in range(count)]
     b.add(OperationType.SPLIT, [b.input(0), b.int32(axis), b.int32(count)], slices)
@@ -67,7 +67,7 @@ def split(b: OperatorBuilder) -> None:
     """SPLIT into equal parts."""
     axis_input, tensor = 0, 1
     axis = b.axis(b.integer(axis_input, "axis"), len(b.shape(tensor)))
-    count = b.options(SplitOptions).NumSplits()
+    count = b.options(SplitOptions).NumSplits
     b.add(OperationType.SPLIT, [b.input(tensor), b.int32(axis), b.int32(count)], b.results())
 
 

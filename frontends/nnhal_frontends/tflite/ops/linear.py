@@ -23,13 +23,13 @@ _RANKS = (2, 3, 4)
 def fully_connected(b: OperatorBuilder) -> None:
     """FULLY_CONNECTED, which gives [batch, units], followed by a RESHAPE if the input's axes are to be kept."""
     options = b.options(FullyConnectedOptions)
-    if options.WeightsFormat() != FullyConnectedOptionsWeightsFormat.DEFAULT:
-        raise b.unsupported(f"weights of format {options.WeightsFormat()}", "DEFAULT")
+    if options.WeightsFormat != FullyConnectedOptionsWeightsFormat.DEFAULT:
+        raise b.unsupported(f"weights of format {options.WeightsFormat}", "DEFAULT")
     units, size = _weights_shape(b)
     given = b.shape(INPUT)
     batch = prod(given) // size
-    wanted: Dimensions = (*given[:-1], units) if options.KeepNumDims() else (batch, units)
-    activation = b.activation(options.FusedActivationFunction())
+    wanted: Dimensions = (*given[:-1], units) if options.KeepNumDims else (batch, units)
+    activation = b.activation(options.FusedActivationFunction)
     found = b.quantization(WEIGHTS)
     if found is not None and found.per_channel and b.is_quantized(b.input(INPUT)):
         _convolve(b, (1, 1, batch, size), activation, wanted)
@@ -53,7 +53,7 @@ def batch_matmul(b: OperatorBuilder) -> None:
         operands = [
             repeated(b, operand, (*batch, *shape[-2:])) for operand, shape in zip(operands, shapes, strict=True)
         ]
-    flags = [b.boolean(options.AdjX()), b.boolean(options.AdjY())]
+    flags = [b.boolean(options.AdjX), b.boolean(options.AdjY)]
     b.finish(OperationType.BATCH_MATMUL, [*operands, *flags])
 
 

@@ -13,7 +13,7 @@ _LAST = -1
 
 def softmax(b: OperatorBuilder) -> None:
     """SOFTMAX along the last axis."""
-    finish_fixed(b, OperationType.SOFTMAX, UNIT, [b.real_like(b.input(0), b.options(SoftmaxOptions).Beta())])
+    finish_fixed(b, OperationType.SOFTMAX, UNIT, [b.real_like(b.input(0), b.options(SoftmaxOptions).Beta)])
 
 
 def log_softmax(b: OperatorBuilder) -> None:
@@ -24,7 +24,7 @@ def log_softmax(b: OperatorBuilder) -> None:
 
 def l2_normalization(b: OperatorBuilder) -> None:
     """L2_NORMALIZATION along the last axis."""
-    activation = b.options(L2NormOptions).FusedActivationFunction()
+    activation = b.options(L2NormOptions).FusedActivationFunction
     if activation != ActivationFunctionType.NONE:
         raise b.unsupported(f"fused activation {activation}", "NONE")
     finish_fixed(b, OperationType.L2_NORMALIZATION, SIGNED_UNIT)
@@ -33,5 +33,5 @@ def l2_normalization(b: OperatorBuilder) -> None:
 def local_response_normalization(b: OperatorBuilder) -> None:
     """LOCAL_RESPONSE_NORMALIZATION along the last axis."""
     options, x = b.options(LocalResponseNormalizationOptions), b.input(0)
-    parameters = [b.real_like(x, number) for number in (options.Bias(), options.Alpha(), options.Beta())]
-    b.finish(OperationType.LOCAL_RESPONSE_NORMALIZATION, [x, b.int32(options.Radius()), *parameters])
+    parameters = [b.real_like(x, number) for number in (options.Bias, options.Alpha, options.Beta)]
+    b.finish(OperationType.LOCAL_RESPONSE_NORMALIZATION, [x, b.int32(options.Radius), *parameters])

@@ -28,7 +28,7 @@ def pad_v2(b: OperatorBuilder) -> None:
 
 def mirror_pad(b: OperatorBuilder) -> None:
     """MIRROR_PAD."""
-    mode = b.options(MirrorPadOptions).Mode()
+    mode = b.options(MirrorPadOptions).Mode
     if mode not in _MODES:
         raise b.unsupported(f"mode {mode}", "REFLECT, SYMMETRIC")
     b.finish(OperationType.MIRROR_PAD, [b.input(0), b.input(1), b.int32(_MODES[mode])])

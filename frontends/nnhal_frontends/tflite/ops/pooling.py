@@ -15,8 +15,8 @@ def pooling(code: OperationType) -> Converter:
 
     def convert(b: OperatorBuilder) -> None:
         options = b.options(Pool2DOptions)
-        window = (options.StrideW(), options.StrideH(), options.FilterWidth(), options.FilterHeight())
-        scheme, activation = padding_scheme(b, options.Padding()), b.activation(options.FusedActivationFunction())
+        window = (options.StrideW, options.StrideH, options.FilterWidth, options.FilterHeight)
+        scheme, activation = padding_scheme(b, options.Padding), b.activation(options.FusedActivationFunction)
         b.finish(code, [b.input(0), scheme, *(b.int32(number) for number in window), activation])
 
     return convert

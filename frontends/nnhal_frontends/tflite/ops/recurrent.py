@@ -20,7 +20,7 @@ from tflite import (
 
 from nnhal.types import OperationType
 from nnhal_frontends.tflite.builder import OperatorBuilder
-from nnhal_frontends.tflite.ops._options import LstmCellOptions
+from nnhal_frontends.tflite.graph import OperatorOptions
 
 _CELL_ACTIVATIONS = {
     ActivationFunctionType.NONE: 0,
@@ -36,8 +36,8 @@ def lstm(b: OperatorBuilder) -> None:
     """LSTM with weights for each gate."""
     output_state, cell_state, layer_norms = 18, 19, range(20, 24)
     options = b.options(LSTMOptions)
-    if options.KernelType() != LSTMKernelType.FULL:
-        raise b.unsupported(f"kernel type {options.KernelType()}", "FULL")
+    if options.KernelType != LSTMKernelType.FULL:
+        raise b.unsupported(f"kernel type {options.KernelType}", "FULL")
     h, next_h = b.state(output_state)
     c, next_c = b.state(cell_state)
     norms = [_given(b, i) for i in layer_norms] if any(b.has(i) for i in layer_norms) else []
@@ -49,11 +49,11 @@ def unidirectional_sequence_lstm(b: OperatorBuilder) -> None:
     """UNIDIRECTIONAL_SEQUENCE_LSTM."""
     states, layer_norms = range(18, 20), range(20, 24)
     options = b.options(UnidirectionalSequenceLSTMOptions)
-    if options.DiagonalRecurrentTensors():
+    if options.DiagonalRecurrentTensors:
         raise b.unsupported("diagonal recurrent weights", "full matrices")
     inputs = [*(_given(b, i) for i in _CELL), *(b.initial_state(i) for i in states), *_cell_parameters(b, options)]
     norms = [_given(b, i) for i in layer_norms]
-    b.finish(OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM, [*inputs, b.boolean(options.TimeMajor()), *norms])
+    b.finish(OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM, [*inputs, b.boolean(options.TimeMajor), *norms])
 
 
 def bidirectional_sequence_lstm(b: OperatorBuilder) -> None:
@@ -65,8 +65,8 @@ def bidirectional_sequence_lstm(b: OperatorBuilder) -> None:
         *(b.initial_state(i) for i in states),
         *(_given(b, i) for i in auxiliary),
         *_cell_parameters(b, options),
-        b.boolean(options.MergeOutputs()),
-        b.boolean(options.TimeMajor()),
+        b.boolean(options.MergeOutputs),
+        b.boolean(options.TimeMajor),
     ]
     none = [b.absent(b.operand(b.input(0)).type) for _ in range(norms)]
     b.add(OperationType.BIDIRECTIONAL_SEQUENCE_LSTM, inputs + none, b.results())
@@ -75,7 +75,7 @@ def bidirectional_sequence_lstm(b: OperatorBuilder) -> None:
 def rnn(b: OperatorBuilder) -> None:
     """RNN."""
     cell, state = range(4), 4
-    activation = b.activation(b.options(RNNOptions).FusedActivationFunction())
+    activation = b.activation(b.options(RNNOptions).FusedActivationFunction)
     before, after = b.state(state)
     b.add(OperationType.RNN, [*(_given(b, i) for i in cell), before, activation], [after, b.result()])
 
@@ -84,7 +84,7 @@ def unidirectional_sequence_rnn(b: OperatorBuilder) -> None:
     """UNIDIRECTIONAL_SEQUENCE_RNN."""
     cell, state = range(4), 4
     options = b.options(SequenceRNNOptions)
-    parameters = [b.activation(options.FusedActivationFunction()), b.int32(options.TimeMajor())]
+    parameters = [b.activation(options.FusedActivationFunction), b.int32(options.TimeMajor)]
     inputs = [*(_given(b, i) for i in cell), b.initial_state(state), *parameters]
     b.finish(OperationType.UNIDIRECTIONAL_SEQUENCE_RNN, inputs)
 
@@ -94,8 +94,8 @@ def bidirectional_sequence_rnn(b: OperatorBuilder) -> None:
     states, count = (4, 8), 12
     options = b.options(BidirectionalSequenceRNNOptions)
     inputs = [b.initial_state(i) if i in states else _given(b, i) for i in range(count)]
-    flags = [b.boolean(options.TimeMajor()), b.boolean(options.MergeOutputs())]
-    activation = b.activation(options.FusedActivationFunction())
+    flags = [b.boolean(options.TimeMajor), b.boolean(options.MergeOutputs)]
+    activation = b.activation(options.FusedActivationFunction)
     b.add(OperationType.BIDIRECTIONAL_SEQUENCE_RNN, [*inputs, activation, *flags], b.results())
 
 
@@ -103,7 +103,7 @@ def svdf(b: OperatorBuilder) -> None:
     """SVDF."""
     weights_and_bias, state = range(4), 4
     options = b.options(SVDFOptions)
-    parameters = [b.int32(options.Rank()), b.activation(options.FusedActivationFunction())]
+    parameters = [b.int32(options.Rank), b.activation(options.FusedActivationFunction)]
     before, after = b.state(state)
     b.add(OperationType.SVDF, [*(_given(b, i) for i in weights_and_bias), before, *parameters], [after, b.result()])
 
@@ -115,9 +115,9 @@ def _given(b: OperatorBuilder, index: int) -> int:
     return b.reals(index) if b.has(index) else b.absent(b.operand(b.input(0)).type)
 
 
-def _cell_parameters(b: OperatorBuilder, options: LstmCellOptions) -> list[int]:
-    code = options.FusedActivationFunction()
+def _cell_parameters(b: OperatorBuilder, options: OperatorOptions) -> list[int]:
+    code = options.FusedActivationFunction
     if code not in _CELL_ACTIVATIONS:
         raise b.unsupported(f"activation {code}", "NONE, RELU, RELU6, TANH")
-    clips = [b.real_like(b.input(0), clip) for clip in (options.CellClip(), options.ProjClip())]
+    clips = [b.real_like(b.input(0), clip) for clip in (options.CellClip, options.ProjClip)]
     return [b.int32(_CELL_ACTIVATIONS[code]), *clips]

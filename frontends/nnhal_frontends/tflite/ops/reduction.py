@@ -11,7 +11,7 @@ from nnhal_frontends.tflite.ops._definition import Converter
 
 def mean(b: OperatorBuilder) -> None:
     """MEAN, in floats if the result has another scale."""
-    keep = b.int32(b.options(ReducerOptions).KeepDims())
+    keep = b.int32(b.options(ReducerOptions).KeepDims)
     if b.same_scale(b.input(0), b.result()):
         b.finish(OperationType.MEAN, [b.input(0), b.input(1), keep])
     else:
@@ -22,7 +22,7 @@ def reduction(code: OperationType, in_reals: bool = False) -> Converter:
     """Convert a reduction, in floats if the HAL has no other form or the result has another scale."""
 
     def convert(b: OperatorBuilder) -> None:
-        keep = b.boolean(b.options(ReducerOptions).KeepDims())
+        keep = b.boolean(b.options(ReducerOptions).KeepDims)
         if in_reals or not b.same_scale(b.input(0), b.result()):
             b.finish_reals(code, [b.reals(0), b.input(1), keep])
         else:

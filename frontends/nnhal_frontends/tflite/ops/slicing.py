@@ -6,6 +6,7 @@ from tflite import GatherOptions, LSHProjectionOptions, LSHProjectionType, Strid
 
 from nnhal.types import OperandType, OperationType
 from nnhal_frontends.tflite.builder import OperatorBuilder
+from nnhal_frontends.tflite.graph import OperatorOptions
 from nnhal_frontends.tflite.ops._strides import AxisSlices, SliceSpec, written_out
 
 _BOUNDS = (1, 2, 3)
@@ -40,17 +41,17 @@ def slices_of(b: OperatorBuilder, rank: int) -> AxisSlices:
     """Return the slices of each axis of a STRIDED_SLICE with constant bounds."""
     options = b.options(StridedSliceOptions)
     begins, ends, strides = (b.integers(index, "bounds") for index in _BOUNDS)
-    if options.Offset():
+    if options.Offset:
         ends = [begin + end for begin, end in zip(begins, ends, strict=False)]
     spec = SliceSpec(
         begins,
         ends,
         strides,
-        options.BeginMask(),
-        options.EndMask(),
-        options.EllipsisMask(),
-        options.NewAxisMask(),
-        options.ShrinkAxisMask(),
+        options.BeginMask,
+        options.EndMask,
+        options.EllipsisMask,
+        options.NewAxisMask,
+        options.ShrinkAxisMask,
     )
     try:
         return written_out(spec, rank)
@@ -58,10 +59,10 @@ def slices_of(b: OperatorBuilder, rank: int) -> AxisSlices:
         raise b.unsupported(str(error)) from error
 
 
-def _slice_at_run_time(b: OperatorBuilder, options: StridedSliceOptions) -> None:
-    if options.EllipsisMask() or options.NewAxisMask() or options.Offset():
+def _slice_at_run_time(b: OperatorBuilder, options: OperatorOptions) -> None:
+    if options.EllipsisMask or options.NewAxisMask or options.Offset:
         raise b.unsupported("an ellipsis, new axes or offsets, and bounds computed at run time", "constant bounds")
-    masks = (options.BeginMask(), options.EndMask(), options.ShrinkAxisMask())
+    masks = (options.BeginMask, options.EndMask, options.ShrinkAxisMask)
     b.finish(
         OperationType.STRIDED_SLICE, [b.input(0), *(b.input(i) for i in _BOUNDS), *(b.int32(mask) for mask in masks)]
     )
@@ -84,10 +85,10 @@ def _inputs(b: OperatorBuilder, slices: AxisSlices, shrink_mask: int) -> list[in
 def gather(b: OperatorBuilder) -> None:
     """GATHER; a scalar index removes its axis."""
     options = b.options(GatherOptions)
-    if options.BatchDims():
-        raise b.unsupported(f"{options.BatchDims()} batch axes", "0")
+    if options.BatchDims:
+        raise b.unsupported(f"{options.BatchDims} batch axes", "0")
     given = b.shape(0)
-    axis = b.axis(options.Axis(), len(given))
+    axis = b.axis(options.Axis, len(given))
     inputs = [b.input(0), b.int32(axis), b.input(1)]
     if b.tflite_shape(1):
         b.finish(OperationType.GATHER, inputs)
@@ -108,7 +109,7 @@ def hashtable_lookup(b: OperatorBuilder) -> None:
 
 def lsh_projection(b: OperatorBuilder) -> None:
     """LSH_PROJECTION. TFLite's SPARSE is the HAL's newer sparse type, which adds an offset for each hash function."""
-    code = b.options(LSHProjectionOptions).Type()
+    code = b.options(LSHProjectionOptions).Type
     if code not in _LSH_TYPES:
         raise b.unsupported(f"projection type {code}", "SPARSE, DENSE")
     weights = b.input(2) if b.has(2) else b.absent(b.operand(b.input(0)).type)

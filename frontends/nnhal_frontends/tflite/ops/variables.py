@@ -34,10 +34,7 @@ def read(b: OperatorBuilder) -> None:
         known = combine(b.target().shape, initial.shape or (1,))
         if known is None:
             raise b.unsupported(f"variable '{name}' begins as {describe(initial.shape)}", describe(b.target().shape))
-        try:
-            operand = operand_of(b.target(), OperandLifeTime.SUBGRAPH_INPUT, known)
-        except ValueError as error:
-            raise b.unsupported(str(error)) from error
+        operand = operand_of(b.target(), OperandLifeTime.SUBGRAPH_INPUT, known)
         variables.operands[name] = variables.before[name] = b.model.add(operand, name)
     b.builder.operands[output] = variables.operands[name]
 
