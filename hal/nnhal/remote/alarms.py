@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 
+_LATER_SECONDS = 0.5
+"""When a thread is tried again for which there was no memory."""
+
 
 class Alarms:
     """Starts threads for what is due. One thread waits for all: most calls end before, and a thread for each of them
@@ -41,8 +44,13 @@ class Alarms:
         with self._changed:
             while True:
                 now = time.monotonic()
-                for alarm in [alarm for alarm, (at, _) in self._due.items() if at <= now]:
-                    threading.Thread(target=self._due.pop(alarm)[1], name="watch", daemon=True).start()
+                for alarm, (_, ring) in [one for one in self._due.items() if one[1][0] <= now]:
+                    try:
+                        threading.Thread(target=ring, name="alarm", daemon=True).start()
+                    except RuntimeError:  # no memory for a thread
+                        self._due[alarm] = now + _LATER_SECONDS, ring
+                    else:
+                        del self._due[alarm]
                 self._waits_until = min((at for at, _ in self._due.values()), default=inf)
                 self._changed.wait(None if self._waits_until == inf else self._waits_until - now)
 

@@ -125,7 +125,7 @@ def lower(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> LoweredGrap
         if is_run(model.model, operation):
             extension.run(graph, operation, number)
             continue
-        op = model.context(0, number, known)
+        op = model.context(0, number, known, is_final=True)
         LOWERINGS[op.type](Emitter(op, operation, graph))
     graph.finish()
     return graph
