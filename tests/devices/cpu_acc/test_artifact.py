@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
 
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel
@@ -103,6 +103,32 @@ def test_an_artifact_cannot_have_a_device_read_files() -> None:
     proto.graph.initializer[0].external_data.add(key="location", value="passwords")
     forged = artifact.write_artifact(replace(graph, content=proto.SerializeToString()), model)
     assert read_artifact(b"".join(forged), model) is None
+
+
+@pytest.mark.parametrize("is_named_so", [False, True], ids=["a name of its own", "the name of a weight"])
+def test_a_tensor_within_a_node_cannot_have_a_device_read_files(is_named_so: bool) -> None:
+    model, kept = compiled(layer(64))
+    graph = read_artifact(kept, model)
+    assert graph is not None
+    name = next(iter(graph.weights)) if is_named_so else "passwords"
+    proto = ModelProto.FromString(graph.content)
+    forged = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[1], data_location=TensorProto.EXTERNAL)
+    forged.external_data.add(key="location", value=name)
+    proto.graph.node.add(op_type="Constant", output=["forged"]).attribute.add(
+        name="value", type=AttributeProto.TENSOR, t=forged
+    )
+    written = artifact.write_artifact(replace(graph, content=proto.SerializeToString()), model)
+    assert read_artifact(b"".join(written), model) is None
+
+
+def test_a_graph_may_have_names_that_look_like_the_key_of_a_file() -> None:
+    model, kept = compiled(layer(64))
+    graph = read_artifact(kept, model)
+    assert graph is not None
+    proto = ModelProto.FromString(graph.content)
+    proto.graph.doc_string = "its location"
+    written = artifact.write_artifact(replace(graph, content=proto.SerializeToString()), model)
+    assert read_artifact(b"".join(written), model) is not None
 
 
 def layer(width: int) -> Sample:
