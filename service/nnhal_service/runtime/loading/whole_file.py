@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TypeVar
 
 from nnhal.errors import NnhalError, general_failure
@@ -57,15 +58,17 @@ class WholeFilePlanner(ModelPlanner):
         complete: Callable[[], Model] | None = None,
         checked: _Check | None = None,
         keep: Callable[[ImportedModel], None] = lambda _: None,
+        weights: Weights = MappingProxyType({}),
     ) -> None:
         """``in_operations`` imports the file for the planner of its operations, and is called once at most.
 
         ``complete`` makes the model for the device, if ``imported`` is its outline only. ``checked`` says what a file
         is of which ``imported`` is what it declares. ``keep`` is called when the device has prepared the file.
+        ``weights`` are files that the device reads when it prepares it.
         """
         super().__init__(imported, target.fleet, target.devices, target.options, target.cache, survey)
         self._device, self._import, self._complete, self._keep = device, in_operations, complete, keep
-        self._imported, self._checked = imported, checked
+        self._imported, self._checked, self._weights = imported, checked, weights
         self._lock = threading.Lock()
         self._others: ModelPlanner | None = None
         self._is_outdated = False
@@ -84,6 +87,7 @@ class WholeFilePlanner(ModelPlanner):
             raise error.reason from error
         try:
             self._check()  # nothing was to be done while the device looked for its compilation
+            self._require_same_weights()
         except NnhalError:
             plan.release()
             raise
@@ -143,6 +147,14 @@ class WholeFilePlanner(ModelPlanner):
             if found is None or found.model is not self._imported.model:
                 raise OtherwiseDeclaredError(found)
             self._imported = found
+
+    def _require_same_weights(self) -> None:
+        """Raises GENERAL_FAILURE if a file may have been another one when the device read it than when it was given."""
+        try:
+            for pool in self._weights.values():
+                pool.require_unchanged()
+        except FrontendError as error:
+            general_failure(str(error))
 
 
 class OtherwiseDeclaredError(NnhalError):
@@ -230,6 +242,7 @@ class WholeFile:
             None if outline is None else lambda: self._complete(shapes),
             checked,
             lambda found: None if own.cache is None or outline else keep_outline(own.cache, found, self.limits),
+            self.weights,
         )
         return planner if [step.device for step in planner.sketch().plan.steps] == [device] else None
 
