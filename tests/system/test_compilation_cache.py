@@ -80,13 +80,17 @@ def test_a_second_load_restores_every_step_from_the_cache(framework: Framework, 
     assert first.steps == ("cpu_acc", "cpu_ref")
     check(first)
     before = written(cache)
-    assert len(before) == 4
+    assert len(before) == 5  # two of each step, and the outline
     second = framework.load(path, pins=SPLIT, cache_token=TOKEN)
     check(second)
     assert written(cache) == before  # a preparation would have truncated the files
+    assert (second.inputs, second.outputs, second.steps) == (first.inputs, first.outputs, first.steps)
+    assert second.run_with_report({"x": X})[1].ledger == first.run_with_report({"x": X})[1].ledger
+    assert second.placements == first.placements
+    assert second.explain() == first.explain()
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(5))
 def test_a_model_with_a_damaged_cache_file_is_prepared_again(
     framework: Framework, cache: Path, path: Path, number: int
 ) -> None:
@@ -159,7 +163,7 @@ def test_a_file_whose_compilation_or_outline_is_damaged_is_imported_again(
 def test_each_token_has_its_own_files(framework: Framework, cache: Path, path: Path) -> None:
     for token in (TOKEN, TOKEN[::-1]):
         check(framework.load(path, devices=["cpu_ref"], cache_token=token))
-    assert len(files(cache)) == 4
+    assert len(files(cache)) == 6
 
 
 def test_nothing_is_cached_without_a_token(framework: Framework, cache: Path, path: Path) -> None:

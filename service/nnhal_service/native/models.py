@@ -19,7 +19,7 @@ from nnhal_service.native.refusals import refused_as_hal
 from nnhal_service.native.requested_models import RequestedModels
 from nnhal_service.native.session import NativeSession, NativeSessions
 from nnhal_service.repository import Lease
-from nnhal_service.runtime import LoadedModel, WholeFilePlanner
+from nnhal_service.runtime import DeferredPlanner, LoadedModel
 from nnhal_service.runtime.devices.notes import Note, note_replanned
 from nnhal_service.serving import ClientModelRuns, ServedModel
 
@@ -114,7 +114,7 @@ def _add(session: NativeSession, name: str, model: LoadedModel) -> wire.ModelInf
     """Give a model to its session and describe it; the model is closed if the session cannot take it."""
     with ExitStack() as undo:
         undo.callback(model.close)
-        described = model_to_wire(name, model.prepared, isinstance(model.prepared.planner, WholeFilePlanner))
+        described = model_to_wire(name, model.prepared, isinstance(model.prepared.planner, DeferredPlanner))
         session.add_model(name, model)
         undo.pop_all()
     return described

@@ -39,6 +39,7 @@ from nnhal_service.runtime import (
     Fleet,
     LoadedModel,
     LoadTarget,
+    OutlinedLoad,
     PlannedModel,
     PlannedNodes,
     ReadModel,
@@ -86,16 +87,20 @@ class RequestedModel:
         return plan_model(self._read, self.target, self.shapes)
 
     def load(self, as_it_is: bool) -> LoadedModel:
-        """Load it; ``as_it_is``, without looking at its operations, if it is a file that one device takes so.
+        """Load it; ``as_it_is``, without looking at its operations, if it is a file that one device takes so, or that
+        was loaded before.
 
         Raises as ``plan``, and as ``PlannedModel.load``.
         """
-        if not as_it_is or not self._is_bare:
+        if not as_it_is or self.imported is not None:
             return self.plan().load(self.target.options.deadline_ns)
         read, shapes = _ReadOnce(self._read), self.shapes or {}
-        is_onnx = not self.is_tflite_file
-        file = WholeFile(self.content, read, self.target, self.limits, is_onnx=is_onnx, weights=self.weights)
-        return file.load(shapes) or plan_model(read, self.target, shapes).load(self.target.options.deadline_ns)
+        loaded = None
+        if self._is_bare:
+            is_onnx = not self.is_tflite_file
+            file = WholeFile(self.content, read, self.target, self.limits, is_onnx=is_onnx, weights=self.weights)
+            loaded = file.load(shapes)
+        return loaded or OutlinedLoad(self.target, read, self.limits, shapes).load()
 
     def load_as_it_is(self, gives_numbers: bool = False) -> LoadedModel | None:
         """Load a file without looking at its operations; None unless one device takes it so.

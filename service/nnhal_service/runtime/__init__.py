@@ -3,6 +3,7 @@
 from nnhal_service.runtime.context.execution_context import ExecutionContext
 from nnhal_service.runtime.context.loaded_model import LoadedModel
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
+from nnhal_service.runtime.loading.deferred import DeferredPlanner, OutlinedLoad, load_model
 from nnhal_service.runtime.loading.planned_model import (
     LoadTarget,
     PlannedModel,
@@ -10,10 +11,9 @@ from nnhal_service.runtime.loading.planned_model import (
     ReadModel,
     UntakenNode,
     cache_of,
-    load_model,
     plan_model,
 )
-from nnhal_service.runtime.loading.whole_file import WholeFile, WholeFilePlanner
+from nnhal_service.runtime.loading.whole_file import WholeFile
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.memory.state import CarriedState, StateLostError
 from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
@@ -27,11 +27,13 @@ __all__ = [
     "NO_SUBSTITUTES",
     "CacheDirectory",
     "CarriedState",
+    "DeferredPlanner",
     "ExecutionContext",
     "Fleet",
     "FleetMember",
     "LoadTarget",
     "LoadedModel",
+    "OutlinedLoad",
     "OutputReport",
     "OutputTooSmallError",
     "PlannedModel",
@@ -46,7 +48,6 @@ __all__ = [
     "TouchedMemoryError",
     "UntakenNode",
     "WholeFile",
-    "WholeFilePlanner",
     "cache_of",
     "load_model",
     "plan_model",

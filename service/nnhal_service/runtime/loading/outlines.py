@@ -1,8 +1,10 @@
-"""Outlines of files: what users see of a file that one device has compiled as a whole, kept beside the compilation.
+"""Outlines of loaded models: what users see of one and by which plan it runs, kept beside its compilations.
 
-With both, a file is loaded without being imported: the device has all that it computes. An outline is a text in JSON
-and a model of the HAL with the inputs and outputs only; its one operation stands for the file and is never executed. A
-digest of both comes first. A problem with an outline never fails a load: the file is imported then.
+With both, a model is loaded without being imported, assessed or planned: the devices have all that it computes. An
+outline is a text in JSON and a model of the HAL, which has what the steps read and write, and one operation for each
+step, which stands for those of the step and is never executed. A digest of both comes first. It is found by all that
+the plan follows from: the file, the options, and what the devices say of themselves. A problem with an outline never
+fails a load: the model is imported then.
 """
 
 from __future__ import annotations
@@ -10,65 +12,164 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import cache
+from dataclasses import asdict, dataclass, replace
+from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from nnhal.calibration import DeviceCalibration
 from nnhal.codec import model_from_wire, model_to_wire
 from nnhal.errors import HalError
 from nnhal.extensions import onnx
 from nnhal.private_folders import make_private_folder
-from nnhal.types import ExtensionNameAndPrefix, Model, OperandLifeTime, Operation, Subgraph
+from nnhal.remote import DeviceDescription, DeviceIdentity
+from nnhal.types import (
+    NO_DEADLINE,
+    ExtensionNameAndPrefix,
+    Model,
+    Operand,
+    OperandLifeTime,
+    OperandType,
+    Operation,
+    TransferCosts,
+)
 from nnhal.v1 import model_pb2
 from nnhal.whole_files import write_whole
 from nnhal_frontends import ImportLimits
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_hosting.logs import get_logger
+from nnhal_service.partition import (
+    EdgeCost,
+    Fallback,
+    Options,
+    Partitioning,
+    Plan,
+    PlanCost,
+    PlanReport,
+    Refined,
+    Step,
+    StepCost,
+)
+from nnhal_service.runtime.devices.fleet import FleetMember
 from nnhal_service.runtime.plan.compilation_cache import CacheDirectory, file_names
+from nnhal_service.runtime.plan.layout_choice import LayoutSurveys
+from nnhal_service.runtime.plan.sketch import ImageLayout, PlanChoice, SketchedPlan, sketch_of
+from nnhal_service.runtime.plan.survey import survey_unasked
 
-_FORM = "outline 1"
+_FORM = "outline 2"
 _KIND = "3"
 """The kind of its file, beside those of compilations."""
 _DIGEST_BYTES, _LENGTH_BYTES = 32, 8
 _MOST_BYTES = 16 << 20
+_MOST_DEVICES = 64
+_NUMBERS = ("operations", "inputs", "outputs", "downstream", "carried")
+"""What a step says of operations and operands by their numbers."""
 _BORDER = {OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT}
+_UNSEEN = Operand(OperandType.FLOAT32, lifetime=OperandLifeTime.TEMPORARY_VARIABLE)
+"""Stands for an operand that is within a step."""
 _log = get_logger(__name__)
 
 
-def keep_outline(directory: CacheDirectory, imported: ImportedModel, limits: ImportLimits) -> None:
-    """Keep the outline of a file, unless more than its border must be known of it. A failure is logged."""
-    outline = _outline_of(imported)
-    if outline is None:
-        return
-    content = _encoded(outline)
-    try:
-        make_private_folder(directory.path)
-        write_whole(_path(directory, limits), sha256(content).digest() + content)
-    except (OSError, ValueError) as error:
-        _log.warning("the outline of a file cannot be kept", reason=str(error))
+@dataclass(frozen=True, slots=True)
+class ModelOutline:
+    """A model that was loaded before. Its steps name operations by their numbers in the model, which it lacks."""
+
+    imported: ImportedModel
+    """The model with the operands that pass between steps, and to and from the client, by their own numbers."""
+    partitioning: Partitioning
+    images: ImageLayout | None
+
+    @classmethod
+    def of(cls, sketch: SketchedPlan) -> ModelOutline | None:
+        """The outline of a plan; None if it has control flow, a state, elements that have no name, or dimensions that
+        follow from others by its operations; or if a device that it might use was left out.
+        """
+        imported, plan, choice = sketch.imported, sketch.plan, sketch.choice
+        model, main = imported.model, imported.model.main
+        is_plain = not (imported.states or model.referenced or plan.walk or choice.left_out)
+        is_plain &= not (choice.pins and choice.images is not None)  # pins may be renumbered
+        borders = [main.operands[index] for index in (*main.input_indexes, *main.output_indexes)]
+        is_plain &= not set(main.input_indexes) & set(main.output_indexes)
+        is_plain &= all(operand.lifetime in _BORDER for operand in borders)
+        types = [tensor.element_type for tensor in (*imported.inputs, *imported.outputs)]
+        if not is_plain or any(np.dtype(each.str) != each for each in types):
+            return None
+        passed = {*main.input_indexes, *main.output_indexes}.union(*((*s.inputs, *s.outputs) for s in plan.steps))
+        operands = {n: replace(main.operands[n], dimensions=sketch.dimensions[n]) for n in sorted(passed)}
+        is_one = len(main.operations) == 1 and main.operations[0].type == onnx.OPERATION
+        if not is_one and any(not each.dimensions or 0 in each.dimensions for each in operands.values()):
+            return None
+        names = sketch.survey.value_names
+        known = _with_operands(model, operands, len(main.operands), plan.steps)
+        outlined = ImportedModel(
+            known,
+            imported.inputs,
+            imported.outputs,
+            ((),) * len(plan.steps),
+            (),
+            tuple(names[n] if n in operands else "" for n in range(len(names))),
+            imported.warnings,
+            signatures=imported.signatures,
+            node_count=imported.node_count,
+        )
+        return cls(outlined, replace(sketch.refined.partitioning, plan=_standing_in(plan, known)), choice.images)
+
+    def surveys(
+        self, members: Mapping[str, FleetMember], descriptions: Mapping[str, DeviceDescription | None]
+    ) -> LayoutSurveys:
+        """What is known of the devices without asking them about it. Raises HalError if it contradicts itself."""
+        devices = dict.fromkeys(step.device for step in self.partitioning.plan.steps)
+        return LayoutSurveys(survey_unasked(self.imported, members, descriptions, devices), None)
+
+    def sketch(self, surveys: LayoutSurveys, options: Options) -> SketchedPlan:
+        """The plan."""
+        survey, choice = surveys.declared, PlanChoice(options.pins, frozenset(), self.images)
+        return sketch_of(survey, Refined(self.partitioning, tuple(survey.candidates), ()), choice)
 
 
-def kept_outline(directory: CacheDirectory, limits: ImportLimits) -> ImportedModel | None:
-    """Return the outline of a file that was imported within such limits; None if there is none."""
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, DecodeError, HalError):
-        make_private_folder(directory.path)
-        with _path(directory, limits).open("rb") as file:
-            found = file.read(_MOST_BYTES)
-        content = found[_DIGEST_BYTES:]
-        if sha256(content).digest() == found[:_DIGEST_BYTES]:
-            return _decoded(content)
-    return None
+class OutlinePlace:
+    """Where the outline of a model is kept, if there is one."""
 
+    def __init__(
+        self,
+        directory: CacheDirectory,
+        limits: ImportLimits,
+        options: Options,
+        members: Mapping[str, FleetMember],
+        descriptions: Mapping[str, DeviceDescription | None],
+    ) -> None:
+        """``limits`` are those that the file is imported within, ``members`` the devices that are planned over."""
+        devices = [
+            (name, _told_of(member.identity, descriptions[name], member.calibration))
+            for name, member in members.items()
+        ]
+        what = (_FORM, _version(), limits, replace(options, deadline_ns=NO_DEADLINE), devices)
+        self._directory = directory.path
+        self._path = directory.path / file_names(directory.of_variant(repr(what)).token, _KIND, 1)[0]
 
-def _path(directory: CacheDirectory, limits: ImportLimits) -> Path:
-    token = directory.of_variant(f"{_FORM} {_version()} {limits}").token
-    return directory.path / file_names(token, _KIND, 1)[0]
+    def keep(self, outline: ModelOutline) -> None:
+        """Keep an outline. A failure is logged."""
+        content = _encoded(outline)
+        try:
+            make_private_folder(self._directory)
+            write_whole(self._path, sha256(content).digest() + content)
+        except (OSError, ValueError) as error:
+            _log.warning("the outline of a file cannot be kept", reason=str(error))
+
+    def kept(self) -> ModelOutline | None:
+        """Return the outline; None if there is none."""
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError, DecodeError, HalError):
+            make_private_folder(self._directory)
+            with self._path.open("rb") as file:
+                found = file.read(_MOST_BYTES)
+            content = found[_DIGEST_BYTES:]
+            if sha256(content).digest() == found[:_DIGEST_BYTES]:
+                return _decoded(content)
+        return None
 
 
 @cache
@@ -76,71 +177,101 @@ def _version() -> str:
     return version("nnhal")
 
 
-def _outline_of(imported: ImportedModel) -> ImportedModel | None:
-    """The model with its border only; None if dimensions of outputs follow from others by its operations, or if it has
-    a state or elements that have no name.
-    """
-    model, main = imported.model, imported.model.main
-    places = {index: place for place, index in enumerate(dict.fromkeys((*main.input_indexes, *main.output_indexes)))}
-    operands = tuple(main.operands[index] for index in places)
-    is_one = len(main.operations) == 1 and main.operations[0].type == onnx.OPERATION
-    is_known = all(operand.dimensions and 0 not in operand.dimensions for operand in operands)
-    is_plain = not (imported.states or model.referenced or set(main.input_indexes) & set(main.output_indexes))
-    types = [tensor.element_type for tensor in (*imported.inputs, *imported.outputs)]
-    is_plain = is_plain and all(operand.lifetime in _BORDER for operand in operands)
-    if not is_plain or not (is_one or is_known) or any(np.dtype(each.str) != each for each in types):
-        return None
-    inputs, outputs = (tuple(places[index] for index in each) for each in (main.input_indexes, main.output_indexes))
+@lru_cache(_MOST_DEVICES)
+def _told_of(
+    identity: DeviceIdentity, description: DeviceDescription | None, calibration: DeviceCalibration | None
+) -> str:
+    """All that plans follow from, but for what a network costs: it is measured anew by each connection."""
+    if description is not None and description.transfer_costs.is_wire:
+        description = replace(description, transfer_costs=TransferCosts())
+    known = [each and asdict(each) for each in (identity, description, calibration)]
+    return json.dumps(known, default=sorted)  # sets are listed in another order by each process
+
+
+def _with_operands(model: Model, operands: Mapping[int, Operand], count: int, steps: Sequence[Step]) -> Model:
+    """A model with some of its ``count`` operands, and an operation that stands for each step."""
     names = {entry.name: entry for entry in model.extension_name_to_prefix}
     names.setdefault(onnx.NAME, ExtensionNameAndPrefix(onnx.NAME, onnx.PREFIX))
-    graph = Subgraph(operands, (Operation(onnx.OPERATION, inputs, outputs),), inputs, outputs)
-
-    def moved(tensors: Sequence[ImportedTensor]) -> tuple[ImportedTensor, ...]:
-        return tuple(replace(tensor, operand=places[tensor.operand]) for tensor in tensors)
-
-    return ImportedModel(
-        Model(graph, extension_name_to_prefix=tuple(names.values())),
-        moved(imported.inputs),
-        moved(imported.outputs),
-        ((),),
-        (),
-        tuple(imported.operand_names[index] for index in places),
-        imported.warnings,
-        signatures=imported.signatures,
-        node_count=imported.node_count,
+    main = replace(
+        model.main,
+        operands=tuple(operands.get(number, _UNSEEN) for number in range(count)),
+        operations=tuple(Operation(onnx.OPERATION, step.inputs, step.outputs) for step in steps),
     )
+    return replace(model, main=main, operand_values=b"", pools=(), extension_name_to_prefix=tuple(names.values()))
 
 
-def _encoded(outline: ImportedModel) -> bytes:
+def _standing_in(plan: Plan, model: Model) -> Plan:
+    """A plan whose steps have the model of an outline, which no device is given."""
+    steps = tuple(replace(step, model=model, source=step.source and model) for step in plan.steps)
+    return replace(plan, steps=steps)
+
+
+def _encoded(outline: ModelOutline) -> bytes:
+    imported, plan, report = outline.imported, outline.partitioning.plan, outline.partitioning.report
+    model, main = imported.model, imported.model.main
+    seen = [number for number, operand in enumerate(main.operands) if operand is not _UNSEEN]
     text = json.dumps(
         {
-            "inputs": [_tensor_to_json(tensor) for tensor in outline.inputs],
-            "outputs": [_tensor_to_json(tensor) for tensor in outline.outputs],
-            "names": outline.operand_names,
-            "warnings": outline.warnings,
-            "signatures": outline.signatures,
-            "nodes": outline.node_count,
+            "inputs": [_tensor_to_json(tensor) for tensor in imported.inputs],
+            "outputs": [_tensor_to_json(tensor) for tensor in imported.outputs],
+            "operands": seen,
+            "count": len(main.operands),
+            "names": [imported.operand_names[number] for number in seen],
+            "warnings": imported.warnings,
+            "signatures": imported.signatures,
+            "nodes": imported.node_count,
+            "steps": [_step_to_json(step) for step in plan.steps],
+            "fallback": plan.fallback.value,
+            "carried": list(plan.carried.items()),
+            "report": report and asdict(report),
+            "images": outline.images and asdict(outline.images),
         }
     ).encode()
-    message = model_to_wire(outline.model, _no_pool).SerializeToString()
+    graph = replace(main, operands=tuple(main.operands[number] for number in seen), operations=())
+    message = model_to_wire(replace(model, main=graph), _no_pool).SerializeToString()
     return len(text).to_bytes(_LENGTH_BYTES, "little") + text + message
 
 
-def _decoded(content: bytes) -> ImportedModel:
+def _decoded(content: bytes) -> ModelOutline:
     """Raises DecodeError, HalError, LookupError, TypeError and ValueError for what ``_encoded`` does not make."""
     end = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
     text = json.loads(content[_LENGTH_BYTES:end])
-    return ImportedModel(
-        model_from_wire(model_pb2.Model.FromString(content[end:]), _no_pool),
+    seen = model_from_wire(model_pb2.Model.FromString(content[end:]), _no_pool)
+    steps = [_step_from_json(step, seen) for step in text["steps"]]
+    operands = dict(zip(text["operands"], seen.main.operands, strict=True))
+    names = dict(zip(text["operands"], text["names"], strict=True))
+    model = _with_operands(seen, operands, text["count"], steps)
+    imported = ImportedModel(
+        model,
         tuple(map(_tensor_from_json, text["inputs"])),
         tuple(map(_tensor_from_json, text["outputs"])),
-        ((),),
+        ((),) * len(steps),
         (),
-        tuple(text["names"]),
+        tuple(names.get(number, "") for number in range(text["count"])),
         tuple(text["warnings"]),
         signatures=tuple(text["signatures"]),
         node_count=text["nodes"],
     )
+    plan = _standing_in(Plan(tuple(steps), Fallback(text["fallback"]), carried=dict(text["carried"])), model)
+    images = text["images"] and ImageLayout(**{**text["images"], "wanting": tuple(text["images"]["wanting"])})
+    return ModelOutline(imported, Partitioning(plan, text["report"] and _report_from_json(text["report"])), images)
+
+
+def _step_to_json(step: Step) -> Mapping[str, object]:
+    numbers = {name: getattr(step, name) for name in _NUMBERS}
+    return {"device": step.device, "in_words": step.source is not None, **numbers}
+
+
+def _step_from_json(given: Mapping[str, Any], model: Model) -> Step:
+    operations, inputs, outputs, downstream, carried = (tuple(given[name]) for name in _NUMBERS)
+    source = model if given["in_words"] else None
+    return Step(given["device"], model, operations, inputs, outputs, downstream, carried=carried, source=source)
+
+
+def _report_from_json(given: Mapping[str, Any]) -> PlanReport:
+    cost = given["cost"]
+    steps = tuple(StepCost(**{**step, "operations": tuple(step["operations"])}) for step in cost["steps"])
+    return PlanReport(**{**given, "cost": PlanCost(steps, tuple(EdgeCost(**edge) for edge in cost["edges"]))})
 
 
 def _tensor_to_json(tensor: ImportedTensor) -> Mapping[str, object]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol
 
 from nnhal.errors import HalError, NnhalError
 from nnhal.types import NO_DEADLINE
 from nnhal.types.layout import Dimensions
-from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat, import_model
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import FileNode, ImportedModel
@@ -203,35 +201,6 @@ def _planned_as_one(read: ReadModel, target: LoadTarget, shapes: Mapping[str, Di
     """Plan a model with operations of the extension as one of them, which may run even if its parts cannot."""
     whole = read(shapes=shapes, as_one=True)
     return PlannedModel(target, target.planner(whole, _AS_ONE), read, shapes, is_one=True)
-
-
-def load_model(
-    content: ModelContent,
-    fleet: Fleet,
-    devices: Sequence[str],
-    options: Options,
-    format: ModelFormat | None = None,  # noqa: A002 - the proto's word
-    cache: CacheDirectory | None = None,
-    limits: ImportLimits = DEFAULT_LIMITS,
-    shapes: Mapping[str, Dimensions] | None = None,
-    states: Sequence[StatePair] = (),
-    tensors_only: bool = False,
-    signature: str | None = None,
-) -> LoadedModel:
-    """Import a model file within limits, and prepare it on the named devices, or on all if none are named.
-
-    Without ``format`` the content decides. ``shapes`` fixes dimensions of inputs that the file leaves open. If some
-    stay open, plans for certain dimensions are made when these are bound. ``states`` are inputs and outputs that
-    are the model's state. ``tensors_only`` is that of ``import_model``. ``signature`` is an entry point that the file
-    names. Compilations are cached in ``cache``, in entries that depend on the content as well as on the token. Raises
-    FrontendError, PlacementError, HalError, TransportError if a device is gone, and LookupError for a device that the
-    fleet does not know.
-    """
-    read = partial(
-        import_model, content, format, limits=limits, states=states, tensors_only=tensors_only, signature=signature
-    )
-    cache = cache and cache_of(cache, content, shapes, states, signature)
-    return plan_model(read, LoadTarget(fleet, devices, options, cache), shapes).load(options.deadline_ns)
 
 
 def cache_of(

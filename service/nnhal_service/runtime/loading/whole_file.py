@@ -11,7 +11,6 @@ the file declares, it is prepared again.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -28,12 +27,13 @@ from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.weights_pool import Weights
 from nnhal_hosting.logs import get_logger
-from nnhal_service.partition import Pin, PlacementError, Step, Strategy, whole
+from nnhal_service.partition import PlacementError, Step, Strategy
 from nnhal_service.runtime.context.loaded_model import LoadedModel
-from nnhal_service.runtime.loading.outlines import keep_outline, kept_outline
+from nnhal_service.runtime.loading.deferred import DeferredPlanner
+from nnhal_service.runtime.loading.outlines import ModelOutline, OutlinePlace
 from nnhal_service.runtime.loading.planned_model import LoadTarget, PlannedModel, ReadModel, warn_of
 from nnhal_service.runtime.plan.layout_choice import LayoutSurveys
-from nnhal_service.runtime.plan.planning import ModelPlanner, PreparationError
+from nnhal_service.runtime.plan.planning import ModelPlanner
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.plan.sketch import SketchedPlan
 from nnhal_service.runtime.plan.survey import described, survey_unasked
@@ -45,33 +45,29 @@ _VARIANT = "whole file"
 _log = get_logger(__name__)
 
 
-class WholeFilePlanner(ModelPlanner):
-    """Plans a file on the device that takes it; every other plan is one of its operations."""
+class WholeFilePlanner(DeferredPlanner):
+    """Plans a file on the device that takes it."""
 
     def __init__(
         self,
         imported: ImportedModel,
         target: LoadTarget,
-        survey: LayoutSurveys,
-        device: str,
+        surveys: LayoutSurveys,
         in_operations: Callable[[], ModelPlanner],
+        known: SketchedPlan | None = None,
         complete: Callable[[], Model] | None = None,
         checked: _Check | None = None,
-        keep: Callable[[ImportedModel], None] = lambda _: None,
+        keep: Callable[[SketchedPlan], None] = lambda _: None,
         weights: Weights = MappingProxyType({}),
     ) -> None:
-        """``in_operations`` imports the file for the planner of its operations, and is called once at most.
-
-        ``complete`` makes the model for the device, if ``imported`` is its outline only. ``checked`` says what a file
-        is of which ``imported`` is what it declares. ``keep`` is called when the device has prepared the file.
-        ``weights`` are files that the device reads when it prepares it.
+        """``complete`` makes the model for the device, if ``imported`` is its outline only, of which the plan is
+        ``known``. ``checked`` says what a file is of which ``imported`` is what it declares. ``keep`` is given the plan
+        when the device has prepared the file and kept its compilation. ``weights`` are files that the device reads when
+        it prepares it.
         """
-        super().__init__(imported, target.fleet, target.devices, target.options, target.cache, survey)
-        self._device, self._import, self._complete, self._keep = device, in_operations, complete, keep
+        super().__init__(imported, target, surveys, in_operations, known)
+        self._complete, self._keep = complete, keep
         self._imported, self._checked, self._weights = imported, checked, weights
-        self._lock = threading.Lock()
-        self._others: ModelPlanner | None = None
-        self._is_outdated = False
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -79,66 +75,24 @@ class WholeFilePlanner(ModelPlanner):
         return self._imported.warnings
 
     def prepare(self, without: Collection[str] = ()) -> PreparedPlan:
-        if without or self._is_outdated:
-            return self._operations().prepare(without)
-        try:
-            plan = self._attempt(self._options, {}, awaits=True)
-        except PreparationError as error:
-            raise error.reason from error
+        plan = super().prepare(without)
+        if plan.planner is not self:
+            return plan
         try:
             self._check()  # nothing was to be done while the device looked for its compilation
             self._require_same_weights()
         except NnhalError:
             plan.release()
             raise
-        self._keep(self._imported)
+        if self._cache is not None and self.has_kept(plan, self._cache):
+            self._keep(plan)
         return plan
 
-    def again(self, deadline_ns: int) -> WholeFilePlanner:
-        return self
-
-    def ask_again(self) -> bool:
-        known = self._others
-        self._is_outdated |= self._operations().ask_again() if known is not None else self._in_operations() is None
-        return self._is_outdated
-
-    def choose(
-        self, pins: Sequence[Pin], devices: Sequence[str] = (), strategy: Strategy | None = None
-    ) -> ModelPlanner:
-        return self._operations().choose(pins, devices, strategy)
-
-    def in_operations(self, plan: SketchedPlan) -> SketchedPlan:
-        return self._in_operations() or plan
-
-    def _in_operations(self) -> SketchedPlan | None:
-        """The plan of the operations; None if there is none that has them all on the device, as the file is."""
-        try:
-            sketch = self._operations().sketch()
-        except (NnhalError, PlacementError) as error:
-            _log.warning("a file that runs cannot be shown in operations", reason=str(error))
-            return None
-        return sketch if [step.device for step in sketch.plan.steps] == [self._device] else None
-
-    def _operations(self) -> ModelPlanner:
-        """The planner of the operations. Raises HalError if the file cannot be imported, which a run may meet."""
-        with self._lock:
-            if self._others is None:
-                try:
-                    self._others = self._import()
-                except (FrontendError, LookupError) as error:
-                    general_failure(f"the operations of the file, which runs as it is, cannot be planned: {error}")
-            return self._others
-
-    def _step(self, sketch: SketchedPlan, device: str, number: int | None) -> Step:
-        if device == self._device:
-            return super()._step(sketch, device, number)
-        return whole(self._operations().surveys.declared.imported.model, device)
-
-    def _prepared(self, sketch: SketchedPlan, step: Step) -> Step:
-        return super()._prepared(sketch, step) if self._complete is None else replace(step, model=self._complete())
+    def _given(self, sketch: SketchedPlan, step: Step) -> Model:
+        return super()._given(sketch, step) if self._complete is None else self._complete()
 
     def _is_unasked(self, device: str) -> bool:
-        return device == self._device
+        return [device] == [step.device for step in self.sketch().plan.steps]
 
     def _check(self) -> None:
         """Raises OtherwiseDeclaredError, and FrontendError if the file cannot be imported."""
@@ -225,23 +179,36 @@ class WholeFile:
             return None
         later = replace(target, options=replace(options, deadline_ns=NO_DEADLINE))  # a deadline was for loading
         own = replace(target, cache=target.cache and target.cache.of_variant(_VARIANT))
-        outline = kept_outline(own.cache, self.limits) if own.cache and not otherwise else None
-        imported, checked = outline, None
-        if otherwise is not None:
+        place = own.cache and OutlinePlace(own.cache, self.limits, options, members, descriptions)
+        outline = place.kept() if place and not otherwise else None
+        checked: _Check | None = None
+        if outline is not None:
+            imported: ImportedModel | None = outline.imported
+        elif otherwise is not None:
             imported = otherwise.imported
-        elif outline is None:
+        else:
             imported, checked = self._imported(shapes)
         if imported is None or not self.accepts(imported):
             return None
+        if outline is None:
+            surveys = LayoutSurveys(survey_unasked(imported, members, descriptions, [device]), None)
+        else:
+            surveys = outline.surveys(members, descriptions)
+
+        def keep(plan: SketchedPlan) -> None:
+            made = ModelOutline.of(plan) if place and outline is None else None
+            if place and made is not None:
+                place.keep(made)
+
         planner = WholeFilePlanner(
             imported,
             own,
-            LayoutSurveys(survey_unasked(imported, members, descriptions, device), None),
-            device,
+            surveys,
             lambda: later.planner(self.read(shapes=shapes)),
+            None if outline is None else outline.sketch(surveys, options),
             None if outline is None else lambda: self._complete(shapes),
             checked,
-            lambda found: None if own.cache is None or outline else keep_outline(own.cache, found, self.limits),
+            keep,
             self.weights,
         )
         return planner if [step.device for step in planner.sketch().plan.steps] == [device] else None

@@ -35,6 +35,8 @@ from nnhal_service.partition import Step
 from nnhal_service.runtime.devices.fleet import FleetMember
 
 _MODEL, _DATA = "1", "2"
+_IN_WORDS = "in the words of the file"
+"""The variant of a cache for a step in its source form."""
 _FINAL = (
     ErrorStatus.DEVICE_UNAVAILABLE,
     ErrorStatus.MISSED_DEADLINE_PERSISTENT,
@@ -83,39 +85,38 @@ def prepare_part(
     cache: CacheDirectory | None,
     of_several: bool,
     config: PrepareConfig = PrepareConfig(),
-    optimised: Callable[[Step], Step] = lambda step: step,
+    given: Callable[[Step], Model] = lambda step: step.source or step.model,
 ) -> RemotePreparedModel:
     """Prepare a step on a device: from the cache if possible, else from the model, which fills the cache.
 
-    ``of_several`` says whether the plan has other steps. ``optimised`` returns the step as its device optimises it, and
-    is called only if the step is not in the cache. A problem with the cache never fails the preparation. If the
-    device cannot prepare the step in the words of the file, it is given the HAL's operations, as is another device that
-    replaces the step's own. Raises as ``RemoteDevice.prepare_model`` does.
+    ``of_several`` says whether the plan has other steps. ``given`` returns the model that the device is given, in the
+    words of the file if the step has a source form, and is called only if the step is not in the cache. A problem with
+    the cache never fails the preparation. If the device cannot prepare the step in the words of the file, it is given
+    the HAL's operations, as is another device that replaces the step's own. Raises as ``RemoteDevice.prepare_model``
+    does.
     """
     if step.source is not None and step.device == member.name:
-        in_words = cache and cache.of_variant("in the words of the file")
         try:
-            return _prepare(member, step, step.source, in_words, of_several, config)
+            return _prepare(member, step, cache and cache.of_variant(_IN_WORDS), of_several, config, given)
         except HalError as error:
             if error.status in _FINAL:
                 raise
             _log.info("a step cannot be prepared as the file has it", device=member.name, reason=error.message)
-    return _prepare(member, step, step.model, cache, of_several, config, lambda: optimised(step).model)
+    return _prepare(member, replace(step, source=None), cache, of_several, config, given)
 
 
 def _prepare(
     member: FleetMember,
     step: Step,
-    model: Model,
     cache: CacheDirectory | None,
     of_several: bool,
     config: PrepareConfig,
-    optimised: Callable[[], Model] | None = None,
+    given: Callable[[Step], Model],
 ) -> RemotePreparedModel:
     remote, needed = member.remote, member.identity.cache_files
     entry, is_complete = CompilationCache(), False
     if cache is not None and needed != NumberOfCacheFiles():
-        token = _token(member, step, model, cache, of_several, config)
+        token = _token(member, step, cache, of_several, config)
         try:
             entry, is_complete = open_entry(cache.path, token, needed)
         except OSError as error:
@@ -126,7 +127,7 @@ def _prepare(
         except NnhalError as error:
             _log.info("a cached compilation cannot be used", device=member.name, reason=str(error))
     return remote.prepare_model(
-        model if optimised is None else optimised(),
+        given(step),
         config.preference,
         config.priority,
         config.deadline_ns,
@@ -142,7 +143,9 @@ def has_entry(
     member: FleetMember, step: Step, cache: CacheDirectory, of_several: bool, config: PrepareConfig = PrepareConfig()
 ) -> bool:
     """Whether there is an entry of a step: its device has prepared it before, and may be unable to use it by now."""
-    token = _token(member, step, step.model, cache, of_several, config)
+    if step.source is not None:
+        cache = cache.of_variant(_IN_WORDS)
+    token = _token(member, step, cache, of_several, config)
     files = [cache.path / name for name in _names(token, member.identity.cache_files)]
     try:
         sizes = [file.lstat().st_size for file in files]
@@ -151,10 +154,8 @@ def has_entry(
     return any(sizes)
 
 
-def _token(
-    member: FleetMember, step: Step, model: Model, cache: CacheDirectory, of_several: bool, config: PrepareConfig
-) -> bytes:
-    relaxed = model.relax_computation_float32_to_float16
+def _token(member: FleetMember, step: Step, cache: CacheDirectory, of_several: bool, config: PrepareConfig) -> bytes:
+    relaxed = (step.source or step.model).relax_computation_float32_to_float16
     return token_of(cache.token, member.name, member.version, config, step if of_several else None, relaxed)
 
 

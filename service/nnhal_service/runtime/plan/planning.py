@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 
 from nnhal.errors import DeadObjectError, NnhalError, without_frames
-from nnhal.types import NO_DEADLINE
+from nnhal.types import NO_DEADLINE, Model
 from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.fallback import FallbackMemoryManager
@@ -161,6 +161,14 @@ class ModelPlanner:
         self._trusted.add(step.device)
         return True
 
+    def has_kept(self, plan: SketchedPlan, directory: CacheDirectory) -> bool:
+        """Whether ``directory`` is where compilations are kept, and has an entry of each step of a plan."""
+        cache, steps, members = self._cache_for(_is_converted(plan)), plan.plan.steps, self._surveys.members
+        if cache is None or directory != self._cache:
+            return False
+        config, of_several = self._config(), len(steps) > 1
+        return all(has_entry(members[step.device], step, cache, of_several, config) for step in steps)
+
     def _cache_for(self, is_converted: bool) -> CacheDirectory | None:
         return self._cache.of_variant("channels last") if self._cache is not None and is_converted else self._cache
 
@@ -239,7 +247,7 @@ class ModelPlanner:
     ) -> PrepareStep:
         """A function that prepares the steps of a plan. It ``awaits`` the fallback device if that has died."""
         plan, options, config = sketch.plan, self._options, self._config(deadline_ns)
-        cache = self._cache_for(sketch.choice.images is not None and sketch.choice.images.is_converted)
+        cache = self._cache_for(_is_converted(sketch))
 
         def attempt(member: FleetMember, number: int | None) -> Part:
             step = self._step(sketch, member.name, number)
@@ -247,8 +255,8 @@ class ModelPlanner:
             with announcements.loading([member]):
                 of_several = number is not None and len(plan.steps) > 1
                 is_own = number is not None and step.device == member.name
-                optimised = partial(self._prepared, sketch) if is_own else _as_it_is
-                return Part(member, prepare_part(member, step, cache, of_several, given, optimised))
+                model_for = partial(self._given, sketch) if is_own else _as_it_is
+                return Part(member, prepare_part(member, step, cache, of_several, given, model_for))
 
         def prepare_step(device: str, number: int | None) -> Part:
             if device != options.cpu or not self.may_replan or not awaits:
@@ -269,9 +277,9 @@ class ModelPlanner:
         """What a device is to prepare: the model, or a step by its number."""
         return whole(sketch.imported.model, device) if number is None else sketch.plan.steps[number]
 
-    def _prepared(self, sketch: SketchedPlan, step: Step) -> Step:
-        """A step of a plan as its own device prepares it, unless it has kept that in the cache."""
-        return sketch.survey.optimisations.prepared(step)
+    def _given(self, sketch: SketchedPlan, step: Step) -> Model:
+        """What a step's own device is given to prepare, unless it has kept that in the cache."""
+        return step.source or sketch.survey.optimisations.prepared(step).model
 
     def _is_unasked(self, device: str) -> bool:
         """Whether a device was not asked about what it is to prepare."""
@@ -301,8 +309,12 @@ class ModelPlanner:
         return parts
 
 
-def _as_it_is(step: Step) -> Step:
-    return step
+def _as_it_is(step: Step) -> Model:
+    return step.model
+
+
+def _is_converted(plan: SketchedPlan) -> bool:
+    return plan.choice.images is not None and plan.choice.images.is_converted
 
 
 def _relaxed(imported: ImportedModel) -> ImportedModel:

@@ -150,14 +150,16 @@ def sketched(survey: Survey, options: Options, left_out: Mapping[str, str]) -> S
     )
     carrying = [name for name, side in survey.sides.items() if side.relaxed_as_float16]
     plan = survey.source_steps.plan(carry(task.model, refined.partitioning.plan, carrying))
+    partitioning = replace(refined.partitioning, plan=plan)
+    choice = PlanChoice(options.pins, frozenset(left_out))
+    return sketch_of(survey, replace(refined, partitioning=partitioning), choice)
+
+
+def sketch_of(survey: Survey, refined: Refined, choice: PlanChoice) -> SketchedPlan:
+    """A partitioning with the values that pass by it."""
+    plan, task = refined.partitioning.plan, survey.task
     values = passed_values(task.model, plan, survey.sides, task.dimensions, task.element_sizes)
-    return SketchedPlan(
-        survey,
-        replace(refined, partitioning=replace(refined.partitioning, plan=plan)),
-        values,
-        arena_of(plan, values),
-        PlanChoice(options.pins, frozenset(left_out)),
-    )
+    return SketchedPlan(survey, refined, values, arena_of(plan, values), choice)
 
 
 def passed_values(

@@ -97,15 +97,15 @@ def survey_unasked(
     imported: ImportedModel,
     members: Mapping[str, FleetMember],
     descriptions: Mapping[str, DeviceDescription | None],
-    device: str,
+    devices: Collection[str],
 ) -> Survey:
-    """A survey in which one device takes the whole model and the others are not considered; none is asked.
+    """A survey in which certain devices take the model and the others are not considered; none is asked.
 
     Raises HalError if the model contradicts itself.
     """
     sides = {name: _side(name, description) for name, description in descriptions.items()}
-    candidate = Candidate(device, members[device].capabilities, {}, hop_ns=sides[device].costs.hop_ns)
-    return _survey(imported, members, descriptions, sides, [_Answer(candidate)])
+    candidates = [Candidate(name, members[name].capabilities, {}, hop_ns=sides[name].costs.hop_ns) for name in devices]
+    return _survey(imported, members, descriptions, sides, list(map(_Answer, candidates)))
 
 
 def described(

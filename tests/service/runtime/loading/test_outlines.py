@@ -1,28 +1,73 @@
-"""Outlines of files that a device has compiled as a whole."""
+"""Outlines of models, which are kept by all that their plans follow from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 from onnx import helper
 
-from nnhal_frontends import DEFAULT_LIMITS, import_model, import_whole_file
+from nnhal.calibration import DeviceCalibration
+from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
+from nnhal.types import DeviceType, NumberOfCacheFiles, Priority, TransferCosts
+from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, import_model, import_whole_file
 from nnhal_frontends.imported import ImportedModel
-from nnhal_service.runtime import CacheDirectory
-from nnhal_service.runtime.loading.outlines import keep_outline, kept_outline
+from nnhal_service.partition import Options, Partitioning, Plan, Refined
+from nnhal_service.partition import whole as step_of_all
+from nnhal_service.runtime import CacheDirectory, FleetMember
+from nnhal_service.runtime.devices.hangs import HangWatch
+from nnhal_service.runtime.loading.outlines import ModelOutline, OutlinePlace
+from nnhal_service.runtime.plan.sketch import PlanChoice, sketch_of
+from nnhal_service.runtime.plan.survey import survey_unasked
 from tests.support.onnx_models import onnx_model, random
+from tests.support.picky import Picky
 from tests.support.tflite_files import TfliteFile, floats
 
 CONSTANTS = {"w": random(64, 128, seed=1)}
+IDENTITY = DeviceIdentity("npu-1", DeviceType.ACCELERATOR, Picky("npu").capabilities, (), NumberOfCacheFiles(1, 1))
+DESCRIPTION = DeviceDescription(
+    "npu", frozenset({"ashmem", "hardware_buffer_blob"}), 16, True, 1, (), False, TransferCosts(), "a test"
+)
+NOT_CALLED = cast(RemoteDevice, None)
+OPTIONS = Options()
+CALIBRATION = DeviceCalibration("npu-1", 2.0, 1000.0, 10, 3.0, 1.1)
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> CacheDirectory:
     return CacheDirectory(tmp_path / "cache", bytes(32))
+
+
+def place(
+    directory: CacheDirectory,
+    limits: ImportLimits = DEFAULT_LIMITS,
+    options: Options = OPTIONS,
+    identity: DeviceIdentity = IDENTITY,
+    description: DeviceDescription = DESCRIPTION,
+    calibration: DeviceCalibration | None = None,
+) -> OutlinePlace:
+    """Where the outline of a model is that is planned over one device."""
+    members = {"npu": FleetMember("npu", NOT_CALLED, identity, HangWatch(), calibration)}
+    return OutlinePlace(directory, limits, options, members, {"npu": description})
+
+
+def outline_of(imported: ImportedModel) -> ModelOutline | None:
+    """The outline of a model that one device has prepared as a whole."""
+    members = {"npu": FleetMember("npu", NOT_CALLED, IDENTITY, HangWatch())}
+    survey = survey_unasked(imported, members, {"npu": DESCRIPTION}, ["npu"])
+    plan = Plan((step_of_all(imported.model, "npu"),))
+    refined = Refined(Partitioning(plan, None), tuple(survey.candidates), ())
+    return ModelOutline.of(sketch_of(survey, refined, PlanChoice((), frozenset())))
+
+
+def keep(directory: CacheDirectory, imported: ImportedModel) -> None:
+    outline = outline_of(imported)
+    assert outline is not None
+    place(directory).keep(outline)
 
 
 def onnx_content(rows: int | str) -> bytes:
@@ -52,11 +97,12 @@ def test_an_outline_has_what_users_see_of_a_file_and_no_weights(
     directory: CacheDirectory, imported: ImportedModel
 ) -> None:
     imported = replace(imported, warnings=("a warning",), signatures=("serve",))
-    keep_outline(directory, imported, DEFAULT_LIMITS)
-    outline = kept_outline(directory, DEFAULT_LIMITS)
-    assert outline is not None
-    for own, kept in zip(border(imported).values(), border(outline).values(), strict=True):
-        assert own == kept
+    keep(directory, imported)
+    kept = place(directory).kept()
+    assert kept is not None
+    outline = kept.imported
+    for own, other in zip(border(imported).values(), border(outline).values(), strict=True):
+        assert own == other
     assert (outline.warnings, outline.signatures, outline.node_count) == (
         ("a warning",),
         ("serve",),
@@ -76,54 +122,69 @@ def border(imported: ImportedModel) -> Mapping[str, object]:
     return {t.name: (replace(t, operand=0), operands[t.operand], names[t.operand]) for t in tensors}
 
 
-def test_of_a_model_whose_outputs_follow_from_open_inputs_by_its_operations_none_is_kept(
-    directory: CacheDirectory,
-) -> None:
-    keep_outline(directory, import_model(onnx_content("rows")), DEFAULT_LIMITS)
-    assert kept_outline(directory, DEFAULT_LIMITS) is None
+def test_of_a_model_whose_outputs_follow_from_open_inputs_by_its_operations_there_is_none() -> None:
+    assert outline_of(import_model(onnx_content("rows"))) is None
 
 
-def test_an_outline_is_found_by_its_token_and_limits_only(directory: CacheDirectory) -> None:
-    keep_outline(directory, whole(2), DEFAULT_LIMITS)
-    assert kept_outline(directory.of_variant("other"), DEFAULT_LIMITS) is None
-    assert kept_outline(directory, replace(DEFAULT_LIMITS, nodes=7)) is None
-    assert kept_outline(directory, DEFAULT_LIMITS) is not None
+def test_an_outline_is_found_by_all_that_a_plan_follows_from(directory: CacheDirectory) -> None:
+    keep(directory, whole(2))
+    others = [
+        place(directory.of_variant("other")),
+        place(directory, limits=replace(DEFAULT_LIMITS, nodes=7)),
+        place(directory, options=Options(priority=Priority.LOW)),
+        place(directory, identity=replace(IDENTITY, version="npu-2")),
+        place(directory, identity=replace(IDENTITY, capabilities=Picky("npu", ratio=0.7).capabilities)),
+        place(directory, description=replace(DESCRIPTION, imports=frozenset({"ashmem"}))),
+        place(directory, calibration=CALIBRATION),
+    ]
+    assert [other.kept() for other in others] == [None] * len(others)
+    assert place(directory, options=Options(deadline_ns=7)).kept() is not None
+
+
+def test_what_a_network_costs_today_does_not_matter(directory: CacheDirectory) -> None:
+    def far(hop_ns: float) -> OutlinePlace:
+        return place(directory, description=replace(DESCRIPTION, transfer_costs=TransferCosts(hop_ns, is_wire=True)))
+
+    outline = outline_of(whole(2))
+    assert outline is not None
+    far(1e6).keep(outline)
+    assert far(2e6).kept() is not None
 
 
 @pytest.mark.parametrize("length", [0, 31, 32, 40, 100])
 def test_a_damaged_outline_is_none(directory: CacheDirectory, length: int) -> None:
-    keep_outline(directory, whole(2), DEFAULT_LIMITS)
+    keep(directory, whole(2))
     (file,) = directory.path.iterdir()
     content = file.read_bytes()
     file.write_bytes(content[:length])
-    assert kept_outline(directory, DEFAULT_LIMITS) is None
+    assert place(directory).kept() is None
     file.write_bytes(content[:length] + b"?" + content[length + 1 :])
-    assert kept_outline(directory, DEFAULT_LIMITS) is None
+    assert place(directory).kept() is None
     file.write_bytes(content)
-    assert kept_outline(directory, DEFAULT_LIMITS) is not None
+    assert place(directory).kept() is not None
 
 
 def test_a_directory_that_cannot_be_made_keeps_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     directory = CacheDirectory(tmp_path / "file" / "cache", bytes(32))
-    keep_outline(directory, whole(2), DEFAULT_LIMITS)
-    assert kept_outline(directory, DEFAULT_LIMITS) is None
+    keep(directory, whole(2))
+    assert place(directory).kept() is None
 
 
 def test_tensors_of_other_elements_than_numpys_are_as_they_were(directory: CacheDirectory) -> None:
     imported = whole(2)
     text = replace(imported.inputs[0], element_type=np.dtype(object), kind="tensor of strings")
-    keep_outline(directory, replace(imported, inputs=(text,)), DEFAULT_LIMITS)
-    outline = kept_outline(directory, DEFAULT_LIMITS)
+    keep(directory, replace(imported, inputs=(text,)))
+    outline = place(directory).kept()
     assert outline is not None
-    assert outline.inputs[0].element_type == np.dtype(object)
+    assert outline.imported.inputs[0].element_type == np.dtype(object)
 
 
 def test_an_outline_that_cannot_be_kept_leaves_nothing(directory: CacheDirectory) -> None:
-    keep_outline(directory, whole(2), DEFAULT_LIMITS)
-    (place,) = directory.path.iterdir()
-    place.unlink()
-    place.mkdir()
-    keep_outline(directory, whole(2), DEFAULT_LIMITS)
-    assert list(directory.path.iterdir()) == [place]
-    assert kept_outline(directory, DEFAULT_LIMITS) is None
+    keep(directory, whole(2))
+    (file,) = directory.path.iterdir()
+    file.unlink()
+    file.mkdir()
+    keep(directory, whole(2))
+    assert list(directory.path.iterdir()) == [file]
+    assert place(directory).kept() is None
