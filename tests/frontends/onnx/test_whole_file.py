@@ -11,7 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from nnhal.extensions.onnx import OPERATION
-from nnhal.memory import create_read_only
+from nnhal.memory import create_read_only, read_pools
+from nnhal.resolved import inline_constants
 from nnhal.types import Ashmem, MappableFile
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.imported import ImportedModel
@@ -94,7 +95,7 @@ def test_values_in_other_files_stay_where_they_are(tmp_path: Path, is_final: boo
     others = [each for each in found.model.pools if each != own]
     assert sum(each.size for each in others if isinstance(each, Ashmem)) < LEAST_BYTES  # the message
     assert seen(found) == seen(import_onnx(layers(), weights={LOCATION: pool}))
-    main, values = found.model.main, found.resolved().constants[0]
+    main, (values,) = found.model.main, inline_constants(found.model, read_pools(found.model.pools))
     places = {main.operands[index].location.offset: values[index] for index in main.operations[0].inputs[2:]}
     first, second = matrices()
     assert sorted(places) == [START, START + first.nbytes]
