@@ -1,13 +1,16 @@
 """``python -m benchmarks.ort``: what a session of ONNX Runtime costs over nnhal's execution provider.
 
 Its runs beside ONNX Runtime's own on the CPU and beside a binding of the client, small tensors and large ones, copied
-and in place; its load beside ONNX Runtime's own and ``framework.load``. All ways take turns.
+and in place; its load beside ONNX Runtime's own and ``framework.load``. All ways take turns, and ONNX Runtime and the
+device compute with equally many threads. When a session is made, its threads spin for 30 ms unless it says otherwise,
+which takes a processor from the load if there are no others.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +35,7 @@ _DEVICE = "cpu_acc"
 _ELEMENTS = 1 << 20
 """Of a large tensor: 4 MB."""
 _WARM_UP = 20
+_PLAIN = "CPUExecutionProvider"
 _CPU, _BOUND, _LOAD = "ONNX Runtime alone", "bind().run()", "framework.load"
 Way = Callable[[], object]
 
@@ -42,33 +46,45 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path, help="more files in ONNX to load")
     parser.add_argument("--runs", type=int, default=400, metavar="N")
     parser.add_argument("--loads", type=int, default=20, metavar="N")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), metavar="N", help="of each session")
     given = parser.parse_args()
+    try:
+        nnhal_ort.get_library_path()
+    except FileNotFoundError:
+        sys.exit("the provider is not built: run python frontends/ort_ep/build_library.py first")
+    threads = given.threads
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        bed = Testbed(Topology(device=(DeviceEntry(driver=_DEVICE),)), folder / "testbed", zygote=WARM)
-        os.environ["NNHAL_FRAMEWORK"] = str(stack.enter_context(bed).framework)
+        topology = Topology(device=(DeviceEntry(driver=_DEVICE, threads=threads),))
+        bed = stack.enter_context(Testbed(topology, folder / "testbed", zygote=WARM))
+        os.environ["NNHAL_FRAMEWORK"] = str(bed.framework)
         framework = stack.enter_context(connect(bed.framework))
         nnhal_ort.register()
         digits, root = _DEMO / "digits.onnx", folder / "root.onnx"
         root.write_bytes(_root().SerializeToString())
-        _show("a run of the digits, µs", 1e6, _BOUND, _measured(_runs(framework, digits), given.runs, _WARM_UP))
-        _show("4 MB in and out, µs", 1e6, _CPU, _measured(_runs(framework, root), given.runs // 4, _WARM_UP))
+        runs = _runs(framework, digits, threads)
+        _show("a run of the digits, µs", 1e6, _BOUND, _measured(runs, given.runs, _WARM_UP))
+        runs = _runs(framework, root, threads)
+        _show("4 MB in and out, µs", 1e6, _CPU, _measured(runs, given.runs // 4, _WARM_UP))
+        del runs
         for size in (1, 16):
             (folder / f"{size} MB.onnx").write_bytes(_layers(size).SerializeToString())
-        files = [digits, _DEMO / "digits_int8.onnx", *sorted(folder.glob("*MB.onnx")), *given.files]
-        for file in files:
-            _show(f"a load of {file.stem}, ms", 1e3, _LOAD, _measured(_loads(framework, file), given.loads, 2))
+        for file in (digits, _DEMO / "digits_int8.onnx", *sorted(folder.glob("*MB.onnx")), *given.files):
+            loads = _measured(_loads(framework, file, threads), given.loads, 2)
+            _show(f"a load of {file.stem}, ms", 1e3, _LOAD, loads)
 
 
-def _session(file: Path, provider: str) -> onnxruntime.InferenceSession:
+def _session(file: Path, provider: str, threads: int, spins: bool = True) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    options.add_session_config_entry("session.disable_cpu_ep_fallback", str(int(provider != "CPUExecutionProvider")))
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spins)))
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", str(int(provider != _PLAIN)))
     chosen = {"devices": _DEVICE} if provider == nnhal_ort.get_ep_name() else {}
     return onnxruntime.InferenceSession(file, options, providers=[(provider, chosen)])
 
 
-def _runs(framework: Framework, file: Path) -> dict[str, Way]:
+def _runs(framework: Framework, file: Path, threads: int) -> dict[str, Way]:
     model = framework.load(file, devices=[_DEVICE])
     random = np.random.default_rng(0)
     inputs: dict[str, Array] = {
@@ -77,7 +93,7 @@ def _runs(framework: Framework, file: Path) -> dict[str, Way]:
     binding = model.bind()
     for name, value in inputs.items():
         binding.inputs[name][...] = value
-    plain, provided = _session(file, "CPUExecutionProvider"), _session(file, nnhal_ort.get_ep_name())
+    plain, provided = (_session(file, name, threads) for name in (_PLAIN, nnhal_ort.get_ep_name()))
     placed = provided.io_binding()
     for tensor in (*model.inputs, *model.outputs):
         value = _in_place(tensor.dimensions)
@@ -101,11 +117,12 @@ def _in_place(dimensions: Sequence[int]) -> Any:
     return onnxruntime.OrtValue.ortvalue_from_shape_and_type(dimensions, np.float32, memory_info=memory)
 
 
-def _loads(framework: Framework, file: Path) -> dict[str, Way]:
+def _loads(framework: Framework, file: Path, threads: int) -> dict[str, Way]:
     return {
-        _CPU: lambda: _session(file, "CPUExecutionProvider"),
+        _CPU: lambda: _session(file, _PLAIN, threads),
         _LOAD: lambda: framework.load(file, devices=[_DEVICE]).close(),
-        "a session's load": lambda: _session(file, nnhal_ort.get_ep_name()),
+        "a session's load": lambda: _session(file, nnhal_ort.get_ep_name(), threads),
+        "if its threads do not spin": lambda: _session(file, nnhal_ort.get_ep_name(), threads, spins=False),
     }
 
 

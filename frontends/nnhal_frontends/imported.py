@@ -114,6 +114,10 @@ class ImportedModel:
     """
     node_count: int = 0
     """How many nodes the file's main graph has; 0 if they cannot be told apart."""
+    settled: Model | None = None
+    """``model``, if all dimensions of its main subgraph are known to follow from one another: nobody needs to find them
+    out again. A model that is made of it may have others.
+    """
 
     @property
     def all_inputs(self) -> tuple[ImportedTensor, ...]:
@@ -133,4 +137,7 @@ class ImportedModel:
         names = {index: name for index, name in enumerate(self.operand_names) if name}
         pools = self.model.pools
         final = [index for index, pool in enumerate(pools) if not isinstance(pool, MappableFile)]
-        return ResolvedModel(self.model, inline_constants(self.model, read_pools(pools, final)), names)
+        resolved = ResolvedModel(self.model, inline_constants(self.model, read_pools(pools, final)), names)
+        if self.model is self.settled:
+            resolved.propagated[0] = tuple(operand.dimensions for operand in self.model.main.operands)
+        return resolved

@@ -18,8 +18,8 @@ from nnhal.types.layout import (
     Dimensions,
     combine,
     describe,
-    fully_specified,
     is_extension,
+    is_scalar,
 )
 
 
@@ -36,6 +36,10 @@ class ResolvedModel:
     names: Mapping[int, str] = field(default_factory=dict)
     propagated: dict[int, tuple[Dimensions, ...]] = field(init=False, default_factory=dict, repr=False)
     """What ``propagate_dimensions`` has found, by subgraph: it looks at each operation once."""
+    settled: dict[tuple[int, int], tuple[list[Dimensions], OperationContext]] = field(
+        init=False, default_factory=dict, repr=False
+    )
+    """Final contexts by subgraph and operation, and the dimensions that they are for."""
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
@@ -54,18 +58,36 @@ class ResolvedModel:
         That is the constants, and ``dimensions``, by default those of the operands. With ``is_final``, if none of its
         inputs' is unknown, the operation sees them as at execution: a 0 that it computes is then a length.
         """
+        if is_final and dimensions is not None:
+            return self._settled(subgraph, operation, dimensions)
+        return self._context(subgraph, operation, dimensions, is_final)
+
+    def _settled(self, subgraph: int, operation: int, dimensions: Sequence[Dimensions]) -> OperationContext:
+        """Return a final context, which is made once: its validation, support and lowering look for the same in it."""
+        asked = [dimensions[index] for index in self.subgraphs[subgraph].operations[operation].inputs]
+        known, context = self.settled.get((subgraph, operation), (None, None))
+        if context is None or known != asked:
+            context = self._context(subgraph, operation, dimensions, True)
+            self.settled[subgraph, operation] = asked, context
+        return context
+
+    def _context(
+        self, subgraph: int, operation: int, dimensions: Sequence[Dimensions] | None, is_final: bool
+    ) -> OperationContext:
         graph, constants = self.subgraphs[subgraph], self.constants[subgraph]
         node = graph.operations[operation]
-        inputs = [_with_dimensions(graph, i, dimensions) for i in node.inputs]
-        is_known = is_final and all(_is_known(operand) for operand in inputs)
+        inputs = [graph.operands[index] for index in node.inputs]
+        if dimensions is not None:
+            inputs = [operand.with_dimensions(dimensions[i]) for operand, i in zip(inputs, node.inputs, strict=True)]
+        is_known = is_final and all(map(_is_known, inputs))
         return OperationContext(
             OperationType(node.type),
             partial(describe_operation, self.model, operation, subgraph),
             inputs,
             [graph.operands[i] for i in node.outputs],
             lambda position: constants.get(node.inputs[position]),
-            (lambda position: inputs[position].dimensions) if is_known else None,
             relaxed=self.model.relax_computation_float32_to_float16,
+            is_final=is_known,
         )
 
 
@@ -130,6 +152,8 @@ def _agreed(
     context: OperationContext, position: int, declared: Dimensions, found: Dimensions, has_lengths: bool
 ) -> Dimensions:
     """Return the dimensions of an output, as declared and as found. With ``has_lengths``, a 0 that is found is one."""
+    if declared == found:
+        return found
     merged = combine(declared, found)
     if merged is None or (has_lengths and declared and any(d > f == 0 for d, f in zip(declared, found, strict=True))):
         got, said = str(list(found)) if has_lengths else describe(found), describe(declared)
@@ -173,9 +197,6 @@ def inline_constants(model: Model, pools: Mapping[int, Array] | None = None) -> 
 
 def _is_known(operand: Operand) -> bool:
     """Whether the dimensions of an input are known, or there is none."""
-    return operand.lifetime == OperandLifeTime.NO_VALUE or fully_specified(operand.type, operand.dimensions)
-
-
-def _with_dimensions(graph: Subgraph, index: int, dimensions: Sequence[Dimensions] | None) -> Operand:
-    operand = graph.operands[index]
-    return operand if dimensions is None else operand.with_dimensions(dimensions[index])
+    dimensions = operand.dimensions
+    is_given = dimensions and 0 not in dimensions
+    return bool(is_given) or is_scalar(operand.type) or operand.lifetime == OperandLifeTime.NO_VALUE

@@ -6,10 +6,13 @@ They test in this process whether validation knows every signature. NNHAL_CONFOR
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 
 from nnhal.errors import HalError
+from nnhal.operations import DEFINITIONS, OperationContext, Signature
 from nnhal.types import OperationType
 from nnhal.validation import validate_model
 from nnhal_tools.conformance.vectors import Vector
@@ -24,6 +27,34 @@ pytestmark = NEEDS_VECTORS
 def vectors() -> Mapping[Form, Vector]:
     """Return the smallest vector for each form of each operation."""
     return smallest_by_form()
+
+
+class _Rank(tuple[int, ...]):
+    """Dimensions of which only the number can be asked for."""
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("validation has looked at a length")
+
+    __getitem__ = __contains__ = __eq__ = __iter__  # type: ignore[assignment]
+    __hash__ = tuple.__hash__
+
+
+@pytest.mark.parametrize("operation", OperationType, ids=lambda o: o.name)
+def test_validation_of_an_operation_looks_at_lengths_only_if_it_says_so(
+    vectors: Mapping[Form, Vector], operation: OperationType
+) -> None:
+    definition = DEFINITIONS.get(operation)
+    if definition is None or definition.compares_lengths:
+        return
+    for model in (vector.model for form, vector in vectors.items() if form[0] == operation):
+        for graph in (model.main, *model.referenced):
+            operands = [replace(operand, dimensions=_Rank(operand.dimensions)) for operand in graph.operands]
+            for found in graph.operations:
+                if found.type == operation:
+                    inputs, outputs = ([operands[i] for i in each] for each in (found.inputs, found.outputs))
+                    definition.validate(
+                        Signature(OperationContext(operation, operation.name, inputs, outputs, lambda _: None))
+                    )
 
 
 @pytest.mark.contract(*FAMILIES)

@@ -84,7 +84,7 @@ class _Folding:
         height, width = (_widened(axis, *each) for axis, each in zip((window.height, window.width), added, strict=True))
         if max(height.before, height.after) >= height.reach or max(width.before, width.after) >= width.reach:
             return operation
-        values = _explicit(replace(window, height=height, width=width))
+        values = _explicit(window._replace(height=height, width=width))
         tensors = self._main.operations[before].inputs[0], *operation.inputs[1:_TENSORS]
         scalars = (self._scalar(values[name.name]) for name in list(explicit)[_TENSORS:])
         return replace(operation, inputs=(*tensors, *scalars))
@@ -106,7 +106,7 @@ def _paddings(op: OperationContext) -> Paddings | None:
 
 
 def _widened(axis: Axis, before: int, after: int) -> Axis:
-    return replace(axis, before=axis.before + before, after=axis.after + after)
+    return axis._replace(before=axis.before + before, after=axis.after + after)
 
 
 def _explicit(window: Window) -> Mapping[str, int | bool]:

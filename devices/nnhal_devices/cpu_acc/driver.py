@@ -20,6 +20,7 @@ from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_acc.artifact import OptimisedGraph, gains_by_restoring, read_artifact, weights_of
 from nnhal_devices.cpu_acc.blocked import keep_blocked
 from nnhal_devices.cpu_acc.folding import folds
+from nnhal_devices.cpu_acc.fused import fuse_neighbours
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.lowering import lower
 from nnhal_devices.cpu_acc.messages import has_branches, is_one_run
@@ -98,6 +99,7 @@ class CpuAcc:
         graph = lower(model, dimensions)
         if graph.message is None and self._on_cpu:
             keep_blocked(graph)
+            fuse_neighbours(graph)
         return graph
 
     def _operation_times(

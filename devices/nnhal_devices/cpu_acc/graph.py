@@ -15,7 +15,6 @@ import numpy as np
 from onnx import FunctionProto, GraphProto, TensorProto, TypeProto
 
 from nnhal.arrays import Array
-from nnhal.extensions.onnx import tensor_names
 from nnhal.resolved import ResolvedModel
 from nnhal.types import FusedActivation, OperandType
 from nnhal.types.layout import Dimensions
@@ -31,8 +30,12 @@ from nnhal_devices.cpu_acc.elements import (
 )
 from nnhal_devices.cpu_acc.layout import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Layout
 
-Attribute = int | float | str | Sequence[int]
+Attribute = int | float | str | Sequence[int] | Sequence[float]
+MICROSOFT = "com.microsoft"
+"""The domain of what ONNX Runtime has beyond ONNX's own operators."""
 
+_SHARED_BYTES = 64
+"""Equal constants up to this size are one tensor, as ONNX Runtime would make them when it optimises the graph."""
 DEFAULT_OPSETS = {"": 21}
 """The opset of ONNX's own operators that the lowering functions use."""
 
@@ -93,17 +96,23 @@ class LoweredGraph:
         self.place = ""
         self._forms: dict[int, OperandTensors] = {}
         self._count = 0
-        self._avoided: list[GraphProto] = []
+        self._alike: dict[tuple[str, ...], list[LoweredNode]] = {}
+        """Nodes by their types and inputs."""
+        self._shared: dict[object, str] = {}
+        """Small constants by their contents."""
+        self._avoided: list[bytes] = []
 
-    def avoid(self, message: GraphProto) -> None:
-        """Have the graph's own tensors have other names than those of a message, which must not change until then."""
+    def avoid(self, message: bytes) -> None:
+        """Have the graph's own tensors have other names than those of a serialised message."""
         self._avoided.append(message)
 
     @cached_property
     def _mark(self) -> str:
-        """What the names of the graph's own tensors begin with, of which many a message needs none."""
-        mark, names = "", set().union(*map(tensor_names, self._avoided))
-        while any(name.startswith((f"{mark}t", f"{mark}input", f"{mark}output")) for name in names):
+        """What the names of the graph's own tensors begin with, and nothing in a message does."""
+        if not self._avoided:
+            return ""
+        mark = "nnhal_"
+        while any(mark.encode() in message for message in self._avoided):
             mark += "_"
         return mark
 
@@ -112,10 +121,15 @@ class LoweredGraph:
         return self.add_many(type, inputs, 1, **attributes)[0]
 
     def add_many(self, type: str, inputs: Sequence[str], count: int, **attributes: Attribute) -> list[str]:  # noqa: A002
-        """Add a node with several outputs, and return their names."""
-        outputs = [self.name() for _ in range(count)]
-        self.nodes.append(LoweredNode(type, list(inputs), outputs, attributes, self.place))
-        return outputs
+        """Add a node with several outputs, unless there is the same already, and return their names."""
+        alike = self._alike.setdefault((type, *inputs), [])
+        for node in alike:
+            if node.attributes == attributes and len(node.outputs) == count:
+                return node.outputs
+        node = LoweredNode(type, list(inputs), [self.name() for _ in range(count)], attributes, self.place)
+        alike.append(node)
+        self.nodes.append(node)
+        return node.outputs
 
     def call(self, function: FunctionProto, inputs: Sequence[str]) -> list[str]:
         """Add a function and a node that calls it, and return the tensors of its outputs."""
@@ -125,15 +139,21 @@ class LoweredGraph:
         return outputs
 
     def constant(self, values: Array) -> str:
-        """Add a constant, and return its tensor."""
+        """Add a constant, and return its tensor. Equal small ones are one tensor."""
+        content = (values.dtype, values.shape, values.tobytes()) if values.nbytes <= _SHARED_BYTES else None
+        if content in self._shared:
+            return self._shared[content]
         name = self.name()
         self.constants[name] = values
+        if content is not None:
+            self._shared[content] = name
         return name
 
     def drop_unread_constants(self) -> None:
         """Remove the constants that no node reads. Other nodes have taken their place."""
         read = {name for node in self.nodes for name in node.inputs}
         self.constants = {name: values for name, values in self.constants.items() if name in read}
+        self._shared = {content: name for content, name in self._shared.items() if name in read}
 
     def integers(self, values: Sequence[int]) -> str:
         """Add a constant vector, such as a shape, axes or paddings, and return its tensor."""
@@ -232,7 +252,7 @@ class LoweredGraph:
             tensor = self._to_memory(operand, self.kept(operand))
             made.add(tensor)
             if tensor in names or tensor in self.inputs or tensor in self.constants:
-                tensor = self.add("Identity", tensor)
+                self.nodes.append(LoweredNode("Identity", [tensor], [tensor := self.name()], {}, self.place))
             names[tensor] = name
         for node in self.nodes:
             node.inputs = [names.get(name, name) for name in node.inputs]

@@ -6,7 +6,7 @@ duplicate with moved axes. Neighbouring operations share the duplicate, and noth
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import IntEnum
 
 import numpy as np
 
@@ -17,11 +17,13 @@ TO_CHANNELS_FIRST = (0, 3, 1, 2)
 TO_CHANNELS_LAST = (0, 2, 3, 1)
 
 
-class Layout(Enum):
+class Layout(IntEnum):
     """The order of a tensor's axes, compared with the operand's dimensions."""
 
-    GIVEN = "as the operand's dimensions"
-    MOVED = "the last of four axes comes second"
+    GIVEN = 0
+    """As the operand's dimensions."""
+    MOVED = 1
+    """The last of four axes comes second."""
 
     def axis(self, axis: int) -> int:
         """The position of the operand's axis, which is in [0, rank)."""

@@ -54,7 +54,7 @@ def supported_operations(model: ResolvedModel) -> list[Support]:
             place = f"operation {type_in_words(model.model, operation.type)}"
             answers.append(runs.get(number, Unsupported("OP", place, f"RUN of {NAME}")))
             continue
-        answer, found = _support(model.context(0, number, known))
+        answer, found = _support(model.context(0, number, known, is_final=True))
         answers.append(answer)
         for index, dimensions in zip(operation.outputs, found, strict=False):
             known[index] = combine(known[index], dimensions) or known[index]

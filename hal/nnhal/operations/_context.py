@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType, Ope
 from nnhal.types.layout import MAX_RANK, Dimensions, is_scalar
 
 _NO_VALUE = OperandLifeTime.NO_VALUE
+T = TypeVar("T")
 
 
 class UnknownYet(Exception):  # noqa: N818 - a state of knowledge, not an error
@@ -38,8 +41,12 @@ class OperationContext:
         value_of: Callable[[int], Array | None],
         dimensions_of: Callable[[int], Dimensions] | None = None,
         relaxed: bool = False,
+        is_final: bool = False,
     ) -> None:
-        """``place`` names the operation in messages, or returns the name when there is one to write."""
+        """``place`` names the operation in messages, or returns the name when there is one to write.
+
+        ``dimensions_of`` returns those of an input at execution; ``is_final`` says that the operands have them already.
+        """
         self.type = type
         self._place = place
         self.inputs = tuple(inputs)
@@ -47,16 +54,15 @@ class OperationContext:
         self.relaxed = relaxed
         self._value_of = value_of
         self._dimensions_of = dimensions_of
+        self.executing = is_final or dimensions_of is not None
+        """Whether dimensions are those of an execution: then a 0 is a length and not an unknown dimension."""
+        self.found: dict[Callable[..., Any], Any] = {}
+        """What functions have found out about the operation (see ``once``)."""
 
     @property
     def place(self) -> str:
         """What names the operation in messages, for example ``operation 3 (SOFTMAX)``."""
         return self._place if isinstance(self._place, str) else self._place()
-
-    @property
-    def executing(self) -> bool:
-        """Whether dimensions are those of an execution: then a 0 is a length and not an unknown dimension."""
-        return self._dimensions_of is not None
 
     def has(self, index: int) -> bool:
         """Return whether an input is given: neither left out at the end nor NO_VALUE."""
@@ -81,7 +87,7 @@ class OperationContext:
     def known_dimensions(self, index: int) -> Dimensions:
         """Return an input's dimensions, all of them known; at execution a 0 is a known length. Raises UnknownYet."""
         dimensions = self.dimensions(index)
-        if self._dimensions_of is None and (not dimensions or 0 in dimensions):
+        if not self.executing and (not dimensions or 0 in dimensions):
             raise UnknownYet(self.input_name(index))
         return dimensions
 
@@ -140,6 +146,19 @@ class OperationContext:
     def fail(self, message: str) -> None:
         """Raise GENERAL_FAILURE about the operation as a whole."""
         general_failure(f"{self.place}: {message}")
+
+
+def once(find: Callable[[OperationContext], T]) -> Callable[[OperationContext], T]:
+    """Have a function of an operation find its result out once: rules, support and lowering all ask for it."""
+
+    @wraps(find)
+    def found(op: OperationContext) -> T:
+        if find not in op.found:
+            op.found[find] = find(op)
+        result: T = op.found[find]
+        return result
+
+    return found
 
 
 class Signature:

@@ -18,7 +18,8 @@ class OperationDefinition:
     follows from the model alone, and raises INVALID_ARGUMENT. ``prepare`` returns the dimensions of the outputs and
     checks everything that depends on dimensions and values. It raises HalError, or UnknownYet if it must be called
     again once more is known. With ``depends_on_values`` some lengths of the outputs follow from the values of inputs:
-    ``prepare`` returns 0 for them, even at execution.
+    ``prepare`` returns 0 for them, even at execution. With ``compares_lengths``, ``validate`` looks at lengths of axes;
+    otherwise it looks at types, ranks and quantisation only.
     """
 
     type: OperationType
@@ -26,6 +27,7 @@ class OperationDefinition:
     validate: Callable[[Signature], None]
     prepare: Callable[[OperationContext], tuple[Dimensions, ...]]
     depends_on_values: bool = False
+    compares_lengths: bool = False
 
     def output_dimensions(self, op: OperationContext) -> tuple[Dimensions, ...]:
         """Return what ``prepare`` returns. Refuse outputs of more axes or bytes than an operand may have."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from typing import NamedTuple
 
 from nnhal.operations._context import OperationContext, Signature, UnknownYet
 from nnhal.operations._types import BOOL, INT32
@@ -22,8 +23,7 @@ _TENSORS = frozenset({"INPUT", "FILTER", "BIAS", "OUTPUT_SHAPE"})
 _SINCE_3 = frozenset({"LAYOUT", "DILATION_WIDTH", "DILATION_HEIGHT"})
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(NamedTuple):
     """One spatial axis of a window. All sizes are in elements."""
 
     size: int
@@ -47,8 +47,7 @@ class Axis:
         return (length + self.before + self.after - self.reach) // self.stride + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """A window over the two spatial axes of an image."""
 
     height: Axis
@@ -67,8 +66,7 @@ class Window:
     """The number of groups of a grouped convolution."""
 
 
-@dataclass(frozen=True, slots=True)
-class Images:
+class Images(NamedTuple):
     """The dimensions of a batch of images, independent of their layout. Before execution, 0 is unknown."""
 
     batch: int

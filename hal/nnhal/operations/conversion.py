@@ -45,7 +45,7 @@ def prepare_cast(op: OperationContext) -> tuple[Dimensions, ...]:
     return (op.ranked(CastInput.INPUT),)
 
 
-CAST = OperationDefinition(OperationType.CAST, 3, validate_cast, prepare_cast)
+CAST = OperationDefinition(OperationType.CAST, 3, validate_cast, prepare_cast, compares_lengths=True)
 
 
 class QuantizeInput(IntEnum):

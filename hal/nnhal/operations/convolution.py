@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._context import OperationContext, Signature, once
 from nnhal.operations._convolution import require_bias, validate_convolution
 from nnhal.operations._definition import OperationDefinition
 from nnhal.operations._types import I32
@@ -76,6 +76,7 @@ class Conv2dExplicit(IntEnum):
 CONV_2D_FORMS = Forms(Conv2dImplicit, Conv2dExplicit)
 
 
+@once
 def window_of_conv_2d(op: OperationContext) -> Window:
     """Return the window of a CONV_2D. The filter is [output channels, height, width, input channels]."""
     _, height, width, _ = filter_of(op, Conv2dImplicit.FILTER)
@@ -149,6 +150,7 @@ class DepthwiseConv2dExplicit(IntEnum):
 DEPTHWISE_CONV_2D_FORMS = Forms(DepthwiseConv2dImplicit, DepthwiseConv2dExplicit)
 
 
+@once
 def window_of_depthwise_conv_2d(op: OperationContext) -> Window:
     """Return the window of a DEPTHWISE_CONV_2D. The filter is [1, height, width, output channels]."""
     _, height, width, _ = filter_of(op, DepthwiseConv2dImplicit.FILTER)
@@ -222,6 +224,7 @@ class GroupedConv2dExplicit(IntEnum):
 GROUPED_CONV_2D_FORMS = Forms(GroupedConv2dImplicit, GroupedConv2dExplicit, layout_required=True)
 
 
+@once
 def window_of_grouped_conv_2d(op: OperationContext) -> Window:
     """Return the window of a GROUPED_CONV_2D. The filter is [output channels, height, width, channels of a group]."""
     _, height, width, _ = filter_of(op, GroupedConv2dImplicit.FILTER)
@@ -293,6 +296,7 @@ class TransposeConv2dExplicit(IntEnum):
 TRANSPOSE_CONV_2D_FORMS = Forms(TransposeConv2dImplicit, TransposeConv2dExplicit, layout_required=True)
 
 
+@once
 def window_of_transpose_conv_2d(op: OperationContext) -> Window:
     """Return the window of a TRANSPOSE_CONV_2D over its output.
 

@@ -74,7 +74,7 @@ def _dimensions(op: OperationContext) -> Dimensions:
 
 
 FULLY_CONNECTED = OperationDefinition(
-    OperationType.FULLY_CONNECTED, 1, validate_fully_connected, prepare_fully_connected
+    OperationType.FULLY_CONNECTED, 1, validate_fully_connected, prepare_fully_connected, compares_lengths=True
 )
 
 

@@ -108,7 +108,7 @@ def prepare_reverse(op: OperationContext) -> tuple[Dimensions, ...]:
     return (op.ranked(ReverseInput.INPUT),)
 
 
-REVERSE = OperationDefinition(OperationType.REVERSE, 7, validate_reverse, prepare_reverse)
+REVERSE = OperationDefinition(OperationType.REVERSE, 7, validate_reverse, prepare_reverse, compares_lengths=True)
 
 
 class TileInput(IntEnum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 
-from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._context import OperationContext, Signature, once
 from nnhal.operations._definition import OperationDefinition
 from nnhal.operations._shape import require_input_quantization
 from nnhal.operations._types import F16, F32, Q8A, Q8AS, QUANT8
@@ -51,6 +51,7 @@ class Explicit(IntEnum):
 FORMS = Forms(Implicit, Explicit)
 
 
+@once
 def window_of(op: OperationContext) -> Window:
     """Return the window of a pooling operation."""
     return window_by_forms(op, FORMS)

@@ -12,6 +12,7 @@ import grpc
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.link import Link
+from nnhal.remote.alarms import ALARMS
 
 T = TypeVar("T")
 _IMPATIENCE_SECONDS = 0.5
@@ -71,13 +72,14 @@ class Watch:
         ended = threading.Event()
 
         def look() -> None:
-            while not ended.wait(self._patience):
+            while not ended.is_set():
                 if not self.answers():
                     call.cancel()
                     return
+                ended.wait(self._patience)
 
-        threading.Thread(target=look, name="watch", daemon=True).start()
-        try:
-            yield
-        finally:
-            ended.set()
+        with ALARMS.set(self._patience, look):
+            try:
+                yield
+            finally:
+                ended.set()

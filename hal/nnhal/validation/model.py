@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from nnhal.errors import invalid_argument
 from nnhal.extensions import is_extension_name
 from nnhal.memory.pool import validate_pool
 from nnhal.operations import DEFINITIONS, Signature
 from nnhal.resolved import ResolvedModel, describe_operation
-from nnhal.types import Model, OperandLifeTime, Operation, OperationType, Subgraph
+from nnhal.types import Model, Operand, OperandLifeTime, Operation, OperationType, Subgraph
 from nnhal.types.layout import is_extension
 from nnhal.validation.control_flow import control_flow_level, validate_acyclic
-from nnhal.validation.operand import validate_draft_operand, validate_operand
+from nnhal.validation.operand import validate_draft_operand, validate_location
 
 _WRITTEN = (OperandLifeTime.TEMPORARY_VARIABLE, OperandLifeTime.SUBGRAPH_OUTPUT)
 MAX_PREFIX = 0x7FFF
@@ -23,16 +23,53 @@ def validate_model(model: Model) -> int:
     """Check a model and return the feature level that it needs. Raises HalError(INVALID_ARGUMENT)."""
     pool_sizes = [validate_pool(pool, f"pool {index} of the model") for index, pool in enumerate(model.pools)]
     _extensions(model)
-    graphs = (model.main, *model.referenced)
-    for number, graph in enumerate(graphs):
-        _subgraph(model, pool_sizes, graph, _name(number))
+    graphs, kinds = (model.main, *model.referenced), _Kinds(model)
+    numbers = [_subgraph(model, pool_sizes, graph, _name(number), kinds) for number, graph in enumerate(graphs)]
     validate_acyclic(model)
-    resolved = ResolvedModel(model, tuple({} for _ in graphs))
     return max(
-        _operation_level(resolved, number, index)
+        kinds.level(number, index, numbers[number])
         for number, graph in enumerate(graphs)
         for index in range(len(graph.operations))
     )
+
+
+class _Kinds:
+    """Operands and operations that rules about types cannot tell apart: they are checked once for all of a kind.
+
+    A kind of operands has a number. It does not tell lengths of axes, which few operations compare.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._resolved = ResolvedModel(model, ({},) * (1 + len(model.referenced)))
+        self._numbers: dict[Hashable, int] = {}
+        self._levels: dict[Hashable, int] = {}
+
+    def number(self, operand: Operand, place: str) -> int:
+        """Return the number of an operand's kind. Raises as ``validate_draft_operand``."""
+        rest = operand.type, operand.scale, operand.zero_point, operand.lifetime, operand.extra_params
+        number = self._numbers.get((operand.dimensions, rest))
+        if number is None:
+            validate_draft_operand(self._model, operand, place)
+            number = self._numbers.setdefault((len(operand.dimensions), rest), len(self._numbers))
+            self._numbers[operand.dimensions, rest] = number
+        return number
+
+    def level(self, subgraph: int, index: int, numbers: Sequence[int]) -> int:
+        """Return the feature level of an operation, given the kinds of its subgraph's operands.
+
+        Raises INVALID_ARGUMENT.
+        """
+        operation = self._resolved.subgraphs[subgraph].operations[index]
+        inputs, outputs = ([numbers[operand] for operand in each] for each in (operation.inputs, operation.outputs))
+        kind = operation.type, tuple(inputs), tuple(outputs)
+        level = self._levels.get(kind)
+        if level is None:
+            level = _operation_level(self._resolved, subgraph, index)
+            definition = None if is_extension(operation.type) else DEFINITIONS.get(OperationType(operation.type))
+            if definition is not None and not definition.compares_lengths:
+                self._levels[kind] = level
+        return level
 
 
 def validate_draft(model: Model) -> None:
@@ -74,17 +111,22 @@ def _extensions(model: Model) -> None:
         invalid_argument(f"extension prefixes are not unique: {prefixes}")
 
 
-def _subgraph(model: Model, pool_sizes: Sequence[int], graph: Subgraph, suffix: str) -> None:
+def _subgraph(model: Model, pool_sizes: Sequence[int], graph: Subgraph, suffix: str, kinds: _Kinds) -> list[int]:
+    """Check a subgraph but for what its operations say of their operands, and return the kinds of these."""
     if not graph.operands or not graph.operations:
         invalid_argument(
             f"subgraph{suffix or ' main'} has {len(graph.operands)} operands and {len(graph.operations)} operations, "
             "expected at least one of each"
         )
+    numbers: list[int] = []
     for index, operand in enumerate(graph.operands):
-        validate_operand(model, pool_sizes, operand, f"operand {index}{suffix}")
+        place = f"operand {index}{suffix}"
+        numbers.append(kinds.number(operand, place))
+        validate_location(model, pool_sizes, operand, place)
     _listed(graph, graph.input_indexes, OperandLifeTime.SUBGRAPH_INPUT, "input", suffix)
     _listed(graph, graph.output_indexes, OperandLifeTime.SUBGRAPH_OUTPUT, "output", suffix)
     _data_flow(model, graph, suffix)
+    return numbers
 
 
 def _listed(graph: Subgraph, indexes: Sequence[int], lifetime: OperandLifeTime, what: str, suffix: str) -> None:

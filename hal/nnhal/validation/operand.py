@@ -32,14 +32,8 @@ _SCALED = frozenset(
 )  # types whose scale must be above 0
 
 
-def validate_operand(model: Model, pool_sizes: Sequence[int], operand: Operand, place: str) -> None:
-    """Check one operand. ``pool_sizes`` are the sizes of the model's pools. ``place`` names the operand in messages."""
-    validate_draft_operand(model, operand, place)
-    _location(model, pool_sizes, operand, place)
-
-
 def validate_draft_operand(model: Model, operand: Operand, place: str) -> None:
-    """Check all of an operand but where its value lies."""
+    """Check all of an operand but where its value lies. ``place`` names it in messages."""
     _type(model, operand, place)
     _dimensions(operand, place)
     _quantization(operand, place)
@@ -124,7 +118,8 @@ def _channel_quant(params: ChannelQuant, operand: Operand, place: str) -> None:
         invalid_argument(f"{place} has channel scales that are not all finite and above 0")
 
 
-def _location(model: Model, pool_sizes: Sequence[int], operand: Operand, place: str) -> None:
+def validate_location(model: Model, pool_sizes: Sequence[int], operand: Operand, place: str) -> None:
+    """Check where the value of an operand lies. ``pool_sizes`` are the sizes of the model's pools."""
     location = operand.location
     if min(location.pool_index, location.offset, location.length, location.padding) < 0:
         invalid_argument(f"{place} has a negative number in its location ({location})")

@@ -3,7 +3,9 @@ from __future__ import annotations
 import numpy as np
 
 from nnhal.operations._types import F32, I32, Q8A
+from nnhal.resolved import propagate_dimensions
 from nnhal.types import Operand, OperationType
+from nnhal_devices.cpu_acc.lowering import lower
 from tests.support.agreement import assert_agrees, like, random
 from tests.support.models import Recipe
 
@@ -51,3 +53,26 @@ def test_moved_and_unmoved_images_meet() -> None:
     shifted = recipe.operation(OperationType.SUB, [row, scaled, *recipe.integers(0)], like(F32))
     flat = recipe.operation(OperationType.RESHAPE, [convolved, recipe.constant(I32, [4, -1])], like(F32))
     assert_agrees(recipe.build(shifted, flat, convolved), random(F32, (1, 4, 5, 3)), random(F32, (5, 3), seed=1))
+
+
+def test_equal_operations_and_equal_small_constants_are_one_node_and_one_tensor() -> None:
+    recipe = Recipe()
+    given = recipe.input(F32, (2, 3))
+    results = [
+        recipe.operation(OperationType.RELU6, [recipe.operation(OperationType.ABS, [given], like(F32))], like(F32))
+        for _ in range(2)
+    ]
+    model = recipe.build(*results)
+    graph = lower(model, propagate_dimensions(model))
+    assert [node.type for node in graph.nodes] == ["Abs", "Clip", "Identity"]
+    assert sorted(values.item() for values in graph.constants.values()) == [0, 6]
+    assert_agrees(model, random(F32, (2, 3)))
+
+
+def test_an_output_may_come_out_three_times() -> None:
+    recipe = Recipe()
+    given = recipe.input(Q8A, (4,), 0.02, 0)
+    same = Operand(Q8A, (), 0.02, 0)
+    outputs = [recipe.operation(OperationType.RELU, [given], same) for _ in range(3)]
+    for result in assert_agrees(recipe.build(*outputs), np.arange(4, dtype=np.uint8)):
+        np.testing.assert_array_equal(result, np.arange(4))

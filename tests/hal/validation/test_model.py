@@ -257,3 +257,25 @@ def test_a_fault_in_a_referenced_subgraph_is_named_there() -> None:
     refuses(replace(chain(), referenced=(chain().main, faulty)), r"operand 0 of referenced subgraph 1 .* has scale 1.0")
     faulty = with_operation(chain(), 0, inputs=()).main
     refuses(replace(chain(), referenced=(faulty,)), r"operation 0 \(ADD\) of referenced subgraph 0: got 0 inputs")
+
+
+def _refuses_second(operation: OperationType, inputs: list[int], recipe: Recipe, second: Operand, words: str) -> None:
+    """The first of two equal operations is valid, and the second has another output."""
+    good = recipe.operation(operation, inputs, Operand(F32, (2, 3)))
+    recipe.build(good)
+    bad = recipe.operation(operation, inputs, second)
+    refusal(lambda: recipe.build(good, bad), INVALID, words)
+
+
+@pytest.mark.parametrize("operation", [OperationType.CAST, OperationType.REVERSE])
+def test_an_operation_that_compares_lengths_is_looked_at_each_time(operation: OperationType) -> None:
+    recipe = Recipe()
+    inputs = [recipe.input(F32, (2, 3)), recipe.constant(OperandType.TENSOR_INT32, [0])]
+    count = 1 if operation == OperationType.CAST else 2
+    _refuses_second(operation, inputs[:count], recipe, Operand(F32, (2, 4)), "operation 1 .*, expected equal ones")
+
+
+def test_the_second_of_two_operations_tells_its_own_place() -> None:
+    recipe, other = Recipe(), Operand(OperandType.TENSOR_INT32, (2, 3))
+    words = r"operation 1 \(RELU\): output 0 is TENSOR_INT32"
+    _refuses_second(OperationType.RELU, [recipe.input(F32, (2, 3))], recipe, other, words)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -42,10 +41,9 @@ class Pooling:
         """The stripe's border is padded as far as the image's is."""
         rows, columns, _ = self.inputs[0]
         height, width = under(self._window, rows, columns, output)
-        window = replace(
-            self._window,
-            height=replace(self._window.height, before=height.before, after=height.after),
-            width=replace(self._window.width, before=width.before, after=width.after),
+        window = self._window._replace(
+            height=self._window.height._replace(before=height.before, after=height.after),
+            width=self._window.width._replace(before=width.before, after=width.after),
         )
         pooled: Array = self._pool(executing(self._op, {Implicit.INPUT: values[0][np.newaxis]}), window)[0]
         return pooled

@@ -11,7 +11,7 @@ from nnhal_devices.cpu_acc.blocked.activations import carry_activations, multipl
 from nnhal_devices.cpu_acc.blocked.alignment import align_channels
 from nnhal_devices.cpu_acc.blocked.block_size import block_channels
 from nnhal_devices.cpu_acc.blocked.heads import split_heads
-from nnhal_devices.cpu_acc.blocked.images import Images
+from nnhal_devices.cpu_acc.blocked.images import filter_of
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 
 __all__ = ["keep_blocked", "rewrite"]
@@ -19,7 +19,7 @@ __all__ = ["keep_blocked", "rewrite"]
 
 def keep_blocked(graph: LoweredGraph) -> None:
     """Rewrite a finished graph for this processor: its images, if ONNX Runtime blocks them here, and slopes."""
-    if Images(graph).channels:
+    if any(filter_of(graph.constants, node) is not None for node in graph.nodes):
         block = block_channels()
         if block is not None:
             rewrite(graph, block)

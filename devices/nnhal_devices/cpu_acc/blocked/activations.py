@@ -14,10 +14,13 @@ from nnhal_devices.cpu_acc.graph import LoweredGraph, LoweredNode
 
 _FUSED = frozenset({"Clip", "HardSigmoid", "HardSwish", "LeakyRelu"})
 """What ONNX Runtime makes a part of a convolution, and does not run in the blocked layout otherwise."""
+_REWRITTEN = _FUSED | {"Max", "Min", "PRelu"}
 
 
 def carry_activations(graph: LoweredGraph, block: int) -> None:
     """Rewrite the activations of images whose channels fill whole blocks."""
+    if not any(node.type in _REWRITTEN for node in graph.nodes):
+        return
     images = Images(graph, with_any_value=True)
     nodes: list[LoweredNode] = []
     for node in graph.nodes:

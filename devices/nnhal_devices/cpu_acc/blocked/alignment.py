@@ -160,8 +160,6 @@ class _Alignment:
 
 def _extended(values: Array, lengths: tuple[int, ...]) -> Array:
     """Add zeros at the ends of the first axes."""
-    return np.pad(
-        values,
-        [(0, length - old) for length, old in zip(lengths, values.shape, strict=False)]
-        + [(0, 0)] * (values.ndim - len(lengths)),
-    )
+    extended = np.zeros((*lengths, *values.shape[len(lengths) :]), values.dtype)
+    extended[tuple(map(slice, values.shape))] = values
+    return extended

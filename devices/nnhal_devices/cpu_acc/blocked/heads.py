@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal_devices.cpu_acc.blocked.images import Images
+from nnhal_devices.cpu_acc.blocked.images import Images, filter_of
 from nnhal_devices.cpu_acc.graph import LoweredGraph, LoweredNode
 
 _WINDOW = ("strides", "pads", "dilations")
@@ -19,23 +19,33 @@ _ADVANTAGE = 2
 
 def split_heads(graph: LoweredGraph, block: int) -> None:
     """Replace such convolutions of images by three each."""
-    images = Images(graph)
-    nodes: list[LoweredNode] = []
-    for node in graph.nodes:
-        nodes += _split(graph, images, node, block) if node.inputs and node.inputs[0] in images.channels else [node]
-    graph.nodes = nodes
+    gaining = [node for node in graph.nodes if _gains(graph, node, block)]
+    images = Images(graph).channels if gaining else {}
+    for node in gaining:
+        if node.inputs[0] in images:
+            at = graph.nodes.index(node)
+            graph.nodes[at : at + 1] = _split(graph, node, block)
 
 
-def _split(graph: LoweredGraph, images: Images, node: LoweredNode, block: int) -> list[LoweredNode]:
-    weights = images.weights(node)
-    if weights is None or not images.is_dense(node):
-        return [node]
+def _gains(graph: LoweredGraph, node: LoweredNode, block: int) -> bool:
+    weights = filter_of(graph.constants, node)
+    if weights is None or node.attributes.get("group", 1) != 1:
+        return False
+    made, given, height, width = weights.shape
+    padded = _padded(made * height * width, block)
+    whole = _padded(made, block) * given * height * width
+    return bool(_ADVANTAGE * (padded * given + padded * height * width + block * padded) <= whole)
+
+
+def _padded(channels: int, block: int) -> int:
+    return -(-channels // block) * block
+
+
+def _split(graph: LoweredGraph, node: LoweredNode, block: int) -> list[LoweredNode]:
+    weights = graph.constants[node.inputs[1]]
     made, given, height, width = weights.shape
     terms = made * height * width
-    padded = -(-terms // block) * block
-    whole = -(-made // block) * block * given * height * width
-    if _ADVANTAGE * (padded * given + padded * height * width + block * padded) > whole:
-        return [node]
+    padded = _padded(terms, block)
     products = np.zeros((padded, given, 1, 1), np.float32)
     products[:terms, :, 0, 0] = weights.transpose(0, 2, 3, 1).reshape(terms, given)
     moves = np.zeros((padded, 1, height, width), np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -13,6 +14,7 @@ CHANNEL_AXIS = 1
 GRAIN = 4
 """ONNX Runtime blocks a dense convolution if its input has less than a block, or a multiple of so many channels."""
 _RANK = 4
+_FLOAT32 = np.dtype(np.float32)
 
 
 class Images:
@@ -30,7 +32,8 @@ class Images:
         self.channels: dict[str, int] = {}
         """The number of channels of each image."""
         for node in graph.nodes:
-            self.makers.update(dict.fromkeys(node.outputs, node))
+            for name in node.outputs:
+                self.makers[name] = node
             for name in node.inputs:
                 self.readers[name].append(node)
             channels = self._made_channels(node)
@@ -39,12 +42,7 @@ class Images:
 
     def weights(self, node: LoweredNode) -> Array | None:
         """The constant filter of a convolution of floats in two dimensions, whose bias is constant too."""
-        if node.type != "Conv":
-            return None
-        weights = self._constants.get(node.inputs[1])
-        if weights is None or weights.ndim != _RANK or weights.dtype != np.float32:
-            return None
-        return weights if all(name in self._constants for name in node.inputs[2:]) else None
+        return filter_of(self._constants, node)
 
     def is_dense(self, node: LoweredNode) -> bool:
         """Whether a node is a convolution that reads all channels for each of its own."""
@@ -55,28 +53,16 @@ class Images:
         weights = self.weights(node)
         return weights is not None and not self.is_dense(node) and node.attributes["group"] == len(weights)
 
-    def added_channels(self, node: LoweredNode) -> int | None:
-        """How many channels a Pad adds at the end, if it pads with zeros; 0 if it only adds rows and columns."""
-        if node.type != "Pad" or "mode" in node.attributes:
-            return None
-        paddings, value = (self._constants.get(name) for name in node.inputs[1:3])
-        if paddings is None or value is None or value.any() or paddings.size != 2 * _RANK:
-            return None
-        before, after = paddings[:_RANK], paddings[_RANK:]
-        if before[0] or after[0] or before[CHANNEL_AXIS] or (paddings < 0).any():
-            return None
-        return int(after[CHANNEL_AXIS])
-
     def _made_channels(self, node: LoweredNode) -> int:
         """The channels of the image that a node makes; 0 if it makes none."""
-        read = node.inputs if node.type in ("Add", "Mul") else node.inputs[:1]
-        given = max((self.channels.get(name, 0) for name in read), default=0)
         weights = self.weights(node)
         if weights is not None:
             group = node.attributes.get("group", 1)
-            return len(weights) if group == 1 else given if group == len(weights) else 0
+            return len(weights) if group == 1 else self.channels.get(node.inputs[0], 0) if group == len(weights) else 0
+        read = node.inputs if node.type in ("Add", "Mul") else node.inputs[:1]
+        given = max([self.channels.get(name, 0) for name in read], default=0)
         if given and node.type == "Pad":
-            added = self.added_channels(node)
+            added = added_channels(self._constants, node)
             return 0 if added is None else given + added
         return given if given and self._keeps_channels(node, given) else 0
 
@@ -102,7 +88,7 @@ class Images:
 
     def _is_bound(self, bound: Array | None, side: int) -> bool:
         """Whether a bound is a constant for all elements that lets zeros pass. ``side`` is 1 for a least value."""
-        if bound is None or bound.size != 1 or bound.dtype != np.float32:
+        if bound is None or bound.size != 1 or bound.dtype != _FLOAT32:
             return False
         return self._with_any_value or side * bound.item() <= 0
 
@@ -116,6 +102,27 @@ class Images:
     def _vector(self, name: str, channels: int) -> bool:
         """Whether a tensor is a constant that has one number for each channel, or one for all."""
         values = self._constants.get(name)
-        if values is None or values.dtype != np.float32 or values.ndim > _RANK:
+        if values is None or values.dtype != _FLOAT32 or values.ndim > _RANK:
             return False
         return (1,) * (_RANK - values.ndim) + values.shape in ((1, channels, 1, 1), (1, 1, 1, 1))
+
+
+def filter_of(constants: Mapping[str, Array], node: LoweredNode) -> Array | None:
+    """Return the constant filter of a convolution of floats in two dimensions, whose bias is constant too."""
+    weights = constants.get(node.inputs[1]) if node.type == "Conv" else None
+    if weights is None or weights.ndim != _RANK or weights.dtype != _FLOAT32:
+        return None
+    return weights if constants.keys() >= set(node.inputs[2:]) else None
+
+
+def added_channels(constants: Mapping[str, Array], node: LoweredNode) -> int | None:
+    """Return how many channels a Pad of images adds at the end, if it pads with zeros; 0 for rows and columns only."""
+    if node.type != "Pad" or "mode" in node.attributes:
+        return None
+    paddings, value = (constants.get(name) for name in node.inputs[1:3])
+    if paddings is None or value is None or value.any() or paddings.size != 2 * _RANK:
+        return None
+    before, after = paddings[:_RANK], paddings[_RANK:]
+    if before[0] or after[0] or before[CHANNEL_AXIS] or (paddings < 0).any():
+        return None
+    return int(after[CHANNEL_AXIS])

@@ -198,6 +198,7 @@ class HostedDevice:
             else:
                 workload = self._compiled(model, options)
         resolved = model.resolved
+        resolved.settled.clear()  # runs do not look at operations
         prepared = self.make_prepared_model(
             resolved,
             workload,
