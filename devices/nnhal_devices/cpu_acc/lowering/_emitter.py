@@ -49,10 +49,8 @@ class Emitter:
 
     def common_layout(self, positions: Sequence[int]) -> Layout:
         """A layout for inputs that are combined element by element: the moved one if a variable has it already."""
-        graph, operands = self.graph, [self.inputs[position] for position in positions]
-        variables = [operand for operand in operands if not graph.is_constant(operand)]
-        if Layout.MOVED not in [graph.home(operand) for operand in variables]:
-            return Layout.GIVEN
-        is_movable = all([len(graph.dimensions[operand]) == RANK for operand in variables])
-        is_movable = is_movable and all([len(graph.dimensions[operand]) <= RANK for operand in operands])
-        return Layout.MOVED if is_movable else Layout.GIVEN
+        variables = [self.inputs[p] for p in positions if not self.graph.is_constant(self.inputs[p])]
+        moved = any(self.graph.home(operand) is Layout.MOVED for operand in variables)
+        movable = all(len(self.graph.dimensions[operand]) == RANK for operand in variables)
+        movable = movable and all(len(self.graph.dimensions[self.inputs[p]]) <= RANK for p in positions)
+        return Layout.MOVED if moved and movable else Layout.GIVEN
