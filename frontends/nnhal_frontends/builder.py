@@ -24,7 +24,8 @@ from nnhal.types import (
     OperationType,
     Subgraph,
 )
-from nnhal.types.layout import ELEMENT_TYPES, combine, describe, is_extension
+from nnhal.types.layout import ELEMENT_TYPES, MAX_RANK, combine, describe, fully_specified, is_extension
+from nnhal.types.memory import NOWHERE
 from nnhal_frontends.limits import DEFAULT_LIMITS
 from nnhal_frontends.weights_pool import Weights, WeightsPool, pool_of
 
@@ -51,9 +52,11 @@ class ModelBuilder:
     """Bytes that constants may still take which are not in the user's file, such as fillings."""
     weights: Weights = field(default_factory=dict)
     """Memory that constants may lie in already. They stay there."""
+    _is_open: bool = False
+    """Whether lengths of a result are unknown when its operation is added."""
     _values: dict[int, Array] = field(default_factory=dict)
-    _alike: dict[tuple[Operand, bytes], list[int]] = field(default_factory=dict)
-    """Constants by their operand and a sample of their values."""
+    _alike: dict[tuple[object, ...], list[int]] = field(default_factory=dict)
+    """Constants by their type, shape and quantisation, and a sample of their values."""
     _scalars: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, operand: Operand, name: str = "") -> int:
@@ -76,13 +79,11 @@ class ModelBuilder:
         ``values`` must not change before ``build``, which may be the first to copy them.
         """
         stored = np.asarray(values, ELEMENT_TYPES.get(code, values.dtype))
-        operand = Operand(
-            code, values.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, DataLocation(), channels
-        )
-        alike = self._alike.setdefault((operand, _sample(stored)), [])
+        alike = self._alike.setdefault((code, stored.shape, scale, zero_point, channels, _sample(stored)), [])
         for index in alike:
             if _is_same(self._values[index], stored):
                 return index
+        operand = Operand(code, stored.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, NOWHERE, channels)
         index = self.add(operand, name)
         self._values[index] = stored
         alike.append(index)
@@ -112,8 +113,10 @@ class ModelBuilder:
         try:
             found = definition.prepare(context)
         except UnknownYet:
-            found = ()
+            found = ((),)
         for index, dimensions in zip(operation.outputs, found, strict=False):
+            if not dimensions or 0 in dimensions:
+                self._is_open = True
             if dimensions != self.operands[index].dimensions:
                 self._complete(context.place, index, dimensions)
         self.operations.append(operation)
@@ -157,6 +160,12 @@ class ModelBuilder:
         extended = any(is_extension(operand.type) for graph in (main, *others) for operand in graph.operands)
         names = (self.extension,) if self.extension and extended else ()
         return Model(main, others, bytes(storage.inline), storage.pools(), extension_name_to_prefix=names)
+
+    def is_settled(self, model: Model) -> bool:
+        """Whether all dimensions of main of a model that was built here are known, and follow from one another."""
+        if self._is_open or any(len(operand.dimensions) > MAX_RANK for operand in model.main.operands):
+            return False
+        return all(fully_specified(operand.type, operand.dimensions) for operand in model.main.operands)
 
     def _subgraph(self, storage: _Storage, inputs: Sequence[int], outputs: Sequence[int]) -> Subgraph:
         operands = list(self.operands)

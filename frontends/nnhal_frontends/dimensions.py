@@ -9,7 +9,7 @@ from nnhal.resolved import propagate_dimensions
 from nnhal.types import Model, Operand
 from nnhal.types.layout import Dimensions, combine, describe
 from nnhal_frontends.content import ModelContent
-from nnhal_frontends.errors import InvalidModel
+from nnhal_frontends.errors import UnfitShape
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.tflite_identifier import is_tflite
 
@@ -18,18 +18,18 @@ def with_dimensions(imported: ImportedModel, shapes: Mapping[str, Sequence[int]]
     """Return the model with fixed dimensions of inputs, and with those of other operands that follow from them.
 
     A dimension that is given as 0 does not change.
-    Raises InvalidModel if an input is unknown or has other dimensions, HalError if operands contradict one another.
+    Raises UnfitShape if an input is unknown or has other dimensions, HalError if operands contradict one another.
     """
     tensors = {tensor.name: tensor for tensor in imported.all_inputs}
     operands = list(imported.model.main.operands)
     for name, shape in shapes.items():
         if name not in tensors:
-            raise InvalidModel(f"a shape is given for '{name}', the model's inputs are {sorted(tensors)}")
+            raise UnfitShape(f"a shape is given for '{name}', the model's inputs are {sorted(tensors)}")
         operand = tensors[name].operand
         known = combine(operands[operand].dimensions, tuple(shape))
         if known is None or min(shape, default=0) < 0:
             declared = describe(operands[operand].dimensions)
-            raise InvalidModel(f"shape {list(shape)} is given for input '{name}' of shape {declared}")
+            raise UnfitShape(f"shape {list(shape)} is given for input '{name}' of shape {declared}")
         operands[operand] = replace(operands[operand], dimensions=known)
     given = _with_operands(imported.model, operands)
     found = propagate_dimensions(replace(imported, model=given).resolved())

@@ -2,8 +2,9 @@
 
 NnhalError
 └── FrontendError         a user's model that cannot be imported
-    ├── InvalidModel      a model that breaks the rules of its format, or does not fit the given shapes
-    │   └── UnreadableModel  a model in which a reader has failed: only the log can say at what
+    ├── InvalidModel      a model that breaks the rules of its format
+    │   ├── UnreadableModel  a model in which a reader has failed: only the log can say at what
+    │   └── UnfitShape       a shape that the user gives for an input, and that is not one of it
     ├── UnsupportedInput  an input of the model whose element type the NN HAL lacks
     └── UnsupportedNode   a node that the NN HAL cannot express
         └── UnsupportedNodes  several of them, or one that no extension takes either
@@ -24,11 +25,15 @@ class FrontendError(NnhalError):
 
 
 class InvalidModel(FrontendError):  # noqa: N818 - the base says that it is an error
-    """A model that breaks the rules of its format, or does not fit the given shapes."""
+    """A model that breaks the rules of its format."""
 
 
 class UnreadableModel(InvalidModel):
     """A model in which a reader has failed. Its cause is what the reader raised."""
+
+
+class UnfitShape(InvalidModel):
+    """A shape that the user gives for an input, and that is not one of it: the user errs, and not the model."""
 
 
 class UnsupportedInput(FrontendError):  # noqa: N818 - as above

@@ -114,6 +114,10 @@ class ImportedModel:
     """
     node_count: int = 0
     """How many nodes the file's main graph has; 0 if they cannot be told apart."""
+    settled: Model | None = None
+    """``model``, if all dimensions of its main subgraph are known to follow from one another: nobody needs to find them
+    out again. A model that is made of it may have others.
+    """
 
     @property
     def all_inputs(self) -> tuple[ImportedTensor, ...]:
@@ -128,4 +132,7 @@ class ImportedModel:
     def resolved(self) -> ResolvedModel:
         """Return the HAL model with its constants, which stay in its pools, and with the user's names."""
         names = {index: name for index, name in enumerate(self.operand_names) if name}
-        return ResolvedModel(self.model, inline_constants(self.model, read_pools(self.model.pools)), names)
+        resolved = ResolvedModel(self.model, inline_constants(self.model, read_pools(self.model.pools)), names)
+        if self.model is self.settled:
+            resolved.propagated[0] = tuple(operand.dimensions for operand in self.model.main.operands)
+        return resolved

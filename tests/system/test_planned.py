@@ -268,6 +268,8 @@ def test_pins_hold_in_the_groups_that_have_what_they_match(framework: Framework)
     plan = framework.plan(INT8, ["ethos_n", "cpu_ref"], {"name:conv2": "ethos_n"}, leaves_nodes=True)
     assert len(plan.groups) == 1
     assert any(step.device == "ethos_n" and 13 in step.nodes for step in plan.groups[0].steps)
+    with pytest.raises(HalError, match="pin 'layer:conv2': expected name:GLOB"):
+        framework.plan(INT8, ["ethos_n"], {"layer:conv2": "ethos_n"}, leaves_nodes=True)
     with pytest.raises(HalError, match="a pin by number, expected name:GLOB or op:TYPE if nodes may be left"):
         framework.plan(INT8, pins={"index:3": "cpu_ref"}, leaves_nodes=True)
     with pytest.raises(HalError, match="pin 'name:nothing' matches no node of the model"):

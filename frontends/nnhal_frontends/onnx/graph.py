@@ -16,7 +16,7 @@ from nnhal.arrays import Array
 from nnhal.extensions.onnx import fresh, tensor_names
 from nnhal.types import FusedActivation
 from nnhal.types.layout import Dimensions, describe
-from nnhal_frontends.errors import InvalidModel, UnsupportedNode
+from nnhal_frontends.errors import InvalidModel, UnfitShape, UnsupportedNode
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.onnx.inference import forget_unknown, infer, with_types
 from nnhal_frontends.onnx.places import NodePlace, with_own_names
@@ -314,7 +314,7 @@ def _dense(tensor: onnx.SparseTensorProto) -> Array:
 def with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], added: Collection[str]) -> onnx.ModelProto:
     """Return a copy with fixed shapes, and with a name for every dimension that stays unknown: a length of 0.
 
-    The inputs in ``added`` are not the user's.
+    The inputs in ``added`` are not the user's. Raises UnfitShape.
     """
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
@@ -322,13 +322,13 @@ def with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], add
     inputs = {value.name: value.type.tensor_type for value in fixed.graph.input if value.name not in added}
     for name, shape in shapes.items():
         if name not in inputs:
-            raise InvalidModel(f"a shape is given for '{name}', the model's inputs are {sorted(inputs)}")
+            raise UnfitShape(f"a shape is given for '{name}', the model's inputs are {sorted(inputs)}")
         declared = _shape(inputs[name])
         fits = declared is None or (
             len(declared) == len(shape) and all(0 in (d, s) or d == s for d, s in zip(declared, shape, strict=True))
         )
         if not fits or min(shape, default=1) < 0:
-            raise InvalidModel(f"shape {list(shape)} is given for input '{name}' of shape {describe(declared or ())}")
+            raise UnfitShape(f"shape {list(shape)} is given for input '{name}' of shape {describe(declared or ())}")
         if declared is None:
             inputs[name].shape.SetInParent()
             for _ in shape:

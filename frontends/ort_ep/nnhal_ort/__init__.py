@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 __all__ = ["get_ep_name", "get_library_path", "put_first", "register"]
 
 _DEFAULT_DIRECTORY = "/run/nnhal/framework"
+_LEAST = (1, 24)
+_REGISTERING = threading.Lock()
 
 
 def get_ep_name() -> str:
@@ -37,17 +40,19 @@ def register(name: str = "nnhal") -> None:
     """Register the provider with the ONNX Runtime of this process, unless it has devices there already.
 
     Its devices are those that the framework of NNHAL_FRAMEWORK, by default that of /run/nnhal/framework, has at this
-    moment. If ``name`` ends with ".virtual", each is a device of its own kind; otherwise all are the CPU.
+    moment. If ``name`` ends with ".virtual", each is a device of its own kind; otherwise all are the CPU. If no
+    framework answers there are none, and the first session that names the provider looks again: it raises
+    ConnectionError if there is still no framework, where ONNX Runtime would run the model on the CPU.
+
+    Raises RuntimeError if ONNX Runtime is older than 1.24.
     """
     import onnxruntime
 
-    if _has_devices():
-        return
-    with contextlib.suppress(Exception):  # of a type that ONNX Runtime does not name, if it was not registered
-        onnxruntime.unregister_execution_provider_library(name)
-    onnxruntime.register_execution_provider_library(name, get_library_path())
-    if _has_devices() and get_ep_name() not in onnxruntime.get_available_providers():
-        _take_names()
+    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) < _LEAST:
+        raise RuntimeError(f"ONNX Runtime 1.24 or later is needed, and this is {onnxruntime.__version__}")
+    _find_devices(name)
+    if not getattr(onnxruntime.InferenceSession._create_inference_session, "finds_nnhal", False):
+        _intercept(name)
 
 
 def _has_devices() -> bool:
@@ -56,43 +61,64 @@ def _has_devices() -> bool:
     return any(device.ep_name == get_ep_name() for device in onnxruntime.get_ep_devices())
 
 
-def _take_names() -> None:
-    """Have sessions find the provider by its name, which in ONNX Runtime 1.24 finds only its own providers.
+def _find_devices(name: str) -> None:
+    """Register the library under a name, unless the provider has devices."""
+    import onnxruntime
 
-    A provider that it does not find is no error there: it would run the model on the CPU.
+    with _REGISTERING:
+        if _has_devices():
+            return
+        with contextlib.suppress(Exception):  # of a type that ONNX Runtime does not name, if it was not registered
+            onnxruntime.unregister_execution_provider_library(name)
+        onnxruntime.register_execution_provider_library(name, get_library_path())
+
+
+def _intercept(name: str) -> None:
+    """Have sessions that name the provider get it, or an error: a provider that it does not know is none to ONNX
+    Runtime, which would run the model on the CPU, and 1.24 finds only its own providers by their names.
     """
     import onnxruntime
     from onnxruntime.capi.onnxruntime_inference_collection import check_and_normalize_provider_args
 
     sessions: Any = onnxruntime.InferenceSession
     create = sessions._create_inference_session
-    if getattr(create, "takes_names", False):
-        return
 
-    def create_by_devices(self: Any, providers: Any, provider_options: Any, *others: Any) -> None:
-        known = [*onnxruntime.get_available_providers(), get_ep_name()]
-        names, options = check_and_normalize_provider_args(providers, provider_options, known)
-        if get_ep_name() not in names:
+    def create_with_devices(self: Any, providers: Any, provider_options: Any, *others: Any) -> None:
+        if get_ep_name() not in _names(providers):
             create(self, providers, provider_options, *others)
             return
+        _find_devices(name)
+        if not _has_devices():
+            directory = os.environ.get("NNHAL_FRAMEWORK", _DEFAULT_DIRECTORY)
+            # Of a RuntimeError ONNX Runtime would say so, and run the model on the CPU.
+            raise ConnectionError(f"no framework of nnhal has answered in {directory}")
+        known = onnxruntime.get_available_providers()
+        if get_ep_name() in known:
+            create(self, providers, provider_options, *others)
+            return
+        names, options = check_and_normalize_provider_args(providers, provider_options, [*known, get_ep_name()])
         self._sess_options = self._sess_options or onnxruntime.SessionOptions()
         if not self._sess_options.has_providers():
             first = {device.ep_name: device for device in reversed(onnxruntime.get_ep_devices())}
-            for name, chosen in zip(names, options, strict=True):
-                if name in first:
-                    self._sess_options.add_provider_for_devices([first[name]], chosen)
+            for each, chosen in zip(names, options, strict=True):
+                if each in first:
+                    self._sess_options.add_provider_for_devices([first[each]], chosen)
         create(self, None, None, *others)
 
-    create_by_devices.takes_names = True  # type: ignore[attr-defined] # of this function alone
-    sessions._create_inference_session = create_by_devices
+    create_with_devices.finds_nnhal = True  # type: ignore[attr-defined] # of this function alone
+    sessions._create_inference_session = create_with_devices
+
+
+def _names(providers: Any) -> list[str]:
+    """The providers that a session is given: names, and pairs of a name and its options."""
+    return [provider[0] if isinstance(provider, tuple) else provider for provider in providers or ()]
 
 
 def put_first() -> None:
     """Give all sessions of this process the provider, before the providers that the program names.
 
-    What nnhal does not take they run as the program has asked for.
-
-    Sessions raise ConnectionError if there is no framework: none runs elsewhere than it should.
+    What nnhal does not take they run as the program has asked for. Sessions raise ConnectionError if there is no
+    framework: none runs elsewhere than it should.
     """
     import onnxruntime
 
@@ -106,13 +132,10 @@ def put_first() -> None:
             create(self, providers, provider_options, *others)
             return
         named = list(providers or [p for p in onnxruntime.get_available_providers() if p != get_ep_name()])
-        if get_ep_name() not in [provider[0] if isinstance(provider, tuple) else provider for provider in named]:
-            if not _has_devices():
-                directory = os.environ.get("NNHAL_FRAMEWORK", _DEFAULT_DIRECTORY)
-                # Of a RuntimeError ONNX Runtime would say so, and run the model on the CPU.
-                raise ConnectionError(f"no framework of nnhal has answered in {directory}")
+        if get_ep_name() not in _names(named):
             named.insert(0, get_ep_name())
             provider_options = [{}, *provider_options] if provider_options else None
         create(self, named, provider_options, *others)
 
+    create_with_nnhal.finds_nnhal = True  # type: ignore[attr-defined] # of this function alone
     sessions._create_inference_session = create_with_nnhal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -24,9 +25,30 @@ def ort(
     path = shutil.which(program[0])
     if path is None:
         raise typer.BadParameter(f"there is no program {program[0]!r}")
+    if ignoring := _option_that_ignores(program):
+        raise typer.BadParameter(f"with {ignoring} Python does not read PYTHONPATH, by which it would find nnhal")
     get_library_path()
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join([str(_LAUNCHED), *filter(None, [environment.get("PYTHONPATH")])])
     if framework is not None:
         environment["NNHAL_FRAMEWORK"] = str(framework.resolve())
     os.execve(path, program, environment)
+
+
+def _option_that_ignores(program: Sequence[str]) -> str:
+    """The option of Python by which it reads no environment, or no sitecustomize; empty if it is given none."""
+    words = iter(program[1:] if Path(program[0]).name.startswith("python") else ())
+    for word in words:
+        if not word.startswith("-") or word in ("-", "--"):
+            break
+        options = "" if word.startswith("--") else word[1:]
+        for number, option in enumerate(options):
+            if option in "EIS":
+                return f"-{option}"
+            if option in "cm":
+                return ""
+            if option in "WX":
+                if number == len(options) - 1:
+                    next(words, "")
+                break
+    return ""

@@ -67,6 +67,12 @@ std::vector<const OrtValueInfo*> values(const std::vector<const OrtValueInfo*>& 
   return there;
 }
 
+std::vector<std::string> names_of(const std::vector<const OrtValueInfo*>& values) {
+  std::vector<std::string> names;
+  for (const auto* value : values) names.push_back(name_of(value));
+  return names;
+}
+
 Shape shape_of(const OrtTensorTypeAndShapeInfo* info) {
   Shape shape;
   shape.type = read<int>(ort().GetTensorElementType, info);
@@ -203,10 +209,30 @@ Message encode_node(const OrtNode* node, bool is_nested, std::set<std::string>& 
   return message.bytes(7, domain);
 }
 
+// What nodes of a graph read, also in graphs of their own, and what they write. ONNX Runtime gives no other input of the
+// model to a node that stands for them, and wants no other output.
+std::set<std::string> values_of_nodes(const OrtGraph* graph) {
+  std::set<std::string> names;
+  for (const OrtNode* const node : nodes_of(graph))
+    for (const std::vector<std::string>& some :
+         {inputs_of(node), outputs_of(node),
+          names_of(list<const OrtValueInfo*>(ort().Node_GetNumImplicitInputs, ort().Node_GetImplicitInputs, node))})
+      names.insert(some.begin(), some.end());
+  return names;
+}
+
 Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains, Weights* weights) {
   Message message = Message().bytes(2, "graph");
   std::set<std::string> told;  // what needs no value_info
   const bool is_nested = read<const OrtNode*>(ort().Graph_GetParentNode, graph);
+  const std::set<std::string> used = is_nested ? std::set<std::string>() : values_of_nodes(graph);
+  const auto border = [&](const std::vector<const OrtValueInfo*>& all) {
+    std::vector<const OrtValueInfo*> there = values(all);
+    if (!is_nested)
+      there.erase(std::remove_if(there.begin(), there.end(), [&](const auto* value) { return !used.count(name_of(value)); }),
+                  there.end());
+    return there;
+  };
   for (const auto* value :
        list<const OrtValueInfo*>(ort().Graph_GetNumInitializers, ort().Graph_GetInitializers, graph)) {
     if (!read<bool>(ort().ValueInfo_IsConstantInitializer, value)) continue;
@@ -216,10 +242,9 @@ Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains, Weig
     message.message(tensor ? 5 : 11, tensor ? *tensor : encode_value(value));
     told.insert(name_of(value));
   }
-  for (const auto* value : values(list<const OrtValueInfo*>(ort().Graph_GetNumInputs, ort().Graph_GetInputs, graph)))
+  for (const auto* value : border(list<const OrtValueInfo*>(ort().Graph_GetNumInputs, ort().Graph_GetInputs, graph)))
     if (told.insert(name_of(value)).second) message.message(11, encode_value(value));
-  for (const auto* value :
-       values(list<const OrtValueInfo*>(ort().Graph_GetNumOutputs, ort().Graph_GetOutputs, graph))) {
+  for (const auto* value : border(list<const OrtValueInfo*>(ort().Graph_GetNumOutputs, ort().Graph_GetOutputs, graph))) {
     message.message(12, encode_value(value));
     told.insert(name_of(value));
   }
@@ -229,12 +254,6 @@ Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains, Weig
       if (told.insert(name_of(value)).second) message.message(13, encode_value(value));
   }
   return message;
-}
-
-std::vector<std::string> names_of(const std::vector<const OrtValueInfo*>& values) {
-  std::vector<std::string> names;
-  for (const auto* value : values) names.push_back(name_of(value));
-  return names;
 }
 
 std::string encode_model(const OrtGraph* graph, Weights* weights) {

@@ -30,6 +30,21 @@ Dimensions not_empty(Dimensions dimensions) {
   return dimensions;
 }
 
+Dimensions dimensions_of(const OrtValue* value) {
+  auto* const info = read<OrtTensorTypeAndShapeInfo*>(ort().GetTensorTypeAndShape, value);
+  Dimensions dimensions(read<std::size_t>(ort().GetDimensionsCount, info));
+  OrtStatus* const status = ort().GetDimensions(info, dimensions.data(), dimensions.size());
+  ort().ReleaseTensorTypeAndShapeInfo(info);
+  check(status);
+  return dimensions;
+}
+
+std::string words(const Dimensions& dimensions) {
+  std::string words;
+  for (const std::int64_t extent : dimensions) words += (words.empty() ? "" : ", ") + std::to_string(extent);
+  return "[" + words + "]";
+}
+
 std::vector<Tensor> tensors_of(const std::vector<client::TensorInfo>& infos, const std::vector<std::string>& names) {
   std::vector<Tensor> tensors;
   for (const client::TensorInfo& info : infos) {
@@ -146,12 +161,14 @@ void Kernel::read_inputs(Run& run) {
     const auto* const value = read<const OrtValue*>(ort().KernelContext_GetInput, run.context, place);
     if (!value) throw Failure("input '" + input.name + "' is missing");
     run.from.push_back(read<void*>(ort().GetTensorMutableData, const_cast<OrtValue*>(value)));
-    if (!input.is_open) continue;
-    auto* const info = read<OrtTensorTypeAndShapeInfo*>(ort().GetTensorTypeAndShape, value);
-    Dimensions& dimensions = open.emplace_back(read<std::size_t>(ort().GetDimensionsCount, info));
-    OrtStatus* const status = ort().GetDimensions(info, dimensions.data(), dimensions.size());
-    ort().ReleaseTensorTypeAndShapeInfo(info);
-    check(status);
+    Dimensions dimensions = dimensions_of(value);
+    if (input.is_open) {
+      open.push_back(std::move(dimensions));
+    } else if (dimensions != (input.is_scalar ? Dimensions() : input.dimensions)) {
+      // ONNX Runtime knows nothing of those that the option dimensions has fixed.
+      throw Failure("input '" + input.name + "' has dimensions " + words(dimensions) + ", and the model is loaded for " +
+                    words(input.dimensions));
+    }
   }
   run.variant = variant_of(open);
 }

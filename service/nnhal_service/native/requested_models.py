@@ -136,7 +136,7 @@ class RequestedModel:
         )
 
     def plan_groups(
-        self, keeps: Collection[int], operators: Collection[str]
+        self, keeps: frozenset[int], operators: Collection[str]
     ) -> tuple[list[PlannedNodes], list[UntakenNode]]:
         """Plan the groups of nodes that devices take, and leave those that the client keeps, or that are none of the
         ``operators`` if some are given.
@@ -149,7 +149,7 @@ class RequestedModel:
             invalid_argument("got states for a model of which nodes may be left: a state is within one model")
         shapes, parts = self.shapes or {}, self._parts()
         others = {n for n, node in enumerate(parts.nodes) if operators and node.op_type not in operators}
-        kept = others.union(keeps)
+        kept = keeps.union(others)
         return GroupPlanner(parts, self.limits, self.target, shapes, self.weights, self.signature, kept).plan()
 
     def _parts(self) -> FileParts:

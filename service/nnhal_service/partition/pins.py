@@ -39,6 +39,12 @@ class Pin:
             raise PlacementError(f"pin {self.match!r}: expected {PIN_FORMS}")
         return int(numbers[1]) <= index <= int(numbers[2] or numbers[1])
 
+    def require_form(self) -> None:
+        """Raise PlacementError if ``match`` is malformed."""
+        kind, _, pattern = self.match.partition(":")
+        if kind not in ("name", "op") or not pattern:
+            self.has_number(0)
+
     @property
     def is_of_main(self) -> bool:
         """Whether it can cover operations of main only, and none of subgraphs."""

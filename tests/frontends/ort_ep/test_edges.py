@@ -23,6 +23,7 @@ from tests.frontends.ort_ep.sessions import (
     DIGITS,
     DIGITS_INT8,
     GIVES_OUTER_VALUES,
+    Value,
     answers,
     assert_same,
     assigned,
@@ -114,6 +115,29 @@ def test_branches_in_branches_are_taken_with_the_outermost(provider: Testbed) ->
     assert assigned(made) == ([["If"]] if GIVES_OUTER_VALUES else [])
     cases = [(True, True), (True, False), (False, False)]
     assert_same(made, model, *({"c": np.array(c), "d": np.array(d), "x": X} for c, d in cases))
+
+
+def test_what_no_node_reads_or_writes_passes(provider: Testbed) -> None:
+    inputs: list[Value] = [("x", FLOAT, [3]), ("passed", FLOAT, [2]), ("default", FLOAT, [2]), ("unread", INT64, ["n"])]
+    outputs: list[Value] = [("passed", FLOAT, [2]), ("y", FLOAT, [3]), ("default", FLOAT, [2])]
+    ones = np.ones(2, np.float32)
+    model = model_of([node("Relu", ["x"], ["y"])], inputs, outputs, {"default": ones})
+    given: dict[str, Array] = {"x": X, "passed": 2 * ones, "unread": np.zeros(4, np.int64)}
+    assert_same(session(model), model, given, {**given, "default": 3 * ones})
+
+
+def test_what_only_a_branch_reads_is_read(provider: Testbed) -> None:
+    made = node(
+        "If",
+        ["c"],
+        ["y"],
+        then_branch=branch(node("Add", ["x", "inside"], ["z"])),
+        else_branch=branch(node("Neg", ["x"], ["z"])),
+    )
+    inputs: list[Value] = [("c", BOOL, []), ("x", FLOAT, [3]), ("inside", FLOAT, [3]), ("nowhere", FLOAT, [3])]
+    model = model_of([made], inputs, [("y", FLOAT, [3])])
+    given = {"x": X, "inside": 2 * X, "nowhere": X}
+    assert_same(session(model, GIVES_OUTER_VALUES), model, *({"c": np.array(c), **given} for c in (True, False)))
 
 
 def test_as_many_as_a_value_says(provider: Testbed) -> None:

@@ -15,8 +15,10 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from typer import BadParameter
 
 import nnhal_ort
+from nnhal_ort.command import ort
 from nnhal_tools.up import Testbed
 from tests.frontends.ort_ep.sessions import DIGITS, answers, assert_same, image, reference, session
 from tests.support.waiting import settled, wait_until
@@ -118,6 +120,33 @@ def test_a_forked_process_has_a_session_of_its_own(provider: Testbed) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_program_may_register_before_there_is_a_framework(provider: Testbed) -> None:
+    """A session without one is an error, where ONNX Runtime would run the model on the CPU."""
+    done = program(
+        provider,
+        f"""
+        import os, nnhal_ort, onnxruntime
+        onnxruntime.set_default_logger_severity(4)
+        framework, os.environ["NNHAL_FRAMEWORK"] = os.environ["NNHAL_FRAMEWORK"], "/nowhere"
+        nnhal_ort.register()
+        make = lambda: onnxruntime.InferenceSession({str(DIGITS)!r}, providers=[nnhal_ort.get_ep_name()])
+        try:
+            make()
+        except ConnectionError as error:
+            print(error)
+        os.environ["NNHAL_FRAMEWORK"] = framework
+        print(make().get_providers()[0])
+        """,
+    )
+    assert done.stdout == "no framework of nnhal has answered in /nowhere\nNnhalExecutionProvider\n", done.stderr
+
+
+def test_an_older_runtime_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime, "__version__", "1.23.2")
+    with pytest.raises(RuntimeError, match=r"ONNX Runtime 1\.24 or later is needed, and this is 1\.23\.2"):
+        nnhal_ort.register()
+
+
 def test_a_program_in_c_runs_it_in_threads(provider: Testbed, tmp_path: Path) -> None:
     made = tmp_path / "app"
     source = Path(__file__).with_name("app.c")
@@ -142,6 +171,23 @@ UNCHANGED = f"""
 def test_an_unchanged_program_is_launched(provider: Testbed, launcher: list[str]) -> None:
     done = program(provider, UNCHANGED, launcher)
     assert (done.returncode, done.stdout) == (0, "['NnhalExecutionProvider']\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "ignoring"), [(["-I", "app.py"], "-I"), (["-X", "dev", "-sE", "-c", "pass"], "-E"), (["-S"], "-S")]
+)
+def test_a_program_that_would_not_find_nnhal_is_not_launched(words: list[str], ignoring: str) -> None:
+    with pytest.raises(BadParameter, match=f"with {ignoring} Python does not read PYTHONPATH"):
+        ort([sys.executable, *words])
+
+
+@pytest.mark.parametrize("words", [["-W", "-Something"], ["-c", "-I"], ["app.py", "-E"], ["-mapp", "-S"]])
+def test_words_of_a_program_are_its_own(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(os, "execve", lambda *given: started.append(given[1]))
+    monkeypatch.setattr("nnhal_ort.command.get_library_path", str)
+    ort([sys.executable, *words])
+    assert started == [[sys.executable, *words]]
 
 
 def test_a_launched_program_fails_without_a_framework(library: str, launcher: list[str], tmp_path: Path) -> None:

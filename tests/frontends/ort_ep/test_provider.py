@@ -64,6 +64,15 @@ def test_dimensions_change_from_run_to_run(provider: Testbed) -> None:
     assert_same(session(model), model, *given)
 
 
+def test_a_run_has_the_dimensions_that_the_model_is_loaded_for(provider: Testbed) -> None:
+    """ONNX Runtime knows nothing of them."""
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", FLOAT, ["n", 3])], [("y", FLOAT, ["n", 3])])
+    made = session(model, dimensions="x=2,3")
+    assert_same(made, model, {"x": np.ones((2, 3), np.float32)})
+    with pytest.raises(Fail, match=r"input 'x' has dimensions \[4, 3\], and the model is loaded for \[2, 3\]"):
+        answers(made, {"x": np.ones((4, 3), np.float32)})
+
+
 def test_an_output_is_as_long_as_its_values_say(provider: Testbed) -> None:
     model = model_of([helper.make_node("NonZero", ["x"], ["y"])], [("x", FLOAT, [1000])], [("y", INT64, [1, "k"])])
     given = [{"x": (np.arange(1000) < count).astype(np.float32)} for count in (1, 4, 999, 3)]
@@ -205,6 +214,9 @@ def test_what_is_not_numbers_is_left(provider: Testbed) -> None:
         ({"directory": "/nowhere"}, "/nowhere/link.sock"),
         ({"fallback": "maybe"}, "option fallback is 'maybe', expected one of"),
         ({"devises": "cpu_acc"}, "unknown option 'devises'"),
+        ({"pins": "layer:conv1=cpu_acc"}, "pin 'layer:conv1': expected name:GLOB"),
+        ({"dimensions": "picture=1,1,8,8"}, r"a shape is given for 'picture', the model's inputs are \['image'\]"),
+        ({"dimensions": "image=2,1,8,8"}, r"shape \[2, 1, 8, 8\] is given for input 'image' of shape \[1, 1, 8, 8\]"),
     ],
 )
 def test_what_cannot_be_had_is_an_error_and_not_the_cpu(provider: Testbed, options: dict[str, str], words: str) -> None:

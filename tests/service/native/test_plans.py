@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
 from nnhal.remote import RemoteDevice
+from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client import Framework, ModelPlan, connect
 from nnhal_frontends import ImportLimits
@@ -128,6 +129,14 @@ def test_the_largest_groups_are_planned_if_there_are_too_many(served: Served, mo
     assert [group.nodes for group in plan.groups] == [(0, 1), (5, 6, 7)]
     assert [left.node for left in plan.left] == [2, 3, 4]
     assert plan.left[1].reason == "there are 3 groups, of which the 2 largest are planned"
+
+
+def test_no_node_is_left_since_a_device_does_not_answer(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    served.client.release(served.client.plan(onnx_file(), leaves_nodes=True))
+    monkeypatch.setattr(served.fleet, "available", lambda *_: [])
+    with pytest.raises(HalError, match="nodes would be left, and cpu_ref cannot be asked about them") as told:
+        served.client.plan(onnx_file(), leaves_nodes=True)
+    assert told.value.status == ErrorStatus.DEVICE_UNAVAILABLE
 
 
 def test_a_plan_is_of_a_model_and_not_of_a_plan(served: Served) -> None:

@@ -14,9 +14,10 @@ from typing import Any, Protocol
 from nnhal.errors import HalError
 from nnhal.extensions.onnx import ELEMENT_TYPES, PACKED_TYPES
 from nnhal.resolved import operation_name
+from nnhal.types import ErrorStatus
 from nnhal.types.layout import Dimensions
 from nnhal_frontends import ImportLimits, ModelFormat, import_model
-from nnhal_frontends.errors import FrontendError, InvalidModel
+from nnhal_frontends.errors import FrontendError, InvalidModel, UnfitShape
 from nnhal_frontends.imported import FileNode, ImportedTensor
 from nnhal_frontends.weights_pool import Weights
 from nnhal_service.partition import Options, PlacementError, Strategy, holding_pins, require_pins
@@ -77,20 +78,22 @@ class GroupPlanner:
         shapes: Mapping[str, Dimensions],
         weights: Weights = MappingProxyType({}),
         signature: str | None = None,
-        keeps: Collection[int] = (),
+        keeps: frozenset[int] = frozenset(),
     ) -> None:
         """``weights`` are other files in which the model has values; nodes that the client ``keeps`` are left.
 
-        Raises PlacementError for a pin by number: operations have other numbers in parts; InvalidModel if the model
-        has more nodes than ``limits`` allow, or not one of those that are kept.
+        Raises PlacementError for a malformed pin, or one by number: operations have other numbers in parts;
+        InvalidModel if the model has more nodes than ``limits`` allow, or not one of those that are kept.
         """
         if len(file.nodes) > limits.nodes:
             raise InvalidModel(f"the model has {len(file.nodes)} nodes, at most {limits.nodes} are allowed")
         for number in keeps:
             if not 0 <= number < len(file.nodes):
                 raise InvalidModel(f"node {number} is to be kept of {len(file.nodes)}")
-        if any(pin.is_by_number for pin in target.options.pins):
-            raise PlacementError("a pin by number, expected name:GLOB or op:TYPE if nodes may be left")
+        for pin in target.options.pins:
+            pin.require_form()
+            if pin.is_by_number:
+                raise PlacementError("a pin by number, expected name:GLOB or op:TYPE if nodes may be left")
         self._weights, self._signature, self._keeps = weights, signature, keeps
         self._file, self._limits, self._shapes = file, limits, shapes
         self._format = ModelFormat.TFLITE if file.is_interpreted else ModelFormat.ONNX
@@ -104,8 +107,11 @@ class GroupPlanner:
     def plan(self) -> tuple[list[PlannedNodes], list[UntakenNode]]:
         """Return the groups in an order of execution, and the nodes in none, ascending.
 
-        Raises LookupError for a device that the fleet does not know, PlacementError for a pin that cannot be kept.
+        Raises LookupError for a device that the fleet does not know, PlacementError for a pin that cannot be kept,
+        UnfitShape for a shape that the user gives and that no input has; DEVICE_UNAVAILABLE if nodes would be left, and
+        a device that may be used does not answer.
         """
+        before = self._connected(answering=False)
         self._leave(self._keeps, _KEPT)
         is_divided = self._file.is_shared or bool(self._left)
         planned = {self._every: None if is_divided else self._planned(self._every, self._every)}
@@ -140,7 +146,25 @@ class GroupPlanner:
                 is_constant = left.index in self._graph.constant
                 told = left.reason if is_constant else f"node {left.index} reads it, and is left: {left.reason}"
             self._leave([index], told)
+        if not self._keeps.issuperset(outside):
+            self._require_devices(before)
         return found, [self._left[index] for index in outside]
+
+    def _connected(self, answering: bool) -> Mapping[str, object]:
+        """The devices that may be used, and the session with each; only those that are ``answering`` now, or all."""
+        available = self._target.fleet.available(self._target.devices, answering)
+        return {member.name: member.remote for member in available}
+
+    def _require_devices(self, before: Mapping[str, object]) -> None:
+        """What no device takes is the client's, and not what a device cannot be asked about. ``before`` planning the
+        devices had these sessions.
+        """
+        fleet, now = self._target.fleet, self._connected(answering=True)
+        wanted = [name for name in self._target.devices or fleet.names if name not in fleet.withdrawn]
+        gone = [name for name in wanted if now.get(name) is None or now[name] is not before.get(name)]
+        if gone:
+            said = f"nodes would be left, and {', '.join(gone)} cannot be asked about them: a device does not answer"
+            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, said)
 
     def _groups(self, operations: Sequence[Collection[int]]) -> dict[tuple[int, ...], Sequence[int]]:
         """Return the groups of the nodes that are not left yet, by all that their models are made of."""
@@ -173,6 +197,8 @@ class GroupPlanner:
                 signature=self._signature if is_whole else None,
             )
             model = plan_model(read, target, self._shapes if is_whole else None, surveys.append)
+        except UnfitShape:
+            raise
         except FrontendError as error:
             refused = {} if gives_up else self._file.refused(error)
             for index in refused.keys() & members or nodes:
