@@ -109,6 +109,13 @@ def tensor_in_another_file(message: Message) -> str | None:
     return next((str(tensor.name) for tensor in tensors_elsewhere(message)), None)
 
 
+def may_name_files(content: bytes) -> bool:
+    """Whether a serialised message of ONNX's may name a file of values. Most name none, which costs no look at their
+    tensors: this key has the name.
+    """
+    return b"location" in content
+
+
 def tensors_elsewhere(message: Message) -> Iterator[Any]:
     """Yield the tensors in one of ONNX's messages, at any depth, whose values are to be read from a file."""
     for field, value in message.ListFields():
