@@ -30,7 +30,7 @@ Border = Mapping[str, TensorInfo]
 
 
 class DeclaredFile:
-    """A file that is to become one operation. It has been screened, but not checked."""
+    """A file that is to become one operation. It has not been checked."""
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class DeclaredFile:
         If they are those that it declares, the model is that of ``as_declared``. Raises InvalidModel as ``import_onnx``
         does, and what else its passes raise.
         """
+        screen(self._named.model, self._limits)
         light = self._named.light(self._shapes)
         border = self._border(light.inferred.graph)
         if border is None:
@@ -114,11 +115,10 @@ def declared_file(
     ``others`` are what other files have of its values: they stay there. ``values`` and ``constants`` are those of
     initializers and nodes of which the model has none. Raises InvalidModel as ``import_onnx`` does.
     """
-    if not _is_plain(model.graph) or model.functions:
+    if not _is_plain(model.graph) or model.functions or len(model.graph.node) > limits.nodes:
         return None
     if others:
         model, values = attach_external_data(model, others, limits)
-    screen(model, limits)
     named = NamedModel.of(model, values, constants)
     graph = named.model.graph
     made = {name for node in graph.node for name in node.output}

@@ -167,10 +167,12 @@ class WholeFile:
             return None
         later = replace(target, options=replace(options, deadline_ns=NO_DEADLINE))  # a deadline was for loading
         own = replace(target, cache=target.cache and target.cache.of_variant(_VARIANT))
-        place = own.cache and OutlinePlace(own.cache, self.limits, options, members, descriptions)
+        place = target.cache and OutlinePlace(target.cache, self.limits, options, members, descriptions)
         outline = place.kept() if place and not otherwise else None
         checked: _Check | None = None
         if outline is not None:
+            if not outline.is_whole:  # it could not be given to the device so
+                return None
             imported: ImportedModel | None = outline.imported
         elif otherwise is not None:
             imported = otherwise.imported
@@ -186,7 +188,7 @@ class WholeFile:
         def keep(plan: SketchedPlan) -> None:
             made = ModelOutline.of(plan) if place and outline is None else None
             if place and made is not None:
-                place.keep(made)
+                place.keep(replace(made, is_whole=True))
 
         planner = WholeFilePlanner(
             imported,
