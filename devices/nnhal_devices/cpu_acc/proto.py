@@ -49,16 +49,16 @@ def model_of(graph: LoweredGraph, apart: Collection[str] = ()) -> ModelProto:
 
 def _add_attribute(node: NodeProto, name: str, value: Attribute) -> None:
     match value:
+        case [int(), *_]:
+            node.attribute.add(name=name, type=AttributeProto.INTS, ints=value)
         case int():
             node.attribute.add(name=name, type=AttributeProto.INT, i=value)
         case float():
             node.attribute.add(name=name, type=AttributeProto.FLOAT, f=value)
         case str():
             node.attribute.add(name=name, type=AttributeProto.STRING, s=value.encode())
-        case [float(), *_]:
-            node.attribute.add(name=name, type=AttributeProto.FLOATS, floats=value)
         case _:
-            node.attribute.add(name=name, type=AttributeProto.INTS, ints=value)
+            node.attribute.add(name=name, type=AttributeProto.FLOATS, floats=value)
 
 
 def _inlined(model: ModelProto) -> ModelProto:
