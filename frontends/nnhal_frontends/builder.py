@@ -12,10 +12,10 @@ from nnhal.errors import invalid_argument
 from nnhal.memory import create_read_only
 from nnhal.operations import DEFINITIONS, OperationContext, Signature, UnknownYet
 from nnhal.types import (
-    Ashmem,
     ChannelQuant,
     DataLocation,
     ExtensionNameAndPrefix,
+    Memory,
     Model,
     Operand,
     OperandLifeTime,
@@ -27,7 +27,7 @@ from nnhal.types import (
 from nnhal.types.layout import ELEMENT_TYPES, MAX_RANK, combine, describe, fully_specified, is_extension
 from nnhal.types.memory import NOWHERE
 from nnhal_frontends.limits import DEFAULT_LIMITS
-from nnhal_frontends.weights_pool import Weights, WeightsPool, pool_of
+from nnhal_frontends.weights_pool import Weights, pool_of
 
 MAX_INLINE_BYTES = 128
 """Larger constants lie in the model's pool."""
@@ -55,6 +55,8 @@ class ModelBuilder:
     _is_open: bool = False
     """Whether lengths of a result are unknown when its operation is added."""
     _values: dict[int, Array] = field(default_factory=dict)
+    _references: dict[int, tuple[Memory, int, int]] = field(default_factory=dict)
+    """The memory, the start and the length of constants that nobody looks at here."""
     _alike: dict[tuple[object, ...], list[int]] = field(default_factory=dict)
     """Constants by their type, shape and quantisation, and a sample of their values."""
     _scalars: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -87,6 +89,14 @@ class ModelBuilder:
         index = self.add(operand, name)
         self._values[index] = stored
         alike.append(index)
+        return index
+
+    def reference(
+        self, code: int, dimensions: tuple[int, ...], memory: Memory, start: int, length: int, name: str = ""
+    ) -> int:
+        """Add a constant operand whose values are ``length`` bytes of some memory, and which nobody looks at here."""
+        index = self.add(Operand(code, dimensions), name)
+        self._references[index] = memory, start, length
         return index
 
     def scalar(self, code: int, value: int) -> int:
@@ -171,6 +181,8 @@ class ModelBuilder:
         operands = list(self.operands)
         for index, values in self._values.items():
             operands[index] = storage.place(operands[index], values)
+        for index, place in self._references.items():
+            operands[index] = storage.refer(operands[index], *place)
         return Subgraph(tuple(operands), tuple(self.operations), tuple(inputs), tuple(outputs))
 
 
@@ -191,7 +203,7 @@ class _Storage:
     inline: bytearray = field(default_factory=bytearray)
     _pooled: list[tuple[int, Array]] = field(default_factory=list)
     _end: int = 0
-    _places: list[WeightsPool | None] = field(default_factory=list)
+    _places: list[Memory | None] = field(default_factory=list)
     """The pools, in their order; None for the one of the constants that lie nowhere else."""
 
     def place(self, operand: Operand, values: Array) -> Operand:
@@ -203,21 +215,27 @@ class _Storage:
             self.inline += values.tobytes()
             return operand.placed(OperandLifeTime.CONSTANT_COPY, location)
         found = pool_of(self.weights, values)
+        memory: Memory | None = None
         if found is None:
             start = self._end + -self._end % POOL_ALIGNMENT
             self._end = start + size
             self._pooled.append((start, values))
-        pool, start = found or (None, start)
-        if pool not in self._places:
-            self._places.append(pool)
-        return operand.placed(OperandLifeTime.CONSTANT_POOL, DataLocation(self._places.index(pool), start, size))
+        else:
+            memory, start = found[0].memory, found[1]
+        return self.refer(operand, memory, start, size)
 
-    def pools(self) -> tuple[Ashmem, ...]:
+    def refer(self, operand: Operand, memory: Memory | None, start: int, size: int) -> Operand:
+        """Return the operand of a constant that lies in memory, as ``place`` does; None for what is copied."""
+        if memory not in self._places:
+            self._places.append(memory)
+        return operand.placed(OperandLifeTime.CONSTANT_POOL, DataLocation(self._places.index(memory), start, size))
+
+    def pools(self) -> tuple[Memory, ...]:
         """Return the pools of the larger constants. Those that lie nowhere else are copied here, one at a time."""
         copied = ((start, _raw(values)) for start, values in self._pooled)
         return tuple(
-            create_read_only(copied, self._end, "nnhal-constants") if pool is None else pool.memory
-            for pool in self._places
+            create_read_only(copied, self._end, "nnhal-constants") if memory is None else memory
+            for memory in self._places
         )
 
 

@@ -17,7 +17,7 @@ from nnhal.arrays import Array
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.limits import ImportLimits
 from nnhal_frontends.onnx.builder import OPERAND_TYPES, OnnxGraphBuilder
-from nnhal_frontends.onnx.external_data import attach_external_data
+from nnhal_frontends.onnx.external_data import TensorPlace, set_external_data_apart
 from nnhal_frontends.onnx.graph import MIN_OPSET, NamedModel, OnnxGraph, OnnxNode, TensorInfo, tensor_info, with_shapes
 from nnhal_frontends.onnx.screening import screen
 from nnhal_frontends.weights_pool import Weights
@@ -37,14 +37,15 @@ class DeclaredFile:
         named: NamedModel,
         shapes: Mapping[str, Sequence[int]],
         limits: ImportLimits,
-        others: Weights,
+        elsewhere: Mapping[str, TensorPlace],
     ) -> None:
-        """Raises InvalidModel if the shapes do not fit the inputs, or what is declared exceeds the limits."""
+        """``elsewhere`` has where large initializers lie in other files. Nobody looks at these.
+
+        Raises InvalidModel if the shapes do not fit the inputs, or what is declared exceeds the limits."""
         graph = named.model.graph
-        self._named, self._shapes, self._limits, self._others = named, shapes, limits, others
+        self._named, self._shapes, self._limits, self._elsewhere = named, shapes, limits, elsewhere
         self._weights = named.apart.weights | named.apart.constants
         self._held = {*named.apart.added, *self._weights, *(tensor.name for tensor in graph.initializer)}
-        self._is_quantised = any(node.op_type[:1] == "Q" or "quant" in node.op_type.lower() for node in graph.node)
         declared = onnx.ModelProto(graph=onnx.GraphProto(input=graph.input, output=graph.output))
         typed = with_shapes(declared, shapes, named.apart.added).graph
         self._declared = self._border(typed)
@@ -70,21 +71,24 @@ class DeclaredFile:
         """The inputs and outputs as a graph has them; None if they are no operands as they are."""
         border = {v.name: tensor_info(v) for v in (*typed.input, *typed.output) if v.name not in self._held}
         bytes_ = (info.element_type.kind in "iu" and info.element_type.itemsize == 1 for info in border.values())
-        if not all(map(_is_known, border.values())) or (self._is_quantised and any(bytes_)):
+        if not all(map(_is_known, border.values())) or (any(bytes_) and _is_quantised(self._named.model.graph)):
             return None
         return border
 
     def _imported(self, typed: onnx.GraphProto, border: Border) -> ImportedModel:
-        named, weights = self._named, self._weights
+        named, weights, elsewhere = self._named, self._weights, self._elsewhere
         inputs = tuple(value.name for value in typed.input if value.name not in self._held)
         outputs = tuple(value.name for value in typed.output)
         names = tuple(dict.fromkeys(place.name for place in named.places.values()))
         # With this node the builder has tensors of unknown lengths as the HAL's, as beside operations of the HAL.
         reader = OnnxNode("file", "", inputs, outputs)
         made = dict(zip(outputs, outputs, strict=True))
-        graph = OnnxGraph(named.opset, (reader,), inputs, made, border, weights, weights=self._others)
+        graph = OnnxGraph(named.opset, (reader,), inputs, made, border, weights)
         builder = OnnxGraphBuilder.within(self._limits, graph, extension=True)
-        given = [*map(builder.input, inputs), *map(builder.exact, weights)]
+        given = [
+            *map(builder.input, inputs),
+            *(builder.elsewhere(elsewhere[name]) if name in elsewhere else builder.exact(name) for name in weights),
+        ]
         message = _message(named.model, typed, [*inputs, *weights])
         builder.extension_operation(message, given, [*map(builder.tensor, outputs)], names)
         shown = {
@@ -98,7 +102,7 @@ class DeclaredFile:
             (names,),
             (),
             tuple(builder.model.names),
-            node_count=len(named.model.graph.node),
+            node_count=len(named.places),
         )
 
 
@@ -110,22 +114,37 @@ def declared_file(
     values: Mapping[str, Array] = MappingProxyType({}),
     constants: Mapping[str, Array] = MappingProxyType({}),
 ) -> DeclaredFile | None:
-    """Read a model that is to become one operation; None if it is not that simple.
+    """Read a model that is to become one operation, and changes; None if it is not that simple.
 
     ``others`` are what other files have of its values: they stay there. ``values`` and ``constants`` are those of
     initializers and nodes of which the model has none. Raises InvalidModel as ``import_onnx`` does.
     """
     if not _is_plain(model.graph) or model.functions or len(model.graph.node) > limits.nodes:
         return None
+    elsewhere: dict[str, TensorPlace] = {}
     if others:
-        model, values = attach_external_data(model, others, limits)
+        model, elsewhere = set_external_data_apart(model, others, limits)
+        values = {name: place.blank() for name, place in elsewhere.items()}
     named = NamedModel.of(model, values, constants)
     graph = named.model.graph
-    made = {name for node in graph.node for name in node.output}
     outputs = [value.name for value in graph.output]
-    if named.opset < MIN_OPSET or not made.issuperset(outputs) or len(set(outputs)) < len(outputs):
+    if named.opset < MIN_OPSET or len(set(outputs)) < len(outputs) or not _are_made(graph, outputs):
         return None
-    return DeclaredFile(named, shapes, limits, others)
+    return DeclaredFile(named, shapes, limits, elsewhere)
+
+
+def _are_made(graph: onnx.GraphProto, names: Sequence[str]) -> bool:
+    """Whether nodes make these tensors; the last ones mostly do."""
+    left = set(names)
+    for node in reversed(graph.node):
+        left.difference_update(node.output)
+        if not left:
+            return True
+    return not left
+
+
+def _is_quantised(graph: onnx.GraphProto) -> bool:
+    return any(node.op_type[:1] == "Q" or "quant" in node.op_type.lower() for node in graph.node)
 
 
 def _is_plain(graph: onnx.GraphProto) -> bool:
