@@ -3,7 +3,8 @@
 Processor time of the process for three preparations of each model, by turns: without a cache, to fill one, and with it.
 As in a framework, each is in a session that has asked about the model before, and a model that the device keeps
 nothing of is prepared again. With ``--loads`` the three are loads by a framework over cpu_acc and cpu_ref, in processor
-time of all processes, the client's too.
+time of all processes, the client's too. With ``--devices`` each of those is a load over these devices by processes that
+have loaded another model before, since some devices remember what they have compiled.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from statistics import median
@@ -58,7 +60,10 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     chosen = [file for file in files if fnmatchcase(file.name, arguments.only)]
-    rows = _loads(chosen, arguments.rounds) if arguments.loads else _preparations(chosen, arguments.rounds)
+    if arguments.devices:
+        rows = _first_loads(chosen, arguments.rounds, arguments.devices.split(","))
+    else:
+        rows = _loads(chosen, arguments.rounds) if arguments.loads else _preparations(chosen, arguments.rounds)
     tables = ShownTables()
     tables.show(_table(rows))
     if arguments.markdown:
@@ -89,18 +94,48 @@ def _loads(files: Sequence[ModelFile], rounds: int) -> list[Costs]:
     """Measure a framework with its devices, and the client."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as folder:
         cache = Path(folder) / "cache"
-        topology = Topology(
-            device=tuple(DeviceEntry(driver=name) for name in ("cpu_acc", "cpu_ref")),
-            framework={"cache_directory": str(cache)},
-        )
-        with Testbed(topology, Path(folder) / "bed") as bed, connect(bed.framework) as framework:
-            pids = [os.getpid(), framework.calls.peer_pid, *(device.pid for device in framework.devices())]
+        with _framework(Path(folder) / "bed", cache, ("cpu_acc", "cpu_ref")) as (framework, pids):
             rows = []
             for number, file in enumerate(files):
                 try:
                     rows.append(_costs_of_loads(file, framework, pids, cache, number * (rounds + 1), rounds))
                 except NnhalError as error:
                     print(f"{file.name}: {error}", file=sys.stderr)
+    return rows
+
+
+@contextmanager
+def _framework(directory: Path, cache: Path, devices: Sequence[str]) -> Iterator[tuple[Framework, list[int]]]:
+    """A framework over devices, and the processes whose time counts."""
+    entries = tuple(DeviceEntry(driver=name) for name in devices)
+    topology = Topology(device=entries, framework={"cache_directory": str(cache)})
+    with Testbed(topology, directory) as bed, connect(bed.framework) as framework:
+        yield framework, [os.getpid(), framework.calls.peer_pid, *(device.pid for device in framework.devices())]
+
+
+def _first_loads(files: Sequence[ModelFile], rounds: int, devices: Sequence[str]) -> list[Costs]:
+    """Measure loads by processes that have not seen the model before."""
+    rows = []
+    for file in files:
+        other = min((each for each in files if each != file), key=lambda each: each.path.stat().st_size)
+        times: list[list[float]] = [[], [], []]
+        try:
+            for _ in range(rounds):
+                with tempfile.TemporaryDirectory(prefix="nnhal-") as folder:
+                    cache = Path(folder) / "cache"
+                    for found_times, given in zip(times, (b"", _TOKEN, _TOKEN), strict=True):
+                        with _framework(Path(folder) / "bed", cache, devices) as (framework, pids):
+                            for _ in range(2):  # without libraries and with an entry, then with both
+                                framework.load(other.path, cache_token=bytes(_TOKEN_BYTES)).unload()
+                            start = sum(map(_processor_ns, pids))
+                            framework.load(file.path, cache_token=given)
+                            found_times.append((sum(map(_processor_ns, pids)) - start) / 1e6)
+                    entry_bytes = sum(entry.stat().st_size for entry in cache.glob("*"))
+        except NnhalError as error:
+            print(f"{file.name}: {error}", file=sys.stderr)
+            continue
+        none, filling, hit = map(median, times)
+        rows.append(Costs(file.name, none, filling, hit, entry_bytes))
     return rows
 
 
@@ -198,6 +233,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--folder", type=Path, help="model files of a folder, in place of those of the packages")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--loads", action="store_true", help="measure loads by a framework")
+    parser.add_argument("--devices", metavar="LIST", help="measure loads over these drivers, by new processes")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to it")
     return parser
 
