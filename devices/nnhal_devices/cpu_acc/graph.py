@@ -32,8 +32,8 @@ from nnhal_devices.cpu_acc.layout import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, La
 
 Attribute = int | float | str | Sequence[int] | Sequence[float]
 
-_SHARED_BYTES = 64
-"""Equal constants up to this size are one tensor, as ONNX Runtime would make them when it optimises the graph."""
+_SHARED_BYTES = 512
+"""Equal constants up to this size are one tensor: ONNX Runtime makes numbers one too, and blocks each filter anew."""
 DEFAULT_OPSETS = {"": 21}
 """The opset of ONNX's own operators that the lowering functions use."""
 
