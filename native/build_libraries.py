@@ -6,6 +6,7 @@ import os
 import runpy
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -21,10 +22,13 @@ ALIASES = {"libLiteRtGpuAccelerator.so": "libnnhal_tflite.so"}
 
 def build(out: Path = PACKAGE, objects: Path | None = None) -> list[Path]:
     """Build all of them in ``out``, with what was compiled in ``objects``. Raises RuntimeError, in words."""
+    if objects is None:
+        with tempfile.TemporaryDirectory(prefix="nnhal-build-") as made:
+            return build(out, Path(made))
     build_library = runpy.run_path(str(HERE / "core" / "build.py"))["build"]
     built: list[Path] = []
     for name, (folder, exported) in LIBRARIES.items():
-        built.append(build_library(out / name, HERE / folder, exported, objects=objects and objects / folder))
+        built.append(build_library(out / name, HERE / folder, exported, objects=objects))
     for alias, name in ALIASES.items():
         # A wheel has no links. Of those who have mapped the old one nobody sees it change.
         fresh = out / f"{alias}.{os.getpid()}"

@@ -86,14 +86,6 @@ def read_trace(path: Path) -> RequestTrace:
     return RequestTrace(seconds, indices, np.bincount(indices) / len(indices))
 
 
-def write_trace(trace: RequestTrace, path: Path) -> None:
-    """Write a trace as the CSV that ``read_trace`` reads. Models are called by their indices."""
-    with path.open("w", newline="") as lines:
-        writer = csv.writer(lines)
-        writer.writerow(_COLUMNS)
-        writer.writerows(zip((f"{second:.9f}" for second in trace.instants), trace.models.tolist(), strict=True))
-
-
 def _modulated(
     arrivals: NDArray[np.float64], rate: float, bursts: Bursts, generator: np.random.Generator
 ) -> NDArray[np.float64]:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
 
 _INFERRED_BYTES = 1 << 20
-"""The dimensions that larger messages make are found out at execution: they have weights, which would be copied."""
+"""The dimensions that larger messages make are found out at execution: they have weights, which would be copied. Their
+digest would take longer than the rest of the answer."""
 _known: Remembered[str] = Remembered(4096)
 
 
@@ -22,6 +23,8 @@ def contradiction(message: bytes, graph: Subgraph, operation: Operation) -> str:
     """Return how the operands of a RUN contradict its message; empty if they do not, or if only execution can tell."""
     given = tuple(graph.operands[index].dimensions for index in operation.inputs[1:])
     made = tuple(graph.operands[index].dimensions for index in operation.outputs)
+    if len(message) > _INFERRED_BYTES:
+        return _contradiction(message, given, made)
     question = digest_of(message, given, made)
     known = _known.get(question)
     return _known.add(question, _contradiction(message, given, made)) if known is None else known

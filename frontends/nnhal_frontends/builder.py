@@ -12,10 +12,10 @@ from nnhal.errors import invalid_argument
 from nnhal.memory import create_read_only
 from nnhal.operations import DEFINITIONS, OperationContext, Signature, UnknownYet
 from nnhal.types import (
-    Ashmem,
     ChannelQuant,
     DataLocation,
     ExtensionNameAndPrefix,
+    Memory,
     Model,
     Operand,
     OperandLifeTime,
@@ -24,9 +24,10 @@ from nnhal.types import (
     OperationType,
     Subgraph,
 )
-from nnhal.types.layout import ELEMENT_TYPES, combine, describe, is_extension
+from nnhal.types.layout import ELEMENT_TYPES, MAX_RANK, combine, describe, fully_specified, is_extension
+from nnhal.types.memory import NOWHERE
 from nnhal_frontends.limits import DEFAULT_LIMITS
-from nnhal_frontends.weights_pool import Weights, WeightsPool, pool_of
+from nnhal_frontends.weights_pool import Weights, pool_of
 
 MAX_INLINE_BYTES = 128
 """Larger constants lie in the model's pool."""
@@ -51,9 +52,13 @@ class ModelBuilder:
     """Bytes that constants may still take which are not in the user's file, such as fillings."""
     weights: Weights = field(default_factory=dict)
     """Memory that constants may lie in already. They stay there."""
+    _is_open: bool = False
+    """Whether lengths of a result are unknown when its operation is added."""
     _values: dict[int, Array] = field(default_factory=dict)
-    _alike: dict[tuple[Operand, bytes], list[int]] = field(default_factory=dict)
-    """Constants by their operand and a sample of their values."""
+    _references: dict[int, tuple[Memory, int, int]] = field(default_factory=dict)
+    """The memory, the start and the length of constants that nobody looks at here."""
+    _alike: dict[tuple[object, ...], list[int]] = field(default_factory=dict)
+    """Constants by their type, shape and quantisation, and a sample of their values."""
     _scalars: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, operand: Operand, name: str = "") -> int:
@@ -76,16 +81,22 @@ class ModelBuilder:
         ``values`` must not change before ``build``, which may be the first to copy them.
         """
         stored = np.asarray(values, ELEMENT_TYPES.get(code, values.dtype))
-        operand = Operand(
-            code, values.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, DataLocation(), channels
-        )
-        alike = self._alike.setdefault((operand, _sample(stored)), [])
+        alike = self._alike.setdefault((code, stored.shape, scale, zero_point, channels, _sample(stored)), [])
         for index in alike:
             if _is_same(self._values[index], stored):
                 return index
+        operand = Operand(code, stored.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, NOWHERE, channels)
         index = self.add(operand, name)
         self._values[index] = stored
         alike.append(index)
+        return index
+
+    def reference(
+        self, code: int, dimensions: tuple[int, ...], memory: Memory, start: int, length: int, name: str = ""
+    ) -> int:
+        """Add a constant operand whose values are ``length`` bytes of some memory, and which nobody looks at here."""
+        index = self.add(Operand(code, dimensions), name)
+        self._references[index] = memory, start, length
         return index
 
     def scalar(self, code: int, value: int) -> int:
@@ -112,8 +123,10 @@ class ModelBuilder:
         try:
             found = definition.prepare(context)
         except UnknownYet:
-            found = ()
+            found = ((),)
         for index, dimensions in zip(operation.outputs, found, strict=False):
+            if not dimensions or 0 in dimensions:
+                self._is_open = True
             if dimensions != self.operands[index].dimensions:
                 self._complete(context.place, index, dimensions)
         self.operations.append(operation)
@@ -158,10 +171,18 @@ class ModelBuilder:
         names = (self.extension,) if self.extension and extended else ()
         return Model(main, others, bytes(storage.inline), storage.pools(), extension_name_to_prefix=names)
 
+    def is_settled(self, model: Model) -> bool:
+        """Whether all dimensions of main of a model that was built here are known, and follow from one another."""
+        if self._is_open or any(len(operand.dimensions) > MAX_RANK for operand in model.main.operands):
+            return False
+        return all(fully_specified(operand.type, operand.dimensions) for operand in model.main.operands)
+
     def _subgraph(self, storage: _Storage, inputs: Sequence[int], outputs: Sequence[int]) -> Subgraph:
         operands = list(self.operands)
         for index, values in self._values.items():
             operands[index] = storage.place(operands[index], values)
+        for index, place in self._references.items():
+            operands[index] = storage.refer(operands[index], *place)
         return Subgraph(tuple(operands), tuple(self.operations), tuple(inputs), tuple(outputs))
 
 
@@ -182,7 +203,7 @@ class _Storage:
     inline: bytearray = field(default_factory=bytearray)
     _pooled: list[tuple[int, Array]] = field(default_factory=list)
     _end: int = 0
-    _places: list[WeightsPool | None] = field(default_factory=list)
+    _places: list[Memory | None] = field(default_factory=list)
     """The pools, in their order; None for the one of the constants that lie nowhere else."""
 
     def place(self, operand: Operand, values: Array) -> Operand:
@@ -194,21 +215,27 @@ class _Storage:
             self.inline += values.tobytes()
             return operand.placed(OperandLifeTime.CONSTANT_COPY, location)
         found = pool_of(self.weights, values)
+        memory: Memory | None = None
         if found is None:
             start = self._end + -self._end % POOL_ALIGNMENT
             self._end = start + size
             self._pooled.append((start, values))
-        pool, start = found or (None, start)
-        if pool not in self._places:
-            self._places.append(pool)
-        return operand.placed(OperandLifeTime.CONSTANT_POOL, DataLocation(self._places.index(pool), start, size))
+        else:
+            memory, start = found[0].memory, found[1]
+        return self.refer(operand, memory, start, size)
 
-    def pools(self) -> tuple[Ashmem, ...]:
+    def refer(self, operand: Operand, memory: Memory | None, start: int, size: int) -> Operand:
+        """Return the operand of a constant that lies in memory, as ``place`` does; None for what is copied."""
+        if memory not in self._places:
+            self._places.append(memory)
+        return operand.placed(OperandLifeTime.CONSTANT_POOL, DataLocation(self._places.index(memory), start, size))
+
+    def pools(self) -> tuple[Memory, ...]:
         """Return the pools of the larger constants. Those that lie nowhere else are copied here, one at a time."""
         copied = ((start, _raw(values)) for start, values in self._pooled)
         return tuple(
-            create_read_only(copied, self._end, "nnhal-constants") if pool is None else pool.memory
-            for pool in self._places
+            create_read_only(copied, self._end, "nnhal-constants") if memory is None else memory
+            for memory in self._places
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.memory import read_pools
 from nnhal.resolved import ResolvedModel, inline_constants
-from nnhal.types import Model
+from nnhal.types import MappableFile, Model
 from nnhal.types.layout import Dimensions
 
 
@@ -114,6 +114,10 @@ class ImportedModel:
     """
     node_count: int = 0
     """How many nodes the file's main graph has; 0 if they cannot be told apart."""
+    settled: Model | None = None
+    """``model``, if all dimensions of its main subgraph are known to follow from one another: nobody needs to find them
+    out again. A model that is made of it may have others.
+    """
 
     @property
     def all_inputs(self) -> tuple[ImportedTensor, ...]:
@@ -126,6 +130,14 @@ class ImportedModel:
         return (*self.outputs, *(state.after for state in self.states)) if self.states else self.outputs
 
     def resolved(self) -> ResolvedModel:
-        """Return the HAL model with its constants, which stay in its pools, and with the user's names."""
+        """Return the HAL model with its constants, which stay in its pools, and with the user's names.
+
+        Those in files that may change are left out: only a device reads these.
+        """
         names = {index: name for index, name in enumerate(self.operand_names) if name}
-        return ResolvedModel(self.model, inline_constants(self.model, read_pools(self.model.pools)), names)
+        pools = self.model.pools
+        final = [index for index, pool in enumerate(pools) if not isinstance(pool, MappableFile)]
+        resolved = ResolvedModel(self.model, inline_constants(self.model, read_pools(pools, final)), names)
+        if self.model is self.settled:
+            resolved.propagated[0] = tuple(operand.dimensions for operand in self.model.main.operands)
+        return resolved

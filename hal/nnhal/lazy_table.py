@@ -20,10 +20,11 @@ class LazyTable(Mapping[Key, Value], Generic[Key, Value]):
         self._values: dict[Key, Value] = {}
 
     def __getitem__(self, key: Key) -> Value:
-        if key not in self._values:
+        found = self._values.get(key)
+        if found is None:
             module, _, attribute = self._targets[key].partition(":")
-            self._values[key] = getattr(import_module(f"{self._package}.{module}"), attribute)
-        return self._values[key]
+            found = self._values[key] = getattr(import_module(f"{self._package}.{module}"), attribute)
+        return found
 
     def __contains__(self, key: object) -> bool:
         return key in self._targets

@@ -162,7 +162,8 @@ def _agreed(
 
 
 def inline_constants(model: Model, pools: Mapping[int, Array] | None = None) -> tuple[dict[int, Array], ...]:
-    """Return the arrays of all constants. ``pools`` holds the bytes of the model's pools by index.
+    """Return the arrays of all constants. ``pools`` holds the bytes of the model's pools by index; constants in others
+    are left out.
 
     The model must have been validated, since ranges are not checked here.
     """
@@ -170,11 +171,12 @@ def inline_constants(model: Model, pools: Mapping[int, Array] | None = None) -> 
     pools = pools or {}
 
     def read(operand: Operand) -> Array | None:
+        source: Array | None = None
         if operand.lifetime == OperandLifeTime.CONSTANT_COPY:
-            source: Array = values
+            source = values
         elif operand.lifetime == OperandLifeTime.CONSTANT_POOL:
-            source = pools[operand.location.pool_index]
-        else:
+            source = pools.get(operand.location.pool_index)
+        if source is None:
             return None
         start = operand.location.offset
         raw = source[start : start + operand.location.length]

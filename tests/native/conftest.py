@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import runpy
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from tests.support.compiled import compiled_objects
 from tests.support.processes import WARM
 
 ROOT = Path(__file__).parents[2]
@@ -31,10 +31,8 @@ def libraries() -> Path:
     if shutil.which("g++") is None:
         pytest.skip("the libraries cannot be built without g++; make sdk installs it")
     build = runpy.run_path(str(ROOT / "native" / "build_libraries.py"))["build"]
-    _BUILT.mkdir(parents=True, exist_ok=True)
-    with (_BUILT / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        build(_BUILT, _BUILT / "objects")
+    with compiled_objects() as objects:
+        build(_BUILT, objects)
         for source in _PROGRAMS.glob("*.c"):
             linked = [] if source.stem == "loads" else [f"-L{_BUILT}", "-lneuralnetworks"]
             options = ["-Wall", "-Wextra", "-O1", *linked, "-lpthread", "-ldl"]

@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples/vectors.jsonl"
 class HalOnly(RemoteDevice):
     """A device in another language, say, whose process has the services of the HAL only."""
 
-    def assess_model(self, model: Model) -> ModelAssessment:
+    def assess_model(self, model: Model, graphs: bytes | None = None) -> ModelAssessment:
         general_failure("the method is not implemented")
 
 

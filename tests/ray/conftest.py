@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of this folder, and skip them if Ray is not installed."""
     missing = pytest.mark.skip(reason="needs Ray, which 'make ray' installs in an environment of its own")
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.nodeid.startswith("tests/ray/"):
             item.add_marker(pytest.mark.ray)
             if importlib.util.find_spec("ray") is None:
                 item.add_marker(missing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from nnhal.arrays import Array
+from nnhal.descriptor import Descriptor
 from tests.support.onnx_models import onnx_model
 
 LOCATION = "weights.bin"
@@ -56,6 +58,10 @@ def contents() -> bytes:
 def expected(x: Array) -> Array:
     first, second = matrices()
     return np.asarray((x @ first + second[0]) @ second.T)
+
+
+def opened(path: Path, flags: int = os.O_RDONLY) -> Descriptor:
+    return Descriptor(os.open(path, flags | os.O_CLOEXEC))
 
 
 def written(folder: Path) -> Path:

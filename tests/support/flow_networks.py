@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -13,6 +15,7 @@ _GAIN, _PROJECTION_GAIN = 0.3, 0.6
 """Of the residuals and of the inputs that are projected, so that their sums do not grow from block to block."""
 
 
+@cache
 def resnet18(side: int = 224, classes: int = 1000, *, layout: str = "NCHW", seed: int = 0) -> FlowGraph:
     """Return ResNet-18: two blocks of two convolutions in each stage."""
     return _resnet((2, 2, 2, 2), False, side, classes, layout, seed)

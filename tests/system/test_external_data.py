@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,13 @@ from onnx import helper
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.memory import create_read_only
+from nnhal.types import Ashmem
 from nnhal_client import Framework, Model
 from nnhal_tools.up import DeviceEntry
-from tests.support.external_data import LOCATION, SIDE, contents, elsewhere, expected, written
+from tests.support.external_data import LOCATION, SIDE, contents, elsewhere, expected, opened, written
 from tests.support.onnx_models import onnx_model
 from tests.support.testbeds import framework_over
+from tests.support.waiting import wait_until
 
 X = np.random.default_rng(9).standard_normal((1, SIDE), np.float32)
 ROWS, WIDTH = 9_000_000, 64
@@ -49,6 +52,49 @@ def test_weights_in_memory_take_the_place_of_a_file(framework: Framework, tmp_pa
     memory = create_read_only([(0, values)], len(values))
     with framework.load(path, weights={LOCATION: memory}) as model:
         np.testing.assert_allclose(run(model, "x", X), expected(X), rtol=1e-4, atol=1e-3)
+
+
+def held_files(pid: int) -> list[str]:
+    """The files that a process has open."""
+    found = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # it has been closed by now
+            found.append(str(path.readlink()))
+    return found
+
+
+def test_a_device_that_takes_the_file_reads_the_weights_itself(framework: Framework, tmp_path: Path) -> None:
+    (device,) = [each.pid for each in framework.devices() if each.name == "cpu_acc"]
+    file = str(tmp_path / LOCATION)
+    with framework.load(written(tmp_path), devices=["cpu_acc"]):
+        names = held_files(framework.calls.peer_pid)
+        assert file in names
+        assert not any("nnhal-weights" in name for name in names)  # a copy
+    (tmp_path / "other").mkdir()
+    other = written(tmp_path / "other")
+
+    def is_closed() -> bool:
+        framework.load(other, devices=["cpu_acc"]).close()  # what is gone is dropped with the next call
+        return not any(file in held_files(pid) for pid in (framework.calls.peer_pid, device))
+
+    wait_until(is_closed, "the file is closed")
+
+
+@pytest.mark.parametrize("device", ["cpu_acc", "cpu_ref"])
+@pytest.mark.parametrize(
+    ("kind", "message"), [("write-only", "cannot be read: Bad file descriptor"), ("pipe", "no regular file")]
+)
+def test_what_cannot_be_read_is_refused(
+    framework: Framework, tmp_path: Path, kind: str, message: str, device: str
+) -> None:
+    path = written(tmp_path)
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "pipe")
+        given = opened(tmp_path / "pipe", os.O_RDWR)
+    else:
+        given = opened(tmp_path / LOCATION, os.O_WRONLY)
+    with pytest.raises(HalError, match=message):
+        framework.load(path, devices=[device], weights={LOCATION: Ashmem(given, len(contents()))})
 
 
 def test_its_operations_are_told_when_they_are_asked_for(framework: Framework, tmp_path: Path) -> None:

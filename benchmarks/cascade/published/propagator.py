@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from math import lcm
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.cascade.published.stripes import StripeConfig
-from nnhal_cascade.geometry.accesses import AffineRow, AxisAccess, window_row, zero_inserted_row
+from nnhal_cascade.geometry.accesses import AffineRow, AxisAccess, window_row
 
 
 @dataclass(frozen=True)
@@ -37,11 +35,6 @@ class Propagator:
             raise ValueError(f"propagator: the last row is {self.matrix[-1]}; expected 0, ..., 0, 1")
 
     @property
-    def input_axes(self) -> int:
-        """The input's rank."""
-        return len(self.matrix) - 1
-
-    @property
     def output_axes(self) -> int:
         """The output's rank."""
         return len(self.matrix[0]) - 1
@@ -50,7 +43,7 @@ class Propagator:
         """Return the stripes of the input. Raises ValueError if the configuration has another rank than the output.
 
         Nothing is cut off at the input's borders. As published, the configuration's own offset is passed on as it is,
-        without the operator's stride: chain the propagators and propagate from the last output, which has none.
+        without the operator's stride.
         """
         if len(config.shape) != self.output_axes:
             raise ValueError(f"propagator: got stripes of rank {len(config.shape)}; expected {self.output_axes}")
@@ -64,24 +57,6 @@ class Propagator:
             stripes=_integers(np.maximum(loops @ config.stripes, 1)),
             offset=_integers(loops @ config.offset + self.offset),
         )
-
-    def chain(self, other: Propagator) -> Propagator:
-        """Return the propagator through this operator and then through ``other``, whose output is this one's input.
-
-        It is the product of the matrices. If they are of integers this is exact; otherwise lengths are rounded up and
-        starts down between the two operators, and the product has constants that are large enough for that. Raises
-        ValueError if the ranks do not fit.
-        """
-        if self.input_axes != other.output_axes:
-            raise ValueError(f"chain: got a propagator from rank {other.output_axes}; expected rank {self.input_axes}")
-        near, far = np.array(self.matrix, np.float64), np.array(other.matrix, np.float64)
-        product = far @ near
-        weights = far[:-1, :-1]
-        between = weights @ _rounding(near[:-1])
-        start = weights @ self.offset + other.offset
-        offset = np.floor(start - between)
-        product[:-1, -1] += between + _rounding(far[:-1]) + (start - offset)
-        return Propagator(tuple(map(tuple, product.tolist())), _integers(offset))
 
 
 def diagonal(rows: Sequence[AffineRow]) -> Propagator:
@@ -115,20 +90,12 @@ def _transform(matrix: npt.NDArray[np.float32], vector: Sequence[float]) -> npt.
     return total
 
 
-def _rounding(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return by how much, at most, rounding changes the sum of a row's multiples."""
-    denominators = [lcm(*(Fraction(value).limit_denominator(1 << 12).denominator for value in row)) for row in rows]
-    return np.array([1 - 1 / denominator for denominator in denominators])
-
-
 def _integers(values: npt.NDArray[np.generic]) -> tuple[int, ...]:
     return tuple(int(value) for value in values.tolist())
 
 
 Pair = tuple[int, int]
 
-SCALE_BYTES = 10
-"""Bytes of an output channel's scale and bias."""
 _BRICK = 16
 """Channels that lie together in NHCWB16."""
 _SAME = AffineRow(1, 0, 0)
@@ -160,28 +127,6 @@ def depthwise(window: SlidingWindow) -> Propagator:
     return diagonal([_SAME, *window.rows(), _SAME])
 
 
-def transpose_convolution(kernel: Pair, strides: Pair, padding: Pair, channels: int) -> Propagator:
-    """Return that of a transpose convolution's input. ``padding`` is cut off before the first row and column."""
-    height, width = zip(kernel, strides, padding, strict=True)
-    return diagonal([_SAME, zero_inserted_row(*height), zero_inserted_row(*width), AffineRow(0, channels, 0)])
-
-
-def upscale(factor: int) -> Propagator:
-    """Return that of the input of a RESIZE_NEAREST_NEIGHBOR to ``factor`` times the height and width."""
-    return diagonal([_SAME, window_row(upscale=factor), window_row(upscale=factor), _SAME])
-
-
-def elementwise(given: Sequence[int], output: Sequence[int]) -> Propagator:
-    """Return that of an operand of the shape ``given``: where it is broadcast to ``output``, one element is needed."""
-    pairs = zip(given, output, strict=True)
-    return diagonal([AffineRow(0, 1, 0) if extent == 1 and wide != 1 else _SAME for extent, wide in pairs])
-
-
-def opaque(given: Sequence[int], output_axes: int) -> Propagator:
-    """Return that of an input of the shape ``given`` that is always needed whole: of RESHAPE, for example."""
-    return Propagator(_matrix([({}, extent) for extent in given], output_axes), (0,) * len(given))
-
-
 def convolution_weights(kernel: Pair, channels: int) -> Propagator:
     """Return that of weights of [output channels, height, width, input channels]."""
     return Propagator(_matrix([({3: 1}, 0), ({}, kernel[0]), ({}, kernel[1]), ({}, channels)], 4), (0,) * 4)
@@ -192,20 +137,9 @@ def depthwise_weights(kernel: Pair) -> Propagator:
     return convolution_weights(kernel, 1)
 
 
-def scales() -> Propagator:
-    """Return that of scales and biases of [output channels, bytes]."""
-    return Propagator(_matrix([({3: 1}, 0), ({}, SCALE_BYTES)], 4), (0, 0))
-
-
 def nhwc_to_nhcwb16() -> Propagator:
     """Return the change of layout from stripes in NHWC to stripes in [batch, height, bricks, width, 16]."""
     return Propagator(_matrix([({0: 1}, 0), ({1: 1}, 0), ({3: 1 / _BRICK}, 0), ({2: 1}, 0), ({}, _BRICK)], 4), (0,) * 5)
-
-
-def nhcwb16_to_nhwc(channels: int) -> Propagator:
-    """Return the change of layout back. The last brick of the tensor is full only if 16 divides ``channels``."""
-    unused = -channels % _BRICK
-    return Propagator(_matrix([({0: 1}, 0), ({1: 1}, 0), ({3: 1}, 0), ({2: _BRICK}, -unused)], 5), (0,) * 4)
 
 
 def _matrix(rows: Sequence[tuple[dict[int, float], int]], output_axes: int) -> tuple[tuple[float, ...], ...]:

@@ -63,23 +63,26 @@ def _folded_inside(message: ModelProto, constants: set[str]) -> int:
         return 0  # its results are those of the operation
     graph = message.graph
     known = {"", *constants, *(tensor.name for tensor in graph.initializer)}
-    results: list[str] = []
+    given: list[NodeProto] = []
     folded: list[NodeProto] = []
     for node in graph.node:
         if known.issuperset(node.input):
             known.update(node.output)
-            folded.append(node)
-            results += node.output if node.op_type != "Constant" else ()
-    if not results:
+            (given if node.op_type == "Constant" else folded).append(node)
+    if not folded:
         return 0
-    # Nothing but these nodes tells what their results are, unless graphs of theirs read other values.
+    results = [name for node in folded for name in node.output]
+    read = {name for node in folded for name in node.input}
+    told = read.union(results)
+    # These nodes and what they read tell alone what their results are, unless graphs of theirs read other values.
     alone = ModelProto(ir_version=message.ir_version, opset_import=message.opset_import, functions=message.functions)
     alone.graph.name = graph.name
+    alone.graph.node.extend(node for node in given if not read.isdisjoint(node.output))
     alone.graph.node.extend(folded)
-    alone.graph.initializer.extend(graph.initializer)
-    alone.graph.input.extend(value for value in graph.input if value.name in known)
-    alone.graph.value_info.extend(value for value in graph.value_info if value.name in known)
-    alone.graph.output.extend(value for value in graph.output if value.name in known)
+    alone.graph.initializer.extend(tensor for tensor in graph.initializer if tensor.name in read)
+    alone.graph.input.extend(value for value in graph.input if value.name in read)
+    alone.graph.value_info.extend(value for value in graph.value_info if value.name in told)
+    alone.graph.output.extend(value for value in graph.output if value.name in told)
     with suppress(onnx.shape_inference.InferenceError):
         graph = onnx.shape_inference.infer_shapes(message if has_branches(alone.graph) else alone).graph
     kinds = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}

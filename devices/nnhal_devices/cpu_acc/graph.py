@@ -15,7 +15,6 @@ import numpy as np
 from onnx import FunctionProto, GraphProto, TensorProto, TypeProto
 
 from nnhal.arrays import Array
-from nnhal.extensions.onnx import tensor_names
 from nnhal.resolved import ResolvedModel
 from nnhal.types import FusedActivation, OperandType
 from nnhal.types.layout import Dimensions
@@ -101,17 +100,19 @@ class LoweredGraph:
         """Nodes by their types and inputs."""
         self._shared: dict[object, str] = {}
         """Small constants by their contents."""
-        self._avoided: list[GraphProto] = []
+        self._avoided: list[bytes] = []
 
-    def avoid(self, message: GraphProto) -> None:
-        """Have the graph's own tensors have other names than those of a message, which must not change until then."""
+    def avoid(self, message: bytes) -> None:
+        """Have the graph's own tensors have other names than those of a serialised message."""
         self._avoided.append(message)
 
     @cached_property
     def _mark(self) -> str:
-        """What the names of the graph's own tensors begin with, of which many a message needs none."""
-        mark, names = "", set().union(*map(tensor_names, self._avoided))
-        while any(name.startswith((f"{mark}t", f"{mark}input", f"{mark}output")) for name in names):
+        """What the names of the graph's own tensors begin with, and nothing in a message does."""
+        if not self._avoided:
+            return ""
+        mark = "nnhal_"
+        while any(mark.encode() in message for message in self._avoided):
             mark += "_"
         return mark
 

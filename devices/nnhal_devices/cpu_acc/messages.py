@@ -10,14 +10,13 @@ from onnx import (
     FunctionProto,
     GraphProto,
     ModelProto,
-    NodeProto,
     OperatorSetIdProto,
     defs,
     helper,
     version_converter,
 )
 
-from nnhal.extensions.onnx import MESSAGE, NAME, RUN, number_of, tensor_in_another_file
+from nnhal.extensions.onnx import MESSAGE, NAME, RUN, may_name_files, number_of, tensor_in_another_file
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, OperandType, Operation
 from nnhal_devices.cpu_acc.graph import DEFAULT_OPSETS
@@ -32,8 +31,6 @@ _LATEST_OPSET = 26
 """ONNX Runtime refuses later ones, which are still in development."""
 _MOST_DIGESTED_BYTES = 1 << 20
 """Larger messages hold weights: a digest of them takes longer than looking at their tensors."""
-_complete: Remembered[bool] = Remembered(1024)
-"""Messages that were found to have the values of all of their tensors."""
 _WITHOUT_GRAPHS = frozenset(AttributeProto.AttributeType.values()) - {
     AttributeProto.UNDEFINED,
     AttributeProto.GRAPH,
@@ -132,23 +129,10 @@ def decode(message: bytes, opset: int = 0) -> ModelProto:
         proto = ModelProto.FromString(message)
     except DecodeError as error:
         raise MessageError(f"a message of {len(message)} bytes, which is no ModelProto") from error
-    _require_own_values(message, proto)
-    return converted(proto, opset)
-
-
-def _require_own_values(message: bytes, proto: ModelProto) -> None:
-    """Raise MessageError if the values of a tensor lie in another file.
-
-    A message is decoded several times while a model is loaded, and looked through once.
-    """
-    digest = _digest(message)
-    if digest is not None and _complete.get(digest):
-        return
-    elsewhere = tensor_in_another_file(proto)
+    elsewhere = tensor_in_another_file(proto) if may_name_files(message) else None
     if elsewhere is not None:
         raise MessageError(f"the values of tensor '{elsewhere}' lie in another file")
-    if digest is not None:
-        _complete.add(digest, True)
+    return converted(proto, opset)
 
 
 def converted(proto: ModelProto, opset: int) -> ModelProto:
@@ -167,14 +151,9 @@ def converted(proto: ModelProto, opset: int) -> ModelProto:
         raise MessageError(f"opset {given} cannot be made {opset}: {str(error).splitlines()[0]}") from error
 
 
-def _digest(message: bytes) -> bytes | None:
-    """The digest of a message; None if it is too large for one."""
-    return digest_of(message) if len(message) <= _MOST_DIGESTED_BYTES else None
-
-
 def _needs_of(message: bytes) -> dict[str, int]:
     """The opsets that a message needs, which is found out once. Raises MessageError."""
-    digest = _digest(message)
+    digest = digest_of(message) if len(message) <= _MOST_DIGESTED_BYTES else None
     known = None if digest is None else _needed.get(digest)
     if known is not None:
         return known
@@ -187,15 +166,14 @@ def _needs(proto: ModelProto) -> dict[str, int]:
     needed = imports_of(proto)
     given = needed.get("")
     if given is not None:
-        kinds = {node.op_type for node in _own_nodes(proto.graph)}
+        kinds = _own_types(proto.graph)
         versions = [_schema(op_type, given).since_version for op_type in sorted(kinds)]
         needed[""] = min(max([min(given, _LEAST_OPSET), *versions]), _LATEST_OPSET)
     return needed
 
 
 def _means_the_same(graph: GraphProto, given: int, opset: int) -> bool:
-    kinds = {node.op_type for node in _own_nodes(graph)}
-    return all(_same(_schema(op_type, given), _schema(op_type, opset)) for op_type in kinds)
+    return all(_same(_schema(op_type, given), _schema(op_type, opset)) for op_type in _own_types(graph))
 
 
 def _same(first: defs.OpSchema, second: defs.OpSchema) -> bool:
@@ -221,31 +199,28 @@ def _schema(op_type: str, opset: int) -> defs.OpSchema:
         raise MessageError(f"there is no operator {op_type} in opset {opset}") from error
 
 
-def _own_nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    """The nodes of ONNX's own domain, in subgraphs too."""
-    for node in graph.node:
-        if node.domain in _DEFAULT_DOMAINS:
-            yield node
-        for attribute in node.attribute:
-            if attribute.type not in _WITHOUT_GRAPHS and (attribute.HasField("g") or attribute.graphs):
-                for inner in (*attribute.graphs, attribute.g):
-                    yield from _own_nodes(inner)
+def _own_types(graph: GraphProto) -> set[str]:
+    """The operators of ONNX's own domain, those in subgraphs too."""
+    found = {node.op_type for node in graph.node if node.domain in _DEFAULT_DOMAINS}
+    return found.union(*map(_own_types, _branches(graph)))
 
 
 def has_branches(graph: GraphProto) -> bool:
     """Whether a node of a graph has graphs of its own."""
-    return any(attribute.HasField("g") or attribute.graphs for node in graph.node for attribute in node.attribute)
+    return any(True for _ in _branches(graph))
 
 
 def node_count(graph: GraphProto) -> int:
     """How many nodes a graph has, with those of the graphs of its nodes."""
-    inner = (
-        node_count(branch)
-        for node in graph.node
-        for attribute in node.attribute
-        for branch in ([attribute.g] if attribute.HasField("g") else attribute.graphs)
-    )
-    return len(graph.node) + sum(inner)
+    return len(graph.node) + sum(map(node_count, _branches(graph)))
+
+
+def _branches(graph: GraphProto) -> Iterator[GraphProto]:
+    """The graphs of a graph's nodes."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type not in _WITHOUT_GRAPHS and (attribute.HasField("g") or attribute.graphs):
+                yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
 
 
 def function_of(proto: ModelProto, name: str, opsets: Mapping[str, int]) -> FunctionProto:

@@ -18,6 +18,7 @@ from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_frontends.builder import ModelBuilder
 from nnhal_frontends.errors import UnsupportedNode
 from nnhal_frontends.limits import ImportLimits
+from nnhal_frontends.onnx.external_data import TensorPlace
 from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, OnnxQuantization, TensorInfo
 from nnhal_frontends.operation_builder import ACTIVATIONS, OperationBuilder
 
@@ -99,10 +100,13 @@ class OnnxGraphBuilder:
         values = self.graph.constants.get(name)
         if values is None:
             return self.tensor(name)
-        same = values.dtype in OPERAND_TYPES and ELEMENT_TYPES[OPERAND_TYPES[values.dtype]] == values.dtype
-        plain = same and OPERAND_TYPES[values.dtype] not in _QUANT8
-        code = OPERAND_TYPES[values.dtype] if plain else operand_code(NUMBERS[values.dtype])
-        return self.model.constant(code, np.atleast_1d(values), name=name)
+        return self.model.constant(_exact_code(values.dtype), np.atleast_1d(values), name=name)
+
+    def elsewhere(self, place: TensorPlace) -> int:
+        """Return ``exact`` of a tensor whose values are not looked at."""
+        code, dimensions = _exact_code(place.element_type), tuple(place.tensor.dims) or (1,)
+        memory, name = place.pool.reference, place.tensor.name
+        return self.model.reference(code, dimensions, memory, place.start, place.length, name)
 
     def _operand(self, name: str, lifetime: OperandLifeTime) -> Operand:
         if name not in self.graph.tensors:
@@ -355,6 +359,14 @@ def with_own_outputs(graph: OnnxGraph) -> OnnxGraph:
         if name in quantization:
             quantization[copy] = quantization[name]
     return replace(graph, nodes=tuple(nodes), outputs=outputs, tensors=tensors, quantization=quantization)
+
+
+def _exact_code(element: np.dtype[np.generic]) -> int:
+    """Return the code of operands with exactly the elements of tensors of a type."""
+    code = OPERAND_TYPES.get(element)
+    if code is None or code in _QUANT8 or ELEMENT_TYPES[code] != element:
+        return operand_code(NUMBERS[element])
+    return code
 
 
 INDEX_RESULTS = frozenset({"ArgMax", "ArgMin", "TopK"})

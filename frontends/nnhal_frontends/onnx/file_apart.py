@@ -18,7 +18,7 @@ from nnhal.arrays import Array
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.onnx.weights_apart import LEAST_BYTES, OTHER_DATA, TYPES, is_constant
 
-_LEAST_FILE_BYTES = 1 << 20
+_LEAST_FILE_BYTES = 1 << 16
 """Smaller files are copied as fast as they are walked through."""
 _VARINT, _EIGHT_BYTES, _MESSAGE, _FOUR_BYTES = 0, 1, 2, 5
 _MORE, _LONGEST_VARINT = 0x80, 10

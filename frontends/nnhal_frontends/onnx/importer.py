@@ -211,8 +211,9 @@ def _imported(source: OnnxGraph, builder: OnnxGraphBuilder, form: OnnxSource | N
     outputs = [_tensor(source, user, builder.operands[name]) for user, name in builder.graph.outputs.items()]
     used = {name for names in builder.origins for name in names}
     shown = {name: place.name for name, place in source.places.items()}
+    model = builder.model.build([tensor.operand for tensor in inputs], [tensor.operand for tensor in outputs])
     return ImportedModel(
-        builder.model.build([tensor.operand for tensor in inputs], [tensor.operand for tensor in outputs]),
+        model,
         tuple(inputs),
         tuple(outputs),
         tuple(tuple(dict.fromkeys(shown.get(name, name) for name in names)) for names in builder.origins),
@@ -227,6 +228,7 @@ def _imported(source: OnnxGraph, builder: OnnxGraphBuilder, form: OnnxSource | N
         if source.places
         else (),
         node_count=1 + max((place.number for place in source.places.values()), default=-1),
+        settled=model if builder.model.is_settled(model) else None,
     )
 
 

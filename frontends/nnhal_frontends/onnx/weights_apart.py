@@ -18,6 +18,7 @@ from nnhal.extensions.onnx import fresh, tensor_names
 
 LEAST_BYTES = 16 << 10
 """The least bytes of a tensor that is set apart. Shape inference looks at sizes, axes and scales, which are smaller."""
+_MOST_ELEMENT_BYTES = 8
 OTHER_DATA = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 TYPES = frozenset(
     {
@@ -122,7 +123,7 @@ def _values(tensor: TensorProto) -> Array | None:
 
 def _is_large(tensor: TensorProto) -> bool:
     return (
-        tensor.ByteSize() > LEAST_BYTES  # most are not
+        prod(tensor.dims) * _MOST_ELEMENT_BYTES > LEAST_BYTES  # most are not
         and tensor.HasField("raw_data")
         and tensor.data_type in TYPES
         and min(tensor.dims, default=0) > 0

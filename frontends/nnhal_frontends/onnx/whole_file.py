@@ -17,7 +17,7 @@ from nnhal.arrays import Array
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.limits import ImportLimits
 from nnhal_frontends.onnx.builder import OPERAND_TYPES, OnnxGraphBuilder
-from nnhal_frontends.onnx.external_data import attach_external_data
+from nnhal_frontends.onnx.external_data import TensorPlace, set_external_data_apart
 from nnhal_frontends.onnx.graph import MIN_OPSET, NamedModel, OnnxGraph, OnnxNode, TensorInfo, tensor_info, with_shapes
 from nnhal_frontends.onnx.screening import screen
 from nnhal_frontends.weights_pool import Weights
@@ -30,18 +30,20 @@ Border = Mapping[str, TensorInfo]
 
 
 class DeclaredFile:
-    """A file that is to become one operation. It has been screened, but not checked."""
+    """A file that is to become one operation. It has not been checked."""
 
     def __init__(
         self,
         named: NamedModel,
         shapes: Mapping[str, Sequence[int]],
         limits: ImportLimits,
-        others: Weights,
+        elsewhere: Mapping[str, TensorPlace],
     ) -> None:
-        """Raises InvalidModel if the shapes do not fit the inputs, or what is declared exceeds the limits."""
+        """``elsewhere`` has where large initializers lie in other files. Nobody looks at these.
+
+        Raises InvalidModel if the shapes do not fit the inputs, or what is declared exceeds the limits."""
         graph = named.model.graph
-        self._named, self._shapes, self._limits, self._others = named, shapes, limits, others
+        self._named, self._shapes, self._limits, self._elsewhere = named, shapes, limits, elsewhere
         self._weights = named.apart.weights | named.apart.constants
         self._held = {*named.apart.added, *self._weights, *(tensor.name for tensor in graph.initializer)}
         self._is_quantised = any(node.op_type[:1] == "Q" or "quant" in node.op_type.lower() for node in graph.node)
@@ -58,6 +60,7 @@ class DeclaredFile:
         If they are those that it declares, the model is that of ``as_declared``. Raises InvalidModel as ``import_onnx``
         does, and what else its passes raise.
         """
+        screen(self._named.model, self._limits)
         light = self._named.light(self._shapes)
         border = self._border(light.inferred.graph)
         if border is None:
@@ -74,16 +77,19 @@ class DeclaredFile:
         return border
 
     def _imported(self, typed: onnx.GraphProto, border: Border) -> ImportedModel:
-        named, weights = self._named, self._weights
+        named, weights, elsewhere = self._named, self._weights, self._elsewhere
         inputs = tuple(value.name for value in typed.input if value.name not in self._held)
         outputs = tuple(value.name for value in typed.output)
         names = tuple(dict.fromkeys(place.name for place in named.places.values()))
         # With this node the builder has tensors of unknown lengths as the HAL's, as beside operations of the HAL.
         reader = OnnxNode("file", "", inputs, outputs)
         made = dict(zip(outputs, outputs, strict=True))
-        graph = OnnxGraph(named.opset, (reader,), inputs, made, border, weights, weights=self._others)
+        graph = OnnxGraph(named.opset, (reader,), inputs, made, border, weights)
         builder = OnnxGraphBuilder.within(self._limits, graph, extension=True)
-        given = [*map(builder.input, inputs), *map(builder.exact, weights)]
+        given = [
+            *map(builder.input, inputs),
+            *(builder.elsewhere(elsewhere[name]) if name in elsewhere else builder.exact(name) for name in weights),
+        ]
         message = _message(named.model, typed, [*inputs, *weights])
         builder.extension_operation(message, given, [*map(builder.tensor, outputs)], names)
         shown = {
@@ -114,18 +120,19 @@ def declared_file(
     ``others`` are what other files have of its values: they stay there. ``values`` and ``constants`` are those of
     initializers and nodes of which the model has none. Raises InvalidModel as ``import_onnx`` does.
     """
-    if not _is_plain(model.graph) or model.functions:
+    if not _is_plain(model.graph) or model.functions or len(model.graph.node) > limits.nodes:
         return None
+    elsewhere: dict[str, TensorPlace] = {}
     if others:
-        model, values = attach_external_data(model, others, limits)
-    screen(model, limits)
+        model, elsewhere = set_external_data_apart(model, others, limits)
+        values = {name: place.blank() for name, place in elsewhere.items()}
     named = NamedModel.of(model, values, constants)
     graph = named.model.graph
     made = {name for node in graph.node for name in node.output}
     outputs = [value.name for value in graph.output]
     if named.opset < MIN_OPSET or not made.issuperset(outputs) or len(set(outputs)) < len(outputs):
         return None
-    return DeclaredFile(named, shapes, limits, others)
+    return DeclaredFile(named, shapes, limits, elsewhere)
 
 
 def _is_plain(graph: onnx.GraphProto) -> bool:

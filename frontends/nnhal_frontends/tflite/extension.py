@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from tflite import TensorType
@@ -28,8 +28,7 @@ _OUTSIDE = frozenset({*_IN_ORDER, VAR_HANDLE, "IF", "WHILE"})
 _HANDLES = (TensorType.RESOURCE, TensorType.VARIANT)
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """What is added at a time: one operator, or operators that are one operation of the extension."""
 
     operators: tuple[int, ...]

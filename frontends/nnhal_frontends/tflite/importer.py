@@ -273,6 +273,7 @@ def _imported(builder: TfliteGraphBuilder, outputs: Sequence[int], entry: EntryP
         states=states,
         operation_places=_places(builder.origins, entry.graphs[0]),
         node_count=len(entry.graphs[0].operators),
+        settled=model if builder.model.is_settled(model) else None,
     )
 
 

@@ -29,7 +29,7 @@ from nnhal_frontends.tflite.graph import (
 from nnhal_frontends.tflite.options import VECTORS, field_places
 from nnhal_frontends.tflite.signatures import TfliteSignature
 from nnhal_frontends.tflite.sparsity import SparseLevel, TfliteSparsity
-from nnhal_frontends.tflite.tables import Kind, numbers_at, places_at, root_at, table_at, vector_at
+from nnhal_frontends.tflite.tables import Kind, Tables
 from nnhal_frontends.tflite_identifier import IDENTIFIER, is_tflite
 
 VERSION = 3
@@ -79,7 +79,8 @@ class _Reader:
         self._nodes_left = limits.nodes
         self._limits = limits
         self._left = len(content)
-        self._model = root_at(schema.ModelTable, content)
+        self._file = Tables(content)
+        self._model = self._file.root(schema.ModelTable)
 
     def graphs(self) -> tuple[TfliteGraph, ...]:
         model = self._model
@@ -115,7 +116,7 @@ class _Reader:
             self._tensor(tensor, index, buffers)
             for index, tensor in enumerate(self._tables(schema.TensorTable, source.tensors))
         )
-        self._nodes_left -= vector_at(self._content, source.operators)[1]
+        self._nodes_left -= self._file.vector(source.operators)[1]
         if self._nodes_left < 0:
             raise InvalidModel(f"the file has more than {self._limits.nodes} operators, the most that are allowed")
         operators = tuple(
@@ -132,19 +133,25 @@ class _Reader:
 
     def _tables(self, kind: type[Kind], place: int) -> list[Kind]:
         """Return a vector of tables."""
-        return [table_at(kind, self._content, position) for position in places_at(self._content, *self._vector(place))]
+        self._vector(place)
+        return [self._file.at(kind, position) for position in self._file.places(place)]
 
     def _vector(self, place: int, element_bytes: int = 1) -> tuple[int, int]:
         """Return where a vector begins, and its length. Elements that take no memory elsewhere count as one byte."""
-        found = vector_at(self._content, place)
-        self._left -= found[1] * element_bytes
+        start, length = self._file.vector(place)
+        self._take(length * element_bytes)
+        return start, length
+
+    def _take(self, length: int) -> None:
+        self._left -= length
         if self._left < 0:
             raise InvalidModel(f"vectors are longer than the TFLite file's {len(self._content)} bytes")
-        return found
 
     def _numbers(self, place: int, letter: str = "i") -> tuple[Any, ...]:
         """Return a vector of numbers, by default integers of 32 bits."""
-        return numbers_at(self._content, *self._vector(place), letter) if place else ()
+        found = self._file.numbers(place, letter)
+        self._take(len(found))
+        return found
 
     def _bytes(self, place: int) -> bytes:
         """Return a vector of bytes."""
@@ -163,7 +170,7 @@ class _Reader:
                 got = f"a buffer of {buffer.size} bytes at {buffer.offset}"
                 raise InvalidModel(f"{got}, the file has {len(self._content)}")
             return np.frombuffer(self._content, np.uint8, buffer.size, buffer.offset)
-        start, size = vector_at(self._content, buffer.data)
+        start, size = self._file.vector(buffer.data)
         return np.frombuffer(self._content, np.uint8, size, start) if start else _EMPTY
 
     def _code(self, code: schema.OperatorCodeTable) -> tuple[str, int]:
@@ -191,7 +198,7 @@ class _Reader:
         )
 
     def _sparsity(self, name: str, place: int) -> TfliteSparsity:
-        found = table_at(schema.SparsityParametersTable, self._content, place)
+        found = self._file.at(schema.SparsityParametersTable, place)
         return TfliteSparsity(
             self._numbers(found.traversal_order),
             self._numbers(found.block_map),
@@ -213,11 +220,11 @@ class _Reader:
         if kind not in _INDEXES:
             raise InvalidModel(f"tensor '{name}' has sparse indexes of type {kind}, expected 1 to {len(_INDEXES)}")
         element = _INDEXES[kind]
-        start, length = self._vector(table_at(schema.Int32VectorTable, self._content, place).values, element.itemsize)
+        start, length = self._vector(self._file.at(schema.Int32VectorTable, place).values, element.itemsize)
         return np.frombuffer(self._content, element, length, start) if start else _EMPTY
 
     def _quantization(self, name: str, rank: int, place: int) -> TfliteQuantization | None:
-        found = table_at(schema.QuantizationParametersTable, self._content, place)
+        found = self._file.at(schema.QuantizationParametersTable, place)
         scales, zero_points = self._numbers(found.scale, "f"), self._numbers(found.zero_point, "q")
         if not scales:
             return None  # only a range observed in training
@@ -316,7 +323,7 @@ def _own_table(content: ModelContent, position: int) -> bytes:
 
 def _shapes(name: str, shape: tuple[int, ...], signature: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the lengths, 0 for those that may change, for which the signature has -1; and what they begin with."""
-    if not signature and min(shape, default=0) >= 0:
+    if not signature and (not shape or min(shape) >= 0):
         return shape, shape
     if len(signature) not in (0, len(shape)):
         raise InvalidModel(f"tensor '{name}' has shape {list(shape)} and signature {list(signature)}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import count
 from operator import itemgetter
 from struct import Struct, calcsize, unpack_from
 from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_type_hints
@@ -52,37 +53,49 @@ class _Layout:
     """The references among those that are present: which they are, and where they lie."""
 
 
-def root_at(kind: type[Kind], content: ModelContent) -> Kind:
-    """Return the table that a file begins with, as ``table_at`` does."""
-    return table_at(kind, content, _UINT32.unpack_from(content)[0])
+class Tables:
+    """The tables and vectors of a file. Methods raise ValueError or struct.error for what leads out of the file."""
 
+    def __init__(self, content: ModelContent) -> None:
+        self._content = content
+        self._layouts: dict[tuple[object, int], _Layout] = {}
 
-def table_at(kind: type[Kind], content: ModelContent, position: int) -> Kind:
-    """Return the table that begins at a byte of a file. Raises ValueError or struct.error if it leads outside."""
-    start = position - _INT32.unpack_from(content, position)[0]
-    if start < 0:
-        raise ValueError(f"the fields of a table lie at {start}")
-    length = min(_UINT16.unpack_from(content, start)[0], _MOST_OFFSETS)
-    layout = _layout(kind, content[start : start + length])
-    values = [*layout.present.unpack_from(content, position), *layout.absent]
-    for index, offset in layout.references:
-        values[index] += position + offset
-    return tuple.__new__(kind, layout.in_order(values))
+    def root(self, kind: type[Kind]) -> Kind:
+        """Return the table that the file begins with."""
+        return self.at(kind, _UINT32.unpack_from(self._content)[0])
 
+    def at(self, kind: type[Kind], position: int) -> Kind:
+        """Return the table that begins at a byte of the file."""
+        start = position - _INT32.unpack_from(self._content, position)[0]
+        layout = self._layouts.get((kind, start))
+        if layout is None:
+            layout = self._layouts[kind, start] = self._layout(kind, start)
+        values = [*layout.present.unpack_from(self._content, position), *layout.absent]
+        for index, offset in layout.references:
+            values[index] += position + offset
+        return tuple.__new__(kind, layout.in_order(values))
 
-def vector_at(content: ModelContent, place: int) -> tuple[int, int]:
-    """Return where the elements of a vector begin, and how many it claims to have; 0 and 0 if ``place`` is 0."""
-    return (place + _UINT32.size, _UINT32.unpack_from(content, place)[0]) if place else (0, 0)
+    def _layout(self, kind: Any, start: int) -> _Layout:
+        if start < 0:
+            raise ValueError(f"the fields of a table lie at {start}")
+        length = min(_UINT16.unpack_from(self._content, start)[0], _MOST_OFFSETS)
+        return _layout(kind, self._content[start : start + length])
 
+    def vector(self, place: int) -> tuple[int, int]:
+        """Return where the elements of a vector begin, and how many it claims to have; 0 and 0 if ``place`` is 0."""
+        return (place + _UINT32.size, _UINT32.unpack_from(self._content, place)[0]) if place else (0, 0)
 
-def numbers_at(content: ModelContent, start: int, length: int, letter: str) -> tuple[Any, ...]:
-    """Return the numbers of a vector, of the type that a letter of ``struct`` stands for. Raises struct.error."""
-    return unpack_from(f"<{length}{letter}", content, start)
+    def numbers(self, place: int, letter: str) -> tuple[Any, ...]:
+        """Return the numbers of a vector, of the type that a letter of ``struct`` names; none if ``place`` is 0."""
+        if not place:
+            return ()
+        (length,) = _UINT32.unpack_from(self._content, place)
+        return unpack_from(f"<{length}{letter}", self._content, place + _UINT32.size)
 
-
-def places_at(content: ModelContent, start: int, length: int) -> list[int]:
-    """Return where the tables of a vector begin. Raises struct.error if the vector ends behind the file."""
-    return [start + 4 * index + place for index, place in enumerate(numbers_at(content, start, length, "I"))]
+    def places(self, place: int) -> list[int]:
+        """Return where the tables of a vector begin."""
+        offsets = self.numbers(place, "I")
+        return [start + offset for start, offset in zip(count(place + 4, 4), offsets, strict=False)]
 
 
 @lru_cache(maxsize=1024)

@@ -12,7 +12,7 @@ from nnhal.codec.capabilities import (
 )
 from nnhal.codec.errors import abort_status, error_from_rpc
 from nnhal.codec.memory import Issue, Resolve, memory_from_wire, memory_to_wire
-from nnhal.codec.model import model_from_wire, model_to_wire
+from nnhal.codec.model import graphs_to_wire, model_from_wire, model_to_wire
 from nnhal.codec.nanoseconds import deadline_after, nanoseconds
 from nnhal.codec.request import (
     config_from_wire,
@@ -44,6 +44,7 @@ __all__ = [
     "error_from_rpc",
     "extensions_from_wire",
     "extensions_to_wire",
+    "graphs_to_wire",
     "info_from_wire",
     "info_to_wire",
     "memory_from_wire",

@@ -17,21 +17,34 @@ from nnhal.types import (
     OperationType,
     Subgraph,
 )
+from nnhal.types.memory import NOWHERE
 from nnhal.v1 import model_pb2 as wire
 from nnhal.v1 import types_pb2
 
 _OPERAND_TYPES = {code.value: code for code in OperandType}
 _OPERATION_TYPES = {code.value: code for code in OperationType}
 _LIFETIMES = {code.value: code for code in OperandLifeTime}
+_NOWHERE = location_to_wire(NOWHERE)
+"""That of most operands. What it is put into has a copy."""
 
 
-def model_to_wire(model: Model, issue: Issue) -> wire.Model:
-    """Encode a model."""
+def model_to_wire(model: Model, issue: Issue, graphs: bytes | None = None) -> wire.Model:
+    """Encode a model. ``graphs`` is what ``graphs_to_wire`` gave for it, if it has been encoded before."""
+    message = _graphs_to_wire(model) if graphs is None else wire.Model.FromString(graphs)
+    message.pools.extend(memory_to_wire(pool, issue) for pool in model.pools)
+    return message
+
+
+def graphs_to_wire(model: Model) -> bytes:
+    """Encode a model without its pools, which have other descriptors for each device that it is sent to."""
+    return _graphs_to_wire(model).SerializeToString()
+
+
+def _graphs_to_wire(model: Model) -> wire.Model:
     return wire.Model(
         main=_subgraph_to_wire(model.main),
         referenced=[_subgraph_to_wire(graph) for graph in model.referenced],
         operand_values=model.operand_values,
-        pools=[memory_to_wire(pool, issue) for pool in model.pools],
         relax_computation_float32_to_float16=model.relax_computation_float32_to_float16,
         extension_name_to_prefix=extension_names_to_wire(model.extension_name_to_prefix),
     )
@@ -101,7 +114,7 @@ def _operand_to_wire(operand: Operand) -> wire.Operand:
         scale=operand.scale,
         zero_point=operand.zero_point,
         lifetime=wire.OperandLifeTime.ValueType(operand.lifetime),
-        location=location_to_wire(operand.location),
+        location=_NOWHERE if operand.location is NOWHERE else location_to_wire(operand.location),
         extra_params=params,
     )
 

@@ -22,6 +22,7 @@ from google.protobuf.message import Message
 from nnhal import small_types
 from nnhal.extensions import extension_code, split_code
 from nnhal.types import Extension, ExtensionOperandType, Model
+from nnhal.types.layout import is_extension
 
 NAME = "nnhal.onnx"
 PREFIX = 0x4F58
@@ -93,6 +94,8 @@ OPERATION = extension_code(PREFIX, RUN)
 
 def number_of(model: Model, code: int) -> int | None:
     """Return the number of an operand or operation type, None if the code does not belong to this extension."""
+    if not is_extension(code):
+        return None
     prefix, number = split_code(code)
     named = any(entry.prefix == prefix and entry.name == NAME for entry in model.extension_name_to_prefix)
     return number if named else None
@@ -104,6 +107,13 @@ def tensor_in_another_file(message: Message) -> str | None:
     Only who can read a file may have it read: a device must not open the files that a client names.
     """
     return next((str(tensor.name) for tensor in tensors_elsewhere(message)), None)
+
+
+def may_name_files(content: bytes) -> bool:
+    """Whether a serialised message of ONNX's may name a file of values. Most name none, which costs no look at their
+    tensors: this key has the name.
+    """
+    return b"location" in content
 
 
 def tensors_elsewhere(message: Message) -> Iterator[Any]:

@@ -9,6 +9,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
@@ -115,7 +116,6 @@ class Link(Closing):
         with self._lock:
             number = self._ids.get(descriptor)
             if number is None:
-                self._collect()
                 (number,) = self._put([descriptor])
                 self._ids[descriptor] = number
                 weakref.finalize(descriptor, self._garbage.append, number)
@@ -133,7 +133,8 @@ class Link(Closing):
         """Have the other process close descriptors that were put."""
         with self._lock:
             self._garbage += numbers
-            self._collect()
+            if dropping := self._dropping():
+                self._exchange(*dropping)
 
     def take(self, number: int) -> Descriptor:
         """Fetch the descriptor that a call has named. Raises TransportError."""
@@ -160,24 +161,30 @@ class Link(Closing):
         self._channel.close()
 
     def _put(self, descriptors: Sequence[Descriptor]) -> list[int]:
-        reply, _ = self._exchange(wire.LinkRequest(put=wire.Put(count=len(descriptors))), descriptors)
+        """Hand over descriptors, behind a notice of those that can be dropped, which is not waited for alone."""
+        put = wire.LinkRequest(put=wire.Put(count=len(descriptors)))
+        reply, _ = self._exchange(*self._dropping(), put, descriptors=descriptors)
         return list(reply.put.descriptor_ids)
 
-    def _collect(self) -> None:
+    def _dropping(self) -> list[wire.LinkRequest]:
+        """The request to drop what is gone here, if anything is."""
         numbers = []
         while self._garbage:  # a finaliser may append to it at any moment
             numbers.append(self._garbage.popleft())
-        if numbers:
-            self._exchange(wire.LinkRequest(drop=wire.Drop(descriptor_ids=numbers)))
+        return [wire.LinkRequest(drop=wire.Drop(descriptor_ids=numbers))] if numbers else []
 
     def _exchange(
-        self, request: wire.LinkRequest, descriptors: Sequence[Descriptor] = ()
+        self, *requests: wire.LinkRequest, descriptors: Sequence[Descriptor] = ()
     ) -> tuple[wire.LinkReply, list[Descriptor]]:
+        """Send requests, the last with ``descriptors``, and return the answer to the last."""
         try:
             try:
-                self._channel.send(request.SerializeToString(), descriptors)
-                self._await_answer()
-                message, received = self._channel.receive_with_descriptors()
+                for request in requests[:-1]:
+                    self._channel.send(request.SerializeToString())
+                self._channel.send(requests[-1].SerializeToString(), descriptors)
+                for _ in requests:
+                    self._await_answer()
+                    message, received = self._channel.receive_with_descriptors()
             except ChannelClosedError:
                 last = self._last_words()
                 if last is None:
@@ -209,11 +216,12 @@ class Link(Closing):
 
     def _last_words(self) -> tuple[bytes, list[Descriptor]] | None:
         """The other side's last answer, if any: a refusal may still wait in the socket after an error on sending."""
-        try:
+        last = None
+        with suppress(ChannelClosedError, OSError):  # OSError: this side has closed it
             self._channel.set_timeout(0)
-            return self._channel.receive_with_descriptors()
-        except (ChannelClosedError, OSError):  # OSError: this side has closed it
-            return None
+            while True:
+                last = self._channel.receive_with_descriptors()
+        return last
 
 
 def _timeval(seconds: float) -> bytes:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import grpc
+import grpc.experimental
 
 from nnhal.admin import ADMIN_KEY_METADATA
 from nnhal.codec import error_from_rpc
@@ -19,6 +20,7 @@ from nnhal.link import CallChannel, Channel, Link
 from nnhal.link.call_channel import call_channel_from
 from nnhal.link.channel import is_channel
 from nnhal.link.client import ANSWER_SECONDS
+from nnhal.remote.alarms import ALARMS
 from nnhal.remote.rpc_channel import RpcChannel, name_of
 from nnhal.remote.watch import Watch
 
@@ -29,9 +31,11 @@ _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     # With a shared pool a new session would wait if an old one has just failed to connect.
     ("grpc.use_local_subchannel_pool", 1),
-    # Who reads the answers of a preparation waits for them itself, and no thread is started for it.
-    ("SingleThreadedUnaryStream", 1),
+    # Who waits for a stream reads it. Otherwise gRPC starts a thread for it, which may take longer than the call.
+    (grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1),
 )
+_END_SECONDS = 1.0
+"""How long a stream may take to end when nothing of it is wanted any more."""
 _WATCHED_SECONDS = 60.0
 """The longest time that a unary call may take if the process is watched."""
 
@@ -42,6 +46,13 @@ class _Answers(Protocol[S]):
     def __iter__(self) -> Iterator[S]: ...
 
     def cancel(self) -> object: ...
+
+
+def _finish(answers: _Answers[object]) -> None:
+    """Read a stream to its end, without which gRPC keeps its connection. One that does not end is cancelled."""
+    with ALARMS.set(_END_SECONDS, answers.cancel), contextlib.suppress(grpc.RpcError):
+        for _ in answers:
+            pass
 
 
 def open_rpc(endpoint: Endpoint) -> grpc.Channel:
@@ -137,7 +148,7 @@ class Calls:
                     yield from answers
             finally:
                 self.streams -= 1
-                answers.cancel()
+                _finish(answers)
         except (grpc.RpcError, ValueError) as error:
             raise self._failure(error, method) from error
 

@@ -192,9 +192,12 @@ class RemoteDevice(Closing):
             )
         return answers
 
-    def assess_model(self, model: Model) -> ModelAssessment:
-        """Return the answers of getSupportedOperations with reasons and modelled costs. Raises the same errors."""
-        request = backend_pb2.AssessModelRequest(model=model_to_wire(model, self._calls.issue))
+    def assess_model(self, model: Model, graphs: bytes | None = None) -> ModelAssessment:
+        """Return the answers of getSupportedOperations with reasons and modelled costs. Raises the same errors.
+
+        ``graphs`` is what ``graphs_to_wire`` gave for the model, if several devices are asked about it.
+        """
+        request = backend_pb2.AssessModelRequest(model=model_to_wire(model, self._calls.issue, graphs))
         answer = self._calls.call(self._backend.AssessModel, request)
         return assessment_from_wire(answer, len(model.main.operations), self._calls.place)
 

@@ -64,6 +64,8 @@ class RpcChannel(grpc.Channel):
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._channel = channel
+        self._unary: dict[tuple[str, _Serializer, _Deserializer], UnaryMethod] = {}
+        """The methods that were looked up: each object of a session makes a stub of its own."""
 
     def unary_unary(
         self,
@@ -73,7 +75,11 @@ class RpcChannel(grpc.Channel):
         _registered_method: bool | None = False,
     ) -> grpc.UnaryUnaryMultiCallable[Any, Any]:
         """Return a method that takes one message and returns one."""
-        return UnaryMethod(self._channel.unary_unary(method, request_serializer, response_deserializer), method)
+        key = method, request_serializer, response_deserializer
+        found = self._unary.get(key)
+        if found is None:
+            found = self._unary[key] = UnaryMethod(self._channel.unary_unary(*key), method)
+        return found
 
     def unary_stream(
         self,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from math import inf
-from time import monotonic
 from typing import Protocol, TypeVar
 
 import grpc
@@ -14,6 +12,7 @@ import grpc
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.link import Link
+from nnhal.remote.alarms import ALARMS
 
 T = TypeVar("T")
 _IMPATIENCE_SECONDS = 0.5
@@ -73,60 +72,14 @@ class Watch:
         ended = threading.Event()
 
         def look() -> None:
-            while self.answers():
-                if ended.wait(self._patience):
+            while not ended.is_set():
+                if not self.answers():
+                    call.cancel()
                     return
-            call.cancel()
+                ended.wait(self._patience)
 
-        with _reminders.after(self._patience, look):
+        with ALARMS.set(self._patience, look):
             try:
                 yield
             finally:
                 ended.set()
-
-
-class _Reminders:
-    """Has functions called after some time, each in a thread of its own, unless what they are for has ended by then.
-
-    One thread waits for all of them: to start one for each preparation would delay most, which end at once.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._due: dict[object, tuple[float, Callable[[], object]]] = {}
-        self._wakes = inf
-        self._serves = False
-
-    @contextmanager
-    def after(self, seconds: float, remind: Callable[[], object]) -> Iterator[None]:
-        """Call ``remind`` if the context has not ended after so many seconds."""
-        key, due = object(), monotonic() + seconds
-        with self._changed:
-            self._due[key] = due, remind
-            if not self._serves:
-                threading.Thread(target=self._serve, name="reminders", daemon=True).start()
-                self._serves = True
-            elif due < self._wakes:
-                self._changed.notify()
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._due.pop(key, None)
-
-    def _serve(self) -> None:
-        with self._changed:
-            while True:
-                now = monotonic()
-                for key, (_, remind) in [one for one in self._due.items() if one[1][0] <= now]:
-                    try:
-                        threading.Thread(target=remind, name="watch", daemon=True).start()
-                    except RuntimeError:  # no memory for a thread
-                        self._due[key] = now + _IMPATIENCE_SECONDS, remind
-                    else:
-                        del self._due[key]
-                self._wakes = min((due for due, _ in self._due.values()), default=inf)
-                self._changed.wait(None if self._wakes == inf else self._wakes - now)
-
-
-_reminders = _Reminders()

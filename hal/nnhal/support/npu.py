@@ -121,7 +121,7 @@ class NpuSupport:
             if operation.type not in DEFINITIONS:
                 answers.append(self._none_for(OperationType(operation.type)))
                 continue
-            op = model.context(0, number, known)
+            op = model.context(0, number, known, is_final=True)
             answer, found = self._support(op)
             answers.append(answer)
             for index, dimensions in zip(operation.outputs, found, strict=False):

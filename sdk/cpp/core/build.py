@@ -29,7 +29,8 @@ def build(
 ) -> Path:
     """Build the library, which exports these symbols alone, with what was compiled in ``objects``. Return its path.
 
-    Raises BuildError.
+    ``options`` are for the compiler, of the library's own sources. Libraries that share ``objects`` compile the core
+    once. Raises BuildError.
     """
     compiler = shlex.split(os.environ.get("CXX", "g++"))
     if shutil.which(compiler[0]) is None:
@@ -38,17 +39,21 @@ def build(
         with tempfile.TemporaryDirectory(prefix="nnhal-build-") as folder:
             return build(library, sources, exported, options, Path(folder))
     objects.mkdir(parents=True, exist_ok=True)
-    headers = max(path.stat().st_mtime for folder in (CORE, sources) for path in folder.rglob("*.h"))
+    headers = {
+        folder: max((path.stat().st_mtime for path in folder.rglob("*.h")), default=0.0) for folder in (CORE, sources)
+    }
 
     def compiled(source: Path) -> Path:
+        own = source.parent == sources
         target = objects / f"{source.parent.name}_{source.stem}.o"
-        if not target.exists() or target.stat().st_mtime < max(headers, source.stat().st_mtime):
-            _run([*compiler, *_COMPILE, *options, f"-I{CORE}", "-c", source, "-o", target])
+        newest = max(source.stat().st_mtime, headers[CORE], headers[sources] if own else 0.0)
+        if not target.exists() or target.stat().st_mtime < newest:
+            _run([*compiler, *_COMPILE, *(options if own else ()), f"-I{CORE}", "-c", source, "-o", target])
         return target
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         made = list(pool.map(compiled, sorted([*CORE.glob("*.cpp"), *sources.glob("*.cpp")])))
-    version = objects / "exported.map"
+    version = objects / f"{library.name}.map"
     version.write_text(f"{{ global: {' '.join(f'{name};' for name in exported)} local: *; }};\n")
     library.parent.mkdir(parents=True, exist_ok=True)
     fresh = library.with_suffix(f".{os.getpid()}")  # another process may have the old one mapped: it keeps that

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from nnhal.codec.bounds import at_most
 from nnhal.descriptor import Descriptor
 from nnhal.errors import invalid_argument
-from nnhal.memory import CopyBudget, Region, read_only
+from nnhal.memory import CopyBudget, Region
 from nnhal.memory.ashmem import is_read_only
+from nnhal.memory.file_identity import is_regular
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat, StatePair, import_model, parse_onnx
@@ -210,10 +211,10 @@ class RequestedModels:
             yield self._hal_model(session, request)
             return
         file = session.descriptors.get(request.descriptor_id)
-        others = _weights_files(session, request)
-        size = _LOAD_FACTOR * _size(file) + _WEIGHTS_FACTOR * sum(length for _, length in others.values())
+        weights = _weights(session, request)
+        size = _LOAD_FACTOR * _size(file) + _WEIGHTS_FACTOR * sum(pool.size for pool in weights.values())
         with self.copies.charged(size, "loading the model file"):
-            yield self._file(_content(file), _weights(others), request)
+            yield self._file(_content(file), weights, request)
 
     def _file(self, content: ModelContent, weights: Weights, request: wire.LoadModelRequest) -> RequestedModel:
         cache = self._cache(cache_token_from_wire(request))
@@ -260,26 +261,20 @@ def _states_of(request: wire.LoadModelRequest) -> tuple[StatePair, ...]:
     return tuple(replace(pair, dimensions=given.get(pair.input, ())) for pair in states_from_wire(request.states))
 
 
-def _weights_files(session: NativeSession, request: wire.LoadModelRequest) -> dict[str, tuple[Descriptor, int]]:
-    """The other files that a client has handed over, and their bytes. Raises INVALID_ARGUMENT."""
-    found: dict[str, tuple[Descriptor, int]] = {}
+def _weights(session: NativeSession, request: wire.LoadModelRequest) -> Weights:
+    """The other files that a client has handed over. Raises INVALID_ARGUMENT and InvalidModel."""
+    found: dict[str, WeightsPool] = {}
     for file in at_most(_MOST_WEIGHTS_FILES, request.weights, "files with weights"):
         if file.location in found:
             invalid_argument(f"got two files for '{file.location}', expected one for each location")
         descriptor = session.descriptors.get(file.descriptor_id)
-        found[file.location] = descriptor, _length(descriptor)
-        if not found[file.location][1]:
+        if not is_regular(descriptor.fileno()):
+            invalid_argument(f"what was handed over for '{file.location}' is no regular file")
+        size = _length(descriptor)
+        if not size:
             invalid_argument(f"the file for '{file.location}' is empty")
+        found[file.location] = WeightsPool(descriptor, size, file.location)
     return found
-
-
-def _weights(files: Mapping[str, tuple[Descriptor, int]]) -> Weights:
-    """Map files, copied if they may change: no truncation is a signal then. Raises INVALID_ARGUMENT."""
-    try:
-        return {location: WeightsPool.of(read_only(*file, "nnhal-weights")) for location, file in files.items()}
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        invalid_argument(f"a file with weights cannot be read: {reason}")
 
 
 def _length(descriptor: Descriptor) -> int:

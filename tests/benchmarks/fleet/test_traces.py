@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.fleet.traces import Bursts, TraceError, made_trace, read_trace, write_trace, zipf_shares
+from benchmarks.fleet.traces import Bursts, TraceError, made_trace, read_trace, zipf_shares
 
 
 def test_the_popularity_of_models_follows_zipfs_law() -> None:
@@ -43,14 +43,13 @@ def test_the_same_seed_makes_the_same_requests() -> None:
     np.testing.assert_array_equal(one.models, other.models)
 
 
-def test_a_trace_is_written_and_read_again(tmp_path: Path) -> None:
-    trace = made_trace(100.0, 1000, zipf_shares(3, 0.5), np.random.default_rng(5))
-    write_trace(trace, tmp_path / "trace.csv")
-    read = read_trace(tmp_path / "trace.csv")
-    np.testing.assert_allclose(read.instants, trace.instants, atol=1e-9)
-    first = {model: number for number, model in enumerate(dict.fromkeys(trace.models.tolist()))}
-    assert read.models.tolist() == [first[model] for model in trace.models.tolist()]
-    np.testing.assert_array_equal(read.shares * 1000, np.bincount(read.models))
+def test_a_trace_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("seconds,model\n0.5,b\n1.25,a\n2,b\n2,b\n")
+    read = read_trace(file)
+    assert read.instants.tolist() == [0.5, 1.25, 2, 2]
+    assert read.models.tolist() == [0, 1, 0, 0]
+    assert read.shares.tolist() == [0.75, 0.25]
 
 
 @pytest.mark.parametrize(

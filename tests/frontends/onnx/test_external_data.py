@@ -20,7 +20,8 @@ from tests.support.onnx_models import onnx_model
 
 
 def pool(content: bytes) -> WeightsPool:
-    return WeightsPool.of(create_read_only([(0, np.frombuffer(content, np.uint8))], len(content)))
+    memory = create_read_only([(0, np.frombuffer(content, np.uint8))], len(content))
+    return WeightsPool(memory.descriptor, memory.size, LOCATION)
 
 
 def imported(

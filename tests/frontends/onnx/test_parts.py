@@ -80,7 +80,8 @@ def test_a_part_without_inputs_or_outputs_is_refused() -> None:
 
 def test_the_types_at_a_border_follow_from_weights_in_another_file() -> None:
     values = np.frombuffer(contents(), np.uint8)
-    weights = {LOCATION: WeightsPool.of(create_read_only([(0, values)], len(values), "weights"))}
+    memory = create_read_only([(0, values)], len(values), "weights")
+    weights = {LOCATION: WeightsPool(memory.descriptor, memory.size, LOCATION)}
     part = OnnxParts(layers(), DEFAULT_LIMITS, weights=weights).part([1, 2])
     assert [dim.dim_value for dim in part.graph.input[0].type.tensor_type.shape.dim] == [1, SIDE]
     imported = import_onnx(part, weights=weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,8 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from nnhal.extensions.onnx import OPERATION
-from nnhal.memory import create_read_only
-from nnhal.types import Ashmem
+from nnhal.memory import create_read_only, read_pools
+from nnhal.resolved import inline_constants
+from nnhal.types import Ashmem, MappableFile
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.limits import DEFAULT_LIMITS
@@ -19,7 +21,7 @@ from nnhal_frontends.onnx import import_onnx
 from nnhal_frontends.onnx.weights_apart import LEAST_BYTES
 from nnhal_frontends.onnx.whole_file import declared_file
 from nnhal_frontends.weights_pool import WeightsPool
-from tests.support.external_data import LOCATION, START, contents, layers, matrices
+from tests.support.external_data import LOCATION, START, contents, layers, matrices, opened
 from tests.support.onnx_models import onnx_model, random
 
 NODES = [
@@ -77,18 +79,23 @@ def test_large_nodes_constant_are_constants_too() -> None:
     np.testing.assert_array_equal(values[found.model.main.operations[0].inputs[2]], CONSTANTS["w"])
 
 
-def test_values_in_other_files_stay_where_they_are() -> None:
+@pytest.mark.parametrize("is_final", [True, False])
+def test_values_in_other_files_stay_where_they_are(tmp_path: Path, is_final: bool) -> None:
     content = np.frombuffer(contents(), np.uint8)
-    memory = WeightsPool.of(create_read_only([(0, content)], len(content)))
-    file = declared_file(layers(), {}, DEFAULT_LIMITS, {LOCATION: memory})
+    (tmp_path / LOCATION).write_bytes(contents())
+    given = create_read_only([(0, content)], len(content)).descriptor if is_final else opened(tmp_path / LOCATION)
+    pool = WeightsPool(given, len(content), LOCATION)
+    file = declared_file(layers(), {}, DEFAULT_LIMITS, {LOCATION: pool})
     assert file is not None
     found = file.checked()
     assert found is not None
-    assert seen(found) == seen(import_onnx(layers(), weights={LOCATION: memory}))
-    assert memory.memory in found.model.pools
-    others = [pool for pool in found.model.pools if pool is not memory.memory]
-    assert sum(pool.size for pool in others if isinstance(pool, Ashmem)) < LEAST_BYTES  # the message
-    main, values = found.model.main, found.resolved().constants[0]
+    own = pool.reference
+    assert isinstance(own, Ashmem if is_final else MappableFile)
+    assert own in found.model.pools
+    others = [each for each in found.model.pools if each != own]
+    assert sum(each.size for each in others if isinstance(each, Ashmem)) < LEAST_BYTES  # the message
+    assert seen(found) == seen(import_onnx(layers(), weights={LOCATION: pool}))
+    main, (values,) = found.model.main, inline_constants(found.model, read_pools(found.model.pools))
     places = {main.operands[index].location.offset: values[index] for index in main.operations[0].inputs[2:]}
     first, second = matrices()
     assert sorted(places) == [START, START + first.nbytes]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import runpy
 import shutil
 import tempfile
@@ -14,6 +13,7 @@ import pytest
 
 import nnhal_ort
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from tests.support.compiled import compiled_objects
 from tests.support.processes import WARM
 
 ROOT = Path(__file__).parents[3]
@@ -24,11 +24,8 @@ def library() -> str:
     """The library, in its place in the package. Of several workers one builds."""
     if shutil.which("g++") is None:
         pytest.skip("the provider cannot be built without g++; make sdk installs it")
-    objects = ROOT / ".sdk" / "ort_ep"
-    objects.mkdir(parents=True, exist_ok=True)
     build = runpy.run_path(str(ROOT / "frontends" / "ort_ep" / "build_library.py"))["build"]
-    with (objects / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with compiled_objects() as objects:
         build(objects=objects)
     return nnhal_ort.get_library_path()
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from nnhal.resolved import propagate_dimensions
 from nnhal.types import OperandType
+from nnhal_frontends.dimensions import with_dimensions
 from nnhal_frontends.errors import UnsupportedInput, UnsupportedNode
 from nnhal_frontends.imported import ImportedTensor
 from nnhal_frontends.tflite import import_tflite
@@ -44,6 +48,27 @@ def test_inputs_have_the_shape_that_an_interpreter_begins_with() -> None:
     (y,) = file.operator("RELU", [x], {"y": Spec([1, 4], signature=[-1, 4])})
     imported = check(file.build(y), {"x": random(1, 4)})
     assert imported.inputs[0].shape == imported.outputs[0].shape == (1, 4)
+
+
+def test_dimensions_that_are_settled_are_not_found_out_again() -> None:
+    file = TfliteFile()
+    x = file.input("x", floats(1, 4))
+    (y,) = file.operator("ADD", [x, file.constant(random(3, 1))], {"y": floats(3, 4)}, ("AddOptions", {}))
+    known = import_tflite(file.build(*file.operator("RELU", [y], {"z": floats(3, 4)})))
+    assert known.settled is known.model
+    assert known.resolved().propagated[0] == propagate_dimensions(replace(known, settled=None).resolved())
+    other = with_dimensions(known, {"x": [1, 4]})
+    assert other.settled is not other.model
+    assert not other.resolved().propagated
+
+
+def test_dimensions_that_are_unknown_are_not_settled() -> None:
+    file = TfliteFile()
+    x, shape = file.input("x", floats(2, 3)), file.input("shape", int32(2))
+    (y,) = file.operator("RESHAPE", [x, shape], {"y": Spec([3, 2], signature=[-1, -1])}, ("ReshapeOptions", {}))
+    imported = import_tflite(file.build(y))
+    assert imported.settled is None
+    assert not imported.resolved().propagated
 
 
 def test_names_that_occur_twice_are_told_apart() -> None:

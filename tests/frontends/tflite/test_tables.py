@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnhal_frontends.tflite.tables import Int32, Reference, numbers_at, places_at, root_at, vector_at
+from nnhal_frontends.tflite.tables import Int32, Reference, Tables
 
 
 class Three(NamedTuple):
@@ -40,14 +40,14 @@ def table_of(*fields: int) -> bytes:
 
 
 def test_fields_have_their_values_and_those_that_are_left_out_their_defaults() -> None:
-    assert root_at(Three, table_of(7, 0, -9)) == Three(7, 6, -9)
-    assert root_at(Three, table_of(7)) == Three(7, 6, 0)
-    assert root_at(Three, table_of(0, 0, 0, 4)) == Three(5, 6, 0)
+    assert Tables(table_of(7, 0, -9)).root(Three) == Three(7, 6, -9)
+    assert Tables(table_of(7)).root(Three) == Three(7, 6, 0)
+    assert Tables(table_of(0, 0, 0, 4)).root(Three) == Three(5, 6, 0)
 
 
 def test_fields_lie_in_any_order() -> None:
     content = struct.pack("<I4x5Hxxi3i", 20, 10, 16, 12, 4, 8, 12, 1, 2, 3)
-    assert root_at(Three, content) == Three(3, 1, 2)
+    assert Tables(content).root(Three) == Three(3, 1, 2)
 
 
 def test_references_say_where_a_vector_begins() -> None:
@@ -57,18 +57,19 @@ def test_references_say_where_a_vector_begins() -> None:
     builder.PrependUOffsetTRelativeSlot(0, numbers, 0)
     builder.Finish(builder.EndObject())
     content = bytes(builder.Output())
-    found = root_at(Referring, content)
-    assert numbers_at(content, *vector_at(content, found.place), "i") == (4, -5, 6)
-    assert vector_at(content, root_at(Referring, table_of(0, 3)).place) == (0, 0)
+    file = Tables(content)
+    found = file.root(Referring)
+    assert file.numbers(found.place, "i") == (4, -5, 6)
+    assert file.vector(Tables(table_of(0, 3)).root(Referring).place) == (0, 0)
 
 
 def test_vectors_have_their_numbers() -> None:
-    content = struct.pack("<3i2f", 4, -5, 6, 0.5, -2.0)
-    assert numbers_at(content, 0, 3, "i") == (4, -5, 6)
-    assert numbers_at(content, 12, 2, "f") == (0.5, -2.0)
-    assert (numbers_at(content, 0, 0, "i"), places_at(content, 0, 0)) == ((), [])
+    file = Tables(struct.pack("<4xI3iI2fI", 3, 4, -5, 6, 2, 0.5, -2.0, 9))
+    assert (file.numbers(4, "i"), file.numbers(20, "f")) == ((4, -5, 6), (0.5, -2.0))
+    assert (file.numbers(0, "i"), file.places(0), file.vector(0)) == ((), [], (0, 0))
+    assert (file.places(4), file.vector(4)) == ([8 + 4, 12 - 5 + 2**32, 16 + 6], (8, 3))
     with pytest.raises(struct.error):
-        numbers_at(content, 0, 6, "i")
+        file.numbers(32, "i")
 
 
 def test_offsets_of_fields_before_the_file_are_refused() -> None:
@@ -76,18 +77,19 @@ def test_offsets_of_fields_before_the_file_are_refused() -> None:
     (root,) = struct.unpack_from("<I", content)
     struct.pack_into("<i", content, root, root + 1)
     with pytest.raises(ValueError, match="lie at -1"):
-        root_at(Three, bytes(content))
+        Tables(bytes(content)).root(Three)
 
 
 def test_fields_that_overlap_are_refused() -> None:
     with pytest.raises(ValueError, match="two fields of a table lie at 6"):
-        root_at(Three, struct.pack("<I2x4Hi2i", 14, 8, 12, 4, 6, 8, 1, 2))
+        Tables(struct.pack("<I2x4Hi2i", 14, 8, 12, 4, 6, 8, 1, 2)).root(Three)
 
 
 @given(st.binary(min_size=0, max_size=64))
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     try:
-        found = numbers_at(content, *vector_at(content, root_at(Referring, content).place), "i")
+        file = Tables(content)
+        found = file.numbers(file.root(Referring).place, "i")
     except (ValueError, struct.error):
         return
     assert len(found) * 4 <= len(content)

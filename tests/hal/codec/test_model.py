@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnhal.codec import model_from_wire, model_to_wire
+from nnhal.codec import graphs_to_wire, model_from_wire, model_to_wire
 from nnhal.types import (
     ChannelQuant,
     Model,
@@ -75,6 +75,12 @@ def sent(model: Model) -> Model:
 @given(MODELS)
 def test_models_come_back_whatever_is_in_them(model: Model) -> None:
     assert sent(model) == model
+
+
+@given(MODELS)
+def test_models_that_were_encoded_before_are_encoded_alike(model: Model) -> None:
+    once, again = (model_to_wire(model, Numbers().issue, graphs) for graphs in (None, graphs_to_wire(model)))
+    assert once == again
 
 
 def test_codes_that_the_hal_knows_come_back_by_name() -> None:

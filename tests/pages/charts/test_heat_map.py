@@ -4,9 +4,9 @@ import re
 from xml.etree.ElementTree import Element
 
 from nnhal.admin import DURATION_BOUNDS_NS
-from nnhal_pages.charts.heat_map import heat_map, histogram
+from nnhal_pages.charts.heat_map import heat_map
 from nnhal_pages.charts.series import TimeWindow
-from tests.support.charts import assert_drawn_well, having, number, texts, titles
+from tests.support.charts import assert_drawn_well, having, texts, titles
 
 END = 1_800_000_000.0
 WINDOW = TimeWindow(END)
@@ -68,28 +68,3 @@ def test_nothing_is_said_to_be_nothing() -> None:
         picture = assert_drawn_well(heat_map("Requests", samples, DURATION_BOUNDS_NS, WINDOW))
         assert "nothing in this time" in texts(picture)
         assert titles(picture) == []
-
-
-HISTOGRAM_RANGES = len(DURATION_BOUNDS_NS) + 1
-
-
-def test_each_range_that_holds_something_has_a_bar() -> None:
-    counts = [0] * HISTOGRAM_RANGES
-    counts[4], counts[6] = 10, 20
-    picture = assert_drawn_well(histogram("Requests", counts, DURATION_BOUNDS_NS))
-    assert titles(picture) == ["56.2 µs to 100 µs: 10", "178 µs to 316 µs: 20"]
-    low, high = having(picture, "bar")
-    assert abs(number(high, "height") - 2 * number(low, "height")) < 0.2
-    assert "100 µs" in texts(picture)
-
-
-def test_the_first_and_the_last_range_are_open() -> None:
-    counts = [3, *[0] * (HISTOGRAM_RANGES - 2), 4]
-    picture = assert_drawn_well(histogram("Requests", counts, DURATION_BOUNDS_NS))
-    assert titles(picture) == ["up to 10 µs: 3", "over 10 s: 4"]
-
-
-def test_nothing_has_no_bars() -> None:
-    drawing = histogram("Requests", [0] * HISTOGRAM_RANGES, DURATION_BOUNDS_NS)
-    assert drawing.title == "Requests: how long 0 took"
-    assert having(assert_drawn_well(drawing), "bar") == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -36,33 +36,36 @@ def limited(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory)
         yield served
 
 
-def repeated(part: bytes) -> bytes:
-    return b",".join([part] * (SIZE // (len(part) + 1)))
+def _repeated(part: bytes) -> bytes:
+    count = SIZE // (len(part) + 1)
+    return (part + b",") * (count - 1) + part
 
 
-BODIES = {
-    "empty lists": (INFER, INPUT % (b"FP32", SIZE // 3, repeated(b"[]"))),
-    "deep lists": (INFER, INPUT % (b"FP32", SIZE // 3, repeated(b"[" * 50 + b"]" * 50))),
-    "objects": (INFER, INPUT % (b"FP32", SIZE // 3, repeated(b"{}"))),
-    "strings": (INFER, INPUT % (b"BYTES", SIZE // 5, repeated(b'"ab"'))),
-    "a single string": (INFER, INPUT % (b"BYTES", 1, b'"' + bytes([240, 159, 152, 128]) * (SIZE // 4) + b'"')),
-    "numbers": (INFER, INPUT % (b"INT64", SIZE // 2, repeated(b"0"))),
-    "inputs": (INFER, b'{"inputs":[' + repeated(b"{}") + b"]}"),
-    "another member": (INFER, b'{"inputs":[],"other":{"a":[' + repeated(b"[]") + b"]}}"),
-    "parameters": (INFER, b'{"inputs":[],"parameters":{' + repeated(b'"a":[]') + b"}}"),
-    "lists of lists": (INFER, b"[" + repeated(b"[0]") + b"]"),
-    "nothing but brackets": (INFER, b"[" * SIZE),
-    "loading": ("/v2/repository/models/tanh/load", b'{"parameters":{"config":[' + repeated(b"[]") + b"]}}"),
-    "settings of traces": ("/v2/trace/setting", b'{"trace_level":[' + repeated(b'"a"') + b"]}"),
-    "settings of the log": ("/v2/logging", b'{"log_info":{"a":[' + repeated(b"{}") + b"]}}"),
-    "a region": ("/v2/systemsharedmemory/region/r/register", b'{"key":[' + repeated(b"[]") + b"]}"),
+BODIES: Mapping[str, tuple[str, Callable[[], bytes]]] = {
+    "empty lists": (INFER, lambda: INPUT % (b"FP32", SIZE // 3, _repeated(b"[]"))),
+    "deep lists": (INFER, lambda: INPUT % (b"FP32", SIZE // 3, _repeated(b"[" * 50 + b"]" * 50))),
+    "objects": (INFER, lambda: INPUT % (b"FP32", SIZE // 3, _repeated(b"{}"))),
+    "strings": (INFER, lambda: INPUT % (b"BYTES", SIZE // 5, _repeated(b'"ab"'))),
+    "a single string": (INFER, lambda: INPUT % (b"BYTES", 1, b'"' + bytes([240, 159, 152, 128]) * (SIZE // 4) + b'"')),
+    "numbers": (INFER, lambda: INPUT % (b"INT64", SIZE // 2, _repeated(b"0"))),
+    "inputs": (INFER, lambda: b'{"inputs":[' + _repeated(b"{}") + b"]}"),
+    "another member": (INFER, lambda: b'{"inputs":[],"other":{"a":[' + _repeated(b"[]") + b"]}}"),
+    "parameters": (INFER, lambda: b'{"inputs":[],"parameters":{' + _repeated(b'"a":[]') + b"}}"),
+    "lists of lists": (INFER, lambda: b"[" + _repeated(b"[0]") + b"]"),
+    "nothing but brackets": (INFER, lambda: b"[" * SIZE),
+    "loading": ("/v2/repository/models/tanh/load", lambda: b'{"parameters":{"config":[' + _repeated(b"[]") + b"]}}"),
+    "settings of traces": ("/v2/trace/setting", lambda: b'{"trace_level":[' + _repeated(b'"a"') + b"]}"),
+    "settings of the log": ("/v2/logging", lambda: b'{"log_info":{"a":[' + _repeated(b"{}") + b"]}}"),
+    "a region": ("/v2/systemsharedmemory/region/r/register", lambda: b'{"key":[' + _repeated(b"[]") + b"]}"),
 }
+"""Where each body goes, and what makes it: only the process that sends it holds its megabytes, and only then."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BODIES)
 def test_a_body_takes_no_more_memory_than_it_may(limited: Served, name: str) -> None:
-    path, body = BODIES[name]
+    path, made = BODIES[name]
+    body = made()
     before = forget_peak(limited.pid)
     with httpx.Client(base_url=f"http://{limited.http}", timeout=120) as client:
         answer = client.post(path, content=body)
@@ -75,7 +78,7 @@ def test_a_body_takes_no_more_memory_than_it_may(limited: Served, name: str) -> 
 @pytest.mark.slow
 def test_compressed_bodies_take_no_more_memory_than_they_may(limited: Served) -> None:
     before = forget_peak(limited.pid)
-    packed = gzip.compress(BODIES["empty lists"][1], 1)
+    packed = gzip.compress(BODIES["empty lists"][1](), 1)
     headers = {"Content-Encoding": "gzip"}
     with httpx.Client(base_url=f"http://{limited.http}", timeout=120) as client, ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: client.post(INFER, content=packed, headers=headers), range(8)))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
+import socket
 import time
 from dataclasses import dataclass, field
 
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.supervision import ended_in_words
+from nnhal_hosting.zygote import Zygote
 from nnhal_tools.stress.messages import Message, ProgressEvent, decode
 from nnhal_tools.stress.report import CUT_OFF, StressFinding, StressReport
 from nnhal_tools.stress.script import ENDINGS, ClientScript, SessionEnding
 
+_SESSION = "nnhal_tools.stress.session"
+_ZYGOTE = Zygote(["nnhal_tools.stress.actions"])
+"""Has imported what sessions need, which takes longer than most of them live."""
 _PRINTED_BYTES = 16_000
 """How much a violation tells of what a process printed before it ended."""
 _ENDED = {
@@ -59,21 +62,24 @@ class StressClient:
         self.reader, writer = os.pipe2(os.O_CLOEXEC)
         wait, start = map(Descriptor, os.pipe2(os.O_CLOEXEC))
         self._start: Descriptor | None = start
+        ours, theirs = socket.socketpair()
         try:
-            arguments = {"--script": content.fileno(), "--pipe": writer, "--start": wait.fileno()}
-            words = [str(word) for pair in arguments.items() for word in pair]
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "nnhal_tools.stress.session", str(endpoint.directory), *words],
-                stdin=subprocess.DEVNULL,
-                stderr=self._printed.fileno(),
-                pass_fds=list(arguments.values()),
-            )
+            with ours, theirs:
+                given = [content.fileno(), writer, wait.fileno(), self._printed.fileno()]
+                socket.send_fds(ours, [b"1"], given)
+                self._process = _ZYGOTE.fork(_SESSION, [str(endpoint.directory)], theirs.fileno(), os.environ)
         except BaseException:
             os.close(self.reader)
             raise
         finally:
             os.close(writer)
+        self._process.stderr.close()
         self.heard_at = time.monotonic()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
 
     def start(self) -> None:
         """Let its threads begin as soon as it is ready."""

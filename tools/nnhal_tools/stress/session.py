@@ -9,6 +9,8 @@ import argparse
 import faulthandler
 import os
 import signal
+import socket
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
@@ -159,18 +161,20 @@ class _Worker:
 def main() -> None:
     """Run a session until its script is done or SIGTERM arrives.
 
-    It begins once the supervisor lets it, which it tells by closing a pipe.
+    The supervisor sends it the descriptors of its script, of the pipe for its messages, of a pipe that it closes when
+    the session may begin, and of the memory that the session prints to.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("endpoint", type=Path)
-    parser.add_argument("--script", type=int, required=True)
-    parser.add_argument("--pipe", type=int, required=True)
-    parser.add_argument("--start", type=int, required=True)
+    parser.add_argument("--supervisor", type=int, required=True)
     arguments = parser.parse_args()
+    with socket.socket(fileno=arguments.supervisor) as supervisor:
+        _, (content, pipe, start, printed), _, _ = socket.recv_fds(supervisor, 1, 4)
+    os.dup2(printed, sys.stderr.fileno())
     faulthandler.enable()  # a crash of the client's own says where
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end if the supervisor is gone
-    writer = Writer(arguments.pipe)
-    with os.fdopen(arguments.script, "rb") as file:
+    writer = Writer(pipe)
+    with os.fdopen(content, "rb") as file:
         script = decode_client(file.read())
     with RemoteDevice(Endpoint(arguments.endpoint), f"nnhal-stress-{script.client}") as device:
         session = StressSession(device, writer, script)
@@ -181,7 +185,7 @@ def main() -> None:
             writer.send(Message(ProgressEvent.VIOLATION, text=f"the shared objects cannot be created: {error}"))
             threads = []
         writer.send(Message(ProgressEvent.READY))
-        os.read(arguments.start, 1)
+        os.read(start, 1)
         for thread in threads:
             thread.start()
         for thread in threads:

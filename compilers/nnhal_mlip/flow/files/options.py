@@ -1,9 +1,9 @@
-"""The options of the target, as ``partition_for_mrvl`` and the command line of TVM 0.19 take them."""
+"""The options of the target, as ``partition_for_mrvl`` of TVM 0.19 takes them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nnhal_mlip.program.program import TILE_COUNTS
@@ -17,8 +17,6 @@ _VALUES: Mapping[str, Mapping[str, str]] = {
 """The options of ``mattr``, their values, and what each value stands for."""
 _MODES = ("sim", "hw")
 _PARTS = ("cn10ka", "cnf10kb")
-_PREFIX = "--target-mrvl-"
-_WORDS = ("mattr", "mcpu", "num_tiles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,30 +73,6 @@ def check_target(target: str) -> None:
     words = [word.strip() for word in target.split(",")]
     if words not in (["mrvl", "llvm"], ["mrvl"]):
         raise ValueError(f"option target: got {target!r}, expected 'mrvl, llvm', or 'mrvl' alone")
-
-
-def parse_target_words(words: Sequence[str]) -> MlipTargetOptions:
-    """Return what words of a command line say: ``--target-mrvl-mattr=…``, ``--target-mrvl-mcpu=…`` and
-    ``--target-mrvl-num_tiles=…``, or each with its value as the next word.
-
-    Raises:
-        ValueError: as ``parse_options``, or a word is none of these.
-    """
-    given: dict[str, str] = {}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        name, equals, value = word.removeprefix(_PREFIX).partition("=")
-        if not word.startswith(_PREFIX) or name not in _WORDS:
-            known = ", ".join(_PREFIX + each for each in _WORDS)
-            raise ValueError(f"got {word!r}, expected one of {known}")
-        if not equals:
-            if not rest:
-                raise ValueError(f"got {word!r} without a value, expected {word}=VALUE")
-            value = rest.pop(0)
-        _take(given, name, value)
-    tiles = int(_value("num_tiles", given["num_tiles"])) if "num_tiles" in given else None
-    return parse_options(given.get("mattr", ""), given.get("mcpu", "cn10ka"), tiles)
 
 
 def _option(bare: str, word: str) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from nnhal_devices.cpu_acc.lowering import (
     resize,
 )
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
-from nnhal_devices.cpu_acc.messages import decode, is_one_run, is_run, message_of, opsets_of
+from nnhal_devices.cpu_acc.messages import is_one_run, is_run, message_of, opsets_of
 
 Lowering = Callable[[Emitter], None]
 
@@ -120,7 +120,7 @@ def lower(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> LoweredGrap
     known = tuple(dimensions)
     for operation in model.model.main.operations:
         if is_run(model.model, operation):
-            graph.avoid(decode(message_of(model, operation)).graph)
+            graph.avoid(message_of(model, operation))
     for number, operation in enumerate(model.model.main.operations):
         if is_run(model.model, operation):
             extension.run(graph, operation, number)

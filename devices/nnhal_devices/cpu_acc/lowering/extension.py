@@ -39,9 +39,10 @@ def run_alone(graph: LoweredGraph) -> None:
     """
     main = graph.model.model.main
     (operation,) = main.operations
-    message = decode(message_of(graph.model, operation), graph.opsets.get("", 0)).graph
+    content = message_of(graph.model, operation)
+    message = decode(content, graph.opsets.get("", 0)).graph
     graph.message = message
-    graph.avoid(message)
+    graph.avoid(content)
     for operand, declared in zip(operation.inputs[1:], message.input, strict=True):
         if graph.is_constant(operand):
             values = _elements(graph, operand)

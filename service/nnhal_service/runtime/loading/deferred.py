@@ -158,7 +158,7 @@ class OutlinedLoad:
             return None
         members, descriptions = described(target.fleet, target.devices, answering=False)
         outline = OutlinePlace(cache, self.limits, target.options, members, descriptions).kept()
-        if outline is None:
+        if outline is None or outline.is_whole:
             return None
         later = replace(target, options=replace(target.options, deadline_ns=NO_DEADLINE))  # a deadline was for loading
         try:

@@ -31,10 +31,9 @@ from nnhal.types import (
     NO_DEADLINE,
     ExtensionNameAndPrefix,
     Model,
-    Operand,
     OperandLifeTime,
-    OperandType,
     Operation,
+    Subgraph,
     TransferCosts,
 )
 from nnhal.v1 import model_pb2
@@ -66,11 +65,9 @@ _KIND = "3"
 _DIGEST_BYTES, _LENGTH_BYTES = 32, 8
 _MOST_BYTES = 16 << 20
 _MOST_DEVICES = 64
-_NUMBERS = ("operations", "inputs", "outputs", "downstream", "carried")
+_NUMBERS = ("operations", "inputs", "outputs", "downstream")
 """What a step says of operations and operands by their numbers."""
 _BORDER = {OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT}
-_UNSEEN = Operand(OperandType.FLOAT32, lifetime=OperandLifeTime.TEMPORARY_VARIABLE)
-"""Stands for an operand that is within a step."""
 _log = get_logger(__name__)
 
 
@@ -79,44 +76,79 @@ class ModelOutline:
     """A model that was loaded before. Its steps name operations by their numbers in the model, which it lacks."""
 
     imported: ImportedModel
-    """The model with the operands that pass between steps, and to and from the client, by their own numbers."""
+    """The model with the operands that pass between steps, and to and from the client."""
     partitioning: Partitioning
     images: ImageLayout | None
+    is_whole: bool = False
+    """Whether its device was given the file as it is."""
 
     @classmethod
     def of(cls, sketch: SketchedPlan) -> ModelOutline | None:
-        """The outline of a plan; None if it has control flow, a state, elements that have no name, or dimensions that
-        follow from others by its operations; or if a device that it might use was left out.
+        """The outline of a plan; None if it has control flow, a state, values that pass in another type than their own,
+        elements that have no name, or dimensions that follow from others by its operations; or if a device that it
+        might use was left out.
         """
-        imported, plan, choice = sketch.imported, sketch.plan, sketch.choice
+        imported, plan, choice, report = sketch.imported, sketch.plan, sketch.choice, sketch.refined.partitioning.report
         model, main = imported.model, imported.model.main
-        is_plain = not (imported.states or model.referenced or plan.walk or choice.left_out)
+        is_plain = not (imported.states or plan.walk or plan.carried or choice.left_out)
         is_plain &= not (choice.pins and choice.images is not None)  # pins may be renumbered
-        borders = [main.operands[index] for index in (*main.input_indexes, *main.output_indexes)]
         is_plain &= not set(main.input_indexes) & set(main.output_indexes)
+        borders = [main.operands[index] for index in (*main.input_indexes, *main.output_indexes)]
         is_plain &= all(operand.lifetime in _BORDER for operand in borders)
         types = [tensor.element_type for tensor in (*imported.inputs, *imported.outputs)]
         if not is_plain or any(np.dtype(each.str) != each for each in types):
             return None
         passed = {*main.input_indexes, *main.output_indexes}.union(*((*s.inputs, *s.outputs) for s in plan.steps))
-        operands = {n: replace(main.operands[n], dimensions=sketch.dimensions[n]) for n in sorted(passed)}
+        place = {number: place for place, number in enumerate(sorted(passed))}
+        operands = tuple(replace(main.operands[n], dimensions=sketch.dimensions[n]) for n in place)
         is_one = len(main.operations) == 1 and main.operations[0].type == onnx.OPERATION
-        if not is_one and any(not each.dimensions or 0 in each.dimensions for each in operands.values()):
+        if not is_one and any(not each.dimensions or 0 in each.dimensions for each in operands):
             return None
-        names = sketch.survey.value_names
-        known = _with_operands(model, operands, len(main.operands), plan.steps)
+
+        def placed(numbers: Sequence[int]) -> tuple[int, ...]:
+            return tuple(place[number] for number in numbers)
+
+        def moved(tensors: Sequence[ImportedTensor]) -> tuple[ImportedTensor, ...]:
+            return tuple(replace(tensor, operand=place[tensor.operand]) for tensor in tensors)
+
+        graph = Subgraph(operands, (), placed(main.input_indexes), placed(main.output_indexes))
+        steps = [
+            replace(s, inputs=placed(s.inputs), outputs=placed(s.outputs), downstream=placed(s.downstream))
+            for s in plan.steps
+        ]
+        if report is not None:
+            edges = tuple(replace(edge, operand=place[edge.operand]) for edge in report.cost.edges)
+            report = replace(report, cost=replace(report.cost, edges=edges))
         outlined = ImportedModel(
-            known,
-            imported.inputs,
-            imported.outputs,
-            ((),) * len(plan.steps),
+            replace(model, main=graph, referenced=(), operand_values=b"", pools=()),
+            moved(imported.inputs),
+            moved(imported.outputs),
+            ((),) * len(steps),
             (),
-            tuple(names[n] if n in operands else "" for n in range(len(names))),
+            tuple(sketch.survey.value_names[number] for number in place),
             imported.warnings,
             signatures=imported.signatures,
             node_count=imported.node_count,
         )
-        return cls(outlined, replace(sketch.refined.partitioning, plan=_standing_in(plan, known)), choice.images)
+        return cls.made(outlined, steps, plan.fallback, report, choice.images)
+
+    @classmethod
+    def made(
+        cls,
+        imported: ImportedModel,
+        steps: Sequence[Step],
+        fallback: Fallback,
+        report: PlanReport | None,
+        images: ImageLayout | None,
+    ) -> ModelOutline:
+        """Make one of a model without operations: it gets one for each step, and each step gets the model."""
+        names = {entry.name: entry for entry in imported.model.extension_name_to_prefix}
+        names.setdefault(onnx.NAME, ExtensionNameAndPrefix(onnx.NAME, onnx.PREFIX))
+        operations = tuple(Operation(onnx.OPERATION, step.inputs, step.outputs) for step in steps)
+        main = replace(imported.model.main, operations=operations)
+        model = replace(imported.model, main=main, extension_name_to_prefix=tuple(names.values()))
+        plan = Plan(tuple(replace(s, model=model, source=s.source and model) for s in steps), fallback)
+        return cls(replace(imported, model=model), Partitioning(plan, report), images)
 
     def surveys(
         self, members: Mapping[str, FleetMember], descriptions: Mapping[str, DeviceDescription | None]
@@ -188,47 +220,25 @@ def _told_of(
     return json.dumps(known, default=sorted)  # sets are listed in another order by each process
 
 
-def _with_operands(model: Model, operands: Mapping[int, Operand], count: int, steps: Sequence[Step]) -> Model:
-    """A model with some of its ``count`` operands, and an operation that stands for each step."""
-    names = {entry.name: entry for entry in model.extension_name_to_prefix}
-    names.setdefault(onnx.NAME, ExtensionNameAndPrefix(onnx.NAME, onnx.PREFIX))
-    main = replace(
-        model.main,
-        operands=tuple(operands.get(number, _UNSEEN) for number in range(count)),
-        operations=tuple(Operation(onnx.OPERATION, step.inputs, step.outputs) for step in steps),
-    )
-    return replace(model, main=main, operand_values=b"", pools=(), extension_name_to_prefix=tuple(names.values()))
-
-
-def _standing_in(plan: Plan, model: Model) -> Plan:
-    """A plan whose steps have the model of an outline, which no device is given."""
-    steps = tuple(replace(step, model=model, source=step.source and model) for step in plan.steps)
-    return replace(plan, steps=steps)
-
-
 def _encoded(outline: ModelOutline) -> bytes:
     imported, plan, report = outline.imported, outline.partitioning.plan, outline.partitioning.report
-    model, main = imported.model, imported.model.main
-    seen = [number for number, operand in enumerate(main.operands) if operand is not _UNSEEN]
     text = json.dumps(
         {
             "inputs": [_tensor_to_json(tensor) for tensor in imported.inputs],
             "outputs": [_tensor_to_json(tensor) for tensor in imported.outputs],
-            "operands": seen,
-            "count": len(main.operands),
-            "names": [imported.operand_names[number] for number in seen],
+            "names": imported.operand_names,
             "warnings": imported.warnings,
             "signatures": imported.signatures,
             "nodes": imported.node_count,
             "steps": [_step_to_json(step) for step in plan.steps],
             "fallback": plan.fallback.value,
-            "carried": list(plan.carried.items()),
             "report": report and asdict(report),
             "images": outline.images and asdict(outline.images),
+            "is_whole": outline.is_whole,
         }
     ).encode()
-    graph = replace(main, operands=tuple(main.operands[number] for number in seen), operations=())
-    message = model_to_wire(replace(model, main=graph), _no_pool).SerializeToString()
+    graph = replace(imported.model.main, operations=())
+    message = model_to_wire(replace(imported.model, main=graph), _no_pool).SerializeToString()
     return len(text).to_bytes(_LENGTH_BYTES, "little") + text + message
 
 
@@ -236,25 +246,23 @@ def _decoded(content: bytes) -> ModelOutline:
     """Raises DecodeError, HalError, LookupError, TypeError and ValueError for what ``_encoded`` does not make."""
     end = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
     text = json.loads(content[_LENGTH_BYTES:end])
-    seen = model_from_wire(model_pb2.Model.FromString(content[end:]), _no_pool)
-    steps = [_step_from_json(step, seen) for step in text["steps"]]
-    operands = dict(zip(text["operands"], seen.main.operands, strict=True))
-    names = dict(zip(text["operands"], text["names"], strict=True))
-    model = _with_operands(seen, operands, text["count"], steps)
+    model = model_from_wire(model_pb2.Model.FromString(content[end:]), _no_pool)
     imported = ImportedModel(
         model,
         tuple(map(_tensor_from_json, text["inputs"])),
         tuple(map(_tensor_from_json, text["outputs"])),
-        ((),) * len(steps),
+        ((),) * len(text["steps"]),
         (),
-        tuple(names.get(number, "") for number in range(text["count"])),
+        tuple(text["names"]),
         tuple(text["warnings"]),
         signatures=tuple(text["signatures"]),
         node_count=text["nodes"],
     )
-    plan = _standing_in(Plan(tuple(steps), Fallback(text["fallback"]), carried=dict(text["carried"])), model)
+    steps = [_step_from_json(step, model) for step in text["steps"]]
+    report = text["report"] and _report_from_json(text["report"])
     images = text["images"] and ImageLayout(**{**text["images"], "wanting": tuple(text["images"]["wanting"])})
-    return ModelOutline(imported, Partitioning(plan, text["report"] and _report_from_json(text["report"])), images)
+    made = ModelOutline.made(imported, steps, Fallback(text["fallback"]), report, images)
+    return replace(made, is_whole=text["is_whole"])
 
 
 def _step_to_json(step: Step) -> Mapping[str, object]:
@@ -263,9 +271,9 @@ def _step_to_json(step: Step) -> Mapping[str, object]:
 
 
 def _step_from_json(given: Mapping[str, Any], model: Model) -> Step:
-    operations, inputs, outputs, downstream, carried = (tuple(given[name]) for name in _NUMBERS)
+    operations, inputs, outputs, downstream = (tuple(given[name]) for name in _NUMBERS)
     source = model if given["in_words"] else None
-    return Step(given["device"], model, operations, inputs, outputs, downstream, carried=carried, source=source)
+    return Step(given["device"], model, operations, inputs, outputs, downstream, source=source)
 
 
 def _report_from_json(given: Mapping[str, Any]) -> PlanReport:

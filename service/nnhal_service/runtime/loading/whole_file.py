@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TypeVar
 
 from nnhal.errors import NnhalError, general_failure
@@ -57,14 +58,16 @@ class WholeFilePlanner(DeferredPlanner):
         complete: Callable[[], Model] | None = None,
         checked: _Check | None = None,
         keep: Callable[[SketchedPlan], None] = lambda _: None,
+        weights: Weights = MappingProxyType({}),
     ) -> None:
         """``complete`` makes the model for the device, if ``imported`` is its outline only, of which the plan is
         ``known``. ``checked`` says what a file is of which ``imported`` is what it declares. ``keep`` is given the plan
-        when the device has prepared the file and kept its compilation.
+        when the device has prepared the file and kept its compilation. ``weights`` are files that the device reads when
+        it prepares it.
         """
         super().__init__(imported, target, surveys, in_operations, known)
         self._complete, self._keep = complete, keep
-        self._imported, self._checked = imported, checked
+        self._imported, self._checked, self._weights = imported, checked, weights
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -77,6 +80,7 @@ class WholeFilePlanner(DeferredPlanner):
             return plan
         try:
             self._check()  # nothing was to be done while the device looked for its compilation
+            self._require_same_weights()
         except NnhalError:
             plan.release()
             raise
@@ -97,6 +101,14 @@ class WholeFilePlanner(DeferredPlanner):
             if found is None or found.model is not self._imported.model:
                 raise OtherwiseDeclaredError(found)
             self._imported = found
+
+    def _require_same_weights(self) -> None:
+        """Raises GENERAL_FAILURE if a file may have been another one when the device read it than when it was given."""
+        try:
+            for pool in self._weights.values():
+                pool.require_unchanged()
+        except FrontendError as error:
+            general_failure(str(error))
 
 
 class OtherwiseDeclaredError(NnhalError):
@@ -167,10 +179,12 @@ class WholeFile:
             return None
         later = replace(target, options=replace(options, deadline_ns=NO_DEADLINE))  # a deadline was for loading
         own = replace(target, cache=target.cache and target.cache.of_variant(_VARIANT))
-        place = own.cache and OutlinePlace(own.cache, self.limits, options, members, descriptions)
+        place = target.cache and OutlinePlace(target.cache, self.limits, options, members, descriptions)
         outline = place.kept() if place and not otherwise else None
         checked: _Check | None = None
         if outline is not None:
+            if not outline.is_whole:  # it could not be given to the device so
+                return None
             imported: ImportedModel | None = outline.imported
         elif otherwise is not None:
             imported = otherwise.imported
@@ -186,7 +200,7 @@ class WholeFile:
         def keep(plan: SketchedPlan) -> None:
             made = ModelOutline.of(plan) if place and outline is None else None
             if place and made is not None:
-                place.keep(made)
+                place.keep(replace(made, is_whole=True))
 
         planner = WholeFilePlanner(
             imported,
@@ -197,6 +211,7 @@ class WholeFile:
             None if outline is None else lambda: self._complete(shapes),
             checked,
             keep,
+            self.weights,
         )
         return planner if [step.device for step in planner.sketch().plan.steps] == [device] else None
 

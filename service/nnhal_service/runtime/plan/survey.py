@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from nnhal.arrays import Array
+from nnhal.codec import graphs_to_wire
 from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
 from nnhal.extensions import element_sizes
 from nnhal.remote import DeviceDescription
@@ -186,8 +187,10 @@ def _asked(
 ) -> list[_Answer]:
     """Ask all devices at once, since each has a process of its own."""
 
+    graphs = graphs_to_wire(imported.model)
+
     def ask(member: FleetMember) -> _Answer:
-        return _answer(member, imported, sides[member.name], descriptions[member.name])
+        return _answer(member, imported, graphs, sides[member.name], descriptions[member.name])
 
     if len(members) < 2:
         return [ask(member) for member in members]
@@ -245,10 +248,12 @@ def _side(name: str, description: DeviceDescription | None) -> Side:
     return Side(name, alignment=_ALIGNMENT) if description is None else Side.of(name, description)
 
 
-def _answer(member: FleetMember, imported: ImportedModel, side: Side, description: DeviceDescription | None) -> _Answer:
+def _answer(
+    member: FleetMember, imported: ImportedModel, graphs: bytes, side: Side, description: DeviceDescription | None
+) -> _Answer:
     """Ask a device, which refuses all operations if it cannot answer."""
     try:
-        refusals, costs, wants, together = _assessed(member, imported.model)
+        refusals, costs, wants, together = _assessed(member, imported.model, graphs)
         numbers = range(len(imported.model.referenced))
         referenced = [_assessed(member, as_main(imported.model, number)).refusals for number in numbers]
     except NnhalError as error:
@@ -278,13 +283,14 @@ class _Assessed(NamedTuple):
     """The operations that it takes only together."""
 
 
-def _assessed(member: FleetMember, model: Model) -> _Assessed:
+def _assessed(member: FleetMember, model: Model, graphs: bytes | None = None) -> _Assessed:
     """What a device says of a main subgraph; without a backend, it says neither why nor how long.
 
-    Raises as the questions do.
+    ``graphs`` is what ``graphs_to_wire`` gave for the model, if others are asked about it too. Raises as the questions
+    do.
     """
     try:
-        assessment = member.remote.assess_model(model)
+        assessment = member.remote.assess_model(model, graphs)
     except (DeadObjectError, HalError):
         raise
     except TransportError:

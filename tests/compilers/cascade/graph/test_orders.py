@@ -96,7 +96,7 @@ def test_both_orders_of_a_model_give_the_same_schedules() -> None:
 
 @pytest.mark.parametrize("budget", [0, 1])
 def test_another_order_is_right_also_from_a_cache(budget: int) -> None:
-    model = branches(breadth_first=True)
+    model = branches(breadth_first=True, count=4)
     least = least_memory(encoded_graph(model), SYSTEM)
     driver = EthosU(DriverOptions(extra={"checked": "true", "sram": str(least + budget)}))
     workload = driver.prepare(model, PrepareOptions())

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal_mlip.flow.files.options import MlipTargetOptions, parse_options, parse_target_words
+from nnhal_mlip.flow.files.options import MlipTargetOptions, parse_options
 
 
 def test_nothing_given_has_the_defaults() -> None:
@@ -78,33 +78,3 @@ def test_parts() -> None:
     assert parse_options(mcpu="cnf10kb").mcpu == "cnf10kb"
     with pytest.raises(ValueError, match="option mcpu: got 'cn9', expected one of cn10ka, cnf10kb"):
         parse_options(mcpu="cn9")
-
-
-@pytest.mark.parametrize("separate", [False, True])
-def test_words_of_a_command_line(separate: bool) -> None:
-    words = [
-        "--target-mrvl-mattr=wb_pin_ocm=1,quantize=fp16",
-        "--target-mrvl-num_tiles=2",
-        "--target-mrvl-mcpu=cnf10kb",
-    ]
-    if separate:
-        words = [part for word in words for part in word.split("=", 1)]
-    assert parse_target_words(words) == MlipTargetOptions(wb_pin_ocm=True, num_tiles=2, mcpu="cnf10kb")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--target-mrvl-tiles=2"], "got '--target-mrvl-tiles=2', expected one of --target-mrvl-mattr, "),
-        (["--target-llvm-mcpu=x"], "got '--target-llvm-mcpu=x'"),
-        (["mattr=sim"], "got 'mattr=sim'"),
-        (["--target-mrvl-mcpu"], "got '--target-mrvl-mcpu' without a value"),
-        (["--target-mrvl-num_tiles=two"], "option num_tiles: got 'two'"),
-        (["--target-mrvl-num_tiles=2", "--target-mrvl-mattr=num_tiles=4"], "option num_tiles: got 4 and 2"),
-        (["--target-mrvl-mcpu=cn10ka", "--target-mrvl-mcpu=cnf10kb"], "option mcpu: got cn10ka and cnf10kb"),
-    ],
-)
-def test_words_that_are_not_known_are_refused(words: list[str], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        parse_target_words(words)
-    assert message in str(error.value)
