@@ -61,12 +61,13 @@ class MaxPool(op_max_pool.MaxPool):
 
     op_domain = ""
     onnx_node: Any
+    _max_pool: Any
 
-    def _run(self, x: Array, **attributes: Any) -> tuple[Array, ...]:
+    def _run(self, x: Array, **attributes: Any) -> tuple[Array, ...]:  # type: ignore[override] # as its own base
         if attributes.get("auto_pad") == "SAME_LOWER":
             attributes |= {"auto_pad": "NOTSET", "pads": _pads_of_same_lower(x.shape[2:], attributes)}
-        compute = self._max_pool if len(self.onnx_node.output) > 1 else super()._run
-        results: tuple[Array, ...] = compute(x, **attributes)
+        pooled: Any = self._max_pool if len(self.onnx_node.output) > 1 else super()._run
+        results: tuple[Array, ...] = pooled(x, **attributes)
         return results
 
 
