@@ -2,8 +2,7 @@
 
 Its runs beside ONNX Runtime's own on the CPU and beside a binding of the client, small tensors and large ones, copied
 and in place; its load beside ONNX Runtime's own and ``framework.load``. All ways take turns, and ONNX Runtime and the
-device compute with equally many threads. When a session is made, its threads spin for 30 ms unless it says otherwise,
-which takes a processor from the load if there are no others.
+device compute with equally many threads.
 """
 
 from __future__ import annotations
@@ -34,7 +33,10 @@ _DEMO = Path(__file__).parents[1] / "tools/nnhal_tools/demo/data"
 _DEVICE = "cpu_acc"
 _ELEMENTS = 1 << 20
 """Of a large tensor: 4 MB."""
-_WARM_UP = 20
+_RUNS = 20
+"""In a block of the same."""
+_SPIN_SECONDS = 0.04
+"""ONNX Runtime's threads spin so long after a run, and would take a processor from what follows."""
 _PLAIN = "CPUExecutionProvider"
 _CPU, _BOUND, _LOAD = "ONNX Runtime alone", "bind().run()", "framework.load"
 Way = Callable[[], object]
@@ -44,8 +46,8 @@ def main() -> None:
     """Print a table for the runs of each model, and one for loads."""
     parser = argparse.ArgumentParser("python -m benchmarks.ort", description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="more files in ONNX to load")
-    parser.add_argument("--runs", type=int, default=400, metavar="N")
-    parser.add_argument("--loads", type=int, default=20, metavar="N")
+    parser.add_argument("--runs", type=int, default=20, metavar="N", help="blocks of them")
+    parser.add_argument("--loads", type=int, default=20, metavar="N", help="blocks of them")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), metavar="N", help="of each session")
     given = parser.parse_args()
     try:
@@ -63,22 +65,21 @@ def main() -> None:
         digits, root = _DEMO / "digits.onnx", folder / "root.onnx"
         root.write_bytes(_root().SerializeToString())
         runs = _runs(framework, digits, threads)
-        _show("a run of the digits, µs", 1e6, _BOUND, _measured(runs, given.runs, _WARM_UP))
+        _show("a run of the digits, µs", 1e6, _BOUND, _measured(runs, given.runs, _RUNS))
         runs = _runs(framework, root, threads)
-        _show("4 MB in and out, µs", 1e6, _CPU, _measured(runs, given.runs // 4, _WARM_UP))
+        _show("4 MB in and out, µs", 1e6, _CPU, _measured(runs, given.runs, _RUNS))
         del runs
         for size in (1, 16):
             (folder / f"{size} MB.onnx").write_bytes(_layers(size).SerializeToString())
         for file in (digits, _DEMO / "digits_int8.onnx", *sorted(folder.glob("*MB.onnx")), *given.files):
-            loads = _measured(_loads(framework, file, threads), given.loads, 2)
+            loads = _measured(_loads(framework, file, threads), given.loads, 1)
             _show(f"a load of {file.stem}, ms", 1e3, _LOAD, loads)
 
 
-def _session(file: Path, provider: str, threads: int, spins: bool = True) -> onnxruntime.InferenceSession:
+def _session(file: Path, provider: str, threads: int) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = threads
-    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spins)))
     options.add_session_config_entry("session.disable_cpu_ep_fallback", str(int(provider != _PLAIN)))
     chosen = {"devices": _DEVICE} if provider == nnhal_ort.get_ep_name() else {}
     return onnxruntime.InferenceSession(file, options, providers=[(provider, chosen)])
@@ -122,7 +123,6 @@ def _loads(framework: Framework, file: Path, threads: int) -> dict[str, Way]:
         _CPU: lambda: _session(file, _PLAIN, threads),
         _LOAD: lambda: framework.load(file, devices=[_DEVICE]).close(),
         "a session's load": lambda: _session(file, nnhal_ort.get_ep_name(), threads),
-        "if its threads do not spin": lambda: _session(file, nnhal_ort.get_ep_name(), threads, spins=False),
     }
 
 
@@ -149,16 +149,21 @@ def _model(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def _measured(ways: Mapping[str, Way], count: int, warm_up: int) -> dict[str, list[float]]:
-    """Seconds of each way but for the first calls; what a call returns ends outside of its time."""
+def _measured(ways: Mapping[str, Way], count: int, block: int) -> dict[str, list[float]]:
+    """Seconds of ``count`` blocks of calls of each way, but for the first of each block, which finds the caches of
+    another way. What a call returns ends outside of its time.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(warm_up + count):
+    for _ in range(count):
         for name, way in ways.items():
-            begun = time.perf_counter()
-            result = way()
-            seconds[name].append(time.perf_counter() - begun)
-            del result
-    return {name: found[warm_up:] for name, found in seconds.items()}
+            time.sleep(_SPIN_SECONDS)
+            for number in range(1 + block):
+                begun = time.perf_counter()
+                result = way()
+                if number:
+                    seconds[name].append(time.perf_counter() - begun)
+                del result
+    return seconds
 
 
 def _show(title: str, scale: float, beside: str, seconds: Mapping[str, Sequence[float]]) -> None:

@@ -21,8 +21,8 @@ from rich.table import Table
 from benchmarks.tables import ShownTables
 from benchmarks.zoo.packages import ModelFile
 from benchmarks.zoo.runtimes import in_process
-from nnhal.codec import model_to_wire
-from nnhal.codec.model import model_from_wire
+from nnhal.codec import graphs_to_wire, model_from_wire
+from nnhal.resolved import propagate_dimensions
 from nnhal.types import Model
 from nnhal.v1 import model_pb2
 from nnhal_devices.cpu_acc.driver import CpuAcc
@@ -84,10 +84,11 @@ def load(file: ModelFile, stages: Stages, in_operations: bool = False) -> None:
             return
     imported = stages.take("framework: import", lambda: import_model(content))
     model = imported.model
-    stages.take("framework: dimensions", imported.resolved)
+    stages.take("framework: dimensions", lambda: propagate_dimensions(imported.resolved()))
+    graphs = stages.take("framework: the question encoded", lambda: graphs_to_wire(model))
     cpu = CpuAcc(DriverOptions(threads=_THREADS))
     for driver in (cpu, CpuRef()):
-        _ask(driver, model, f"{driver.name}: ", stages)
+        _ask(driver, model, graphs, f"{driver.name}: ", stages)
     source, main_graph = imported.source, model.main
     words = None
     if source is not None:
@@ -100,24 +101,23 @@ def load(file: ModelFile, stages: Stages, in_operations: bool = False) -> None:
 
 def _prepare(model: Model, cpu: CpuAcc, stages: Stages) -> None:
     name = f"{cpu.name}, preparing: "
-    received = _received(model, name, stages)
+    graphs = stages.take(f"{name}encoding", lambda: graphs_to_wire(model))
+    received = _received(model, graphs, name, stages)
     stages.take(f"{name}what can be foreseen", lambda: cpu.foreseen_support(received.resolved))
     stages.take(f"{name}the session", lambda: cpu.prepare(received.resolved, PrepareOptions()))
 
 
-def _ask(driver: Driver, model: Model, name: str, stages: Stages) -> None:
-    valid = _received(model, name, stages)
+def _ask(driver: Driver, model: Model, graphs: bytes, name: str, stages: Stages) -> None:
+    valid = _received(model, graphs, name, stages)
     stages.take(f"{name}support", lambda: driver.supported_operations(valid.resolved))
     stages.take(f"{name}costs", lambda: driver.backend.operation_ns(valid.resolved))
 
 
-def _received(model: Model, name: str, stages: Stages) -> ValidModel:
-    """Encode a model as the framework does, and decode and check it as a device does. Pools are taken as they are."""
-    bare = replace(model, pools=())
-    content = stages.take(f"{name}encoding", lambda: model_to_wire(bare, lambda _: 0).SerializeToString())
+def _received(model: Model, graphs: bytes, name: str, stages: Stages) -> ValidModel:
+    """Decode a model and check it, as a device does. Pools are taken as they are."""
 
     def decoded() -> Model:
-        return replace(model_from_wire(model_pb2.Model.FromString(content), _no_pool), pools=model.pools)
+        return replace(model_from_wire(model_pb2.Model.FromString(graphs), _no_pool), pools=model.pools)
 
     found = stages.take(f"{name}decoding", decoded)
     return stages.take(f"{name}validation", lambda: ValidModel.of(found))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from nnhal.codec.bounds import MAX_HINTS, MAX_POOLS, at_most
 from nnhal.codec.memory import Issue, Resolve, location_from_wire, location_to_wire, memory_from_wire, memory_to_wire
@@ -20,6 +21,9 @@ from nnhal.types import (
 from nnhal.types.memory import NOWHERE
 from nnhal.v1 import model_pb2 as wire
 from nnhal.v1 import types_pb2
+
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 _OPERAND_TYPES = {code.value: code for code in OperandType}
 _OPERATION_TYPES = {code.value: code for code in OperationType}
@@ -41,13 +45,16 @@ def graphs_to_wire(model: Model) -> bytes:
 
 
 def _graphs_to_wire(model: Model) -> wire.Model:
-    return wire.Model(
-        main=_subgraph_to_wire(model.main),
-        referenced=[_subgraph_to_wire(graph) for graph in model.referenced],
+    message = wire.Model(
         operand_values=model.operand_values,
         relax_computation_float32_to_float16=model.relax_computation_float32_to_float16,
         extension_name_to_prefix=extension_names_to_wire(model.extension_name_to_prefix),
     )
+    message.main.SetInParent()
+    _subgraph_to_wire(model.main, message.main)
+    for graph in model.referenced:
+        _subgraph_to_wire(graph, message.referenced.add())
+    return message
 
 
 def model_from_wire(message: wire.Model, resolve: Resolve) -> Model:
@@ -75,16 +82,15 @@ def extension_names_from_wire(
     return tuple(ExtensionNameAndPrefix(message.name, message.prefix) for message in entries)
 
 
-def _subgraph_to_wire(graph: Subgraph) -> wire.Subgraph:
-    return wire.Subgraph(
-        operands=[_operand_to_wire(operand) for operand in graph.operands],
-        operations=[
-            wire.Operation(type=wire.OperationType.ValueType(o.type), inputs=o.inputs, outputs=o.outputs)
-            for o in graph.operations
-        ],
-        input_indexes=graph.input_indexes,
-        output_indexes=graph.output_indexes,
-    )
+def _subgraph_to_wire(graph: Subgraph, message: wire.Subgraph) -> None:
+    """Encode a subgraph in its place, since a message that is put into another one is copied."""
+    for operand in graph.operands:
+        _operand_to_wire(operand, message.operands)
+    for operation in graph.operations:
+        code: Any = operation.type  # a number, for which the stubs have a type of their own
+        message.operations.add(type=code, inputs=operation.inputs, outputs=operation.outputs)
+    message.input_indexes.extend(graph.input_indexes)
+    message.output_indexes.extend(graph.output_indexes)
 
 
 def _subgraph_from_wire(message: wire.Subgraph) -> Subgraph:
@@ -99,7 +105,7 @@ def _subgraph_from_wire(message: wire.Subgraph) -> Subgraph:
     )
 
 
-def _operand_to_wire(operand: Operand) -> wire.Operand:
+def _operand_to_wire(operand: Operand, messages: RepeatedCompositeFieldContainer[wire.Operand]) -> None:
     params = None
     if isinstance(operand.extra_params, ChannelQuant):
         quant = operand.extra_params
@@ -108,12 +114,14 @@ def _operand_to_wire(operand: Operand) -> wire.Operand:
         )
     elif operand.extra_params is not None:
         params = wire.OperandExtraParams(extension=operand.extra_params)
-    return wire.Operand(
-        type=types_pb2.OperandType.ValueType(operand.type),
+    code: Any = operand.type  # numbers, as above
+    lifetime: Any = operand.lifetime
+    messages.add(
+        type=code,
         dimensions=operand.dimensions,
         scale=operand.scale,
         zero_point=operand.zero_point,
-        lifetime=wire.OperandLifeTime.ValueType(operand.lifetime),
+        lifetime=lifetime,
         location=_NOWHERE if operand.location is NOWHERE else location_to_wire(operand.location),
         extra_params=params,
     )

@@ -34,7 +34,7 @@ def validate_convolution(op: Signature, forms: Forms, channel_dim: int, scale_co
 
 def note_scale_constraint(op: Signature) -> None:
     """Note that an output scale of at most input scale x filter scale needs feature level 3."""
-    if op.outputs[0].scale <= product_of_scales(op.inputs[INPUT], op.inputs[FILTER]) and op.outputs[0].scale > 0:
+    if 0 < op.outputs[0].scale <= product_of_scales(op.inputs[INPUT], op.inputs[FILTER]):
         op.since(3)
 
 

@@ -29,6 +29,7 @@ from tests.frontends.ort_ep.sessions import (
     assigned,
     image,
     model_of,
+    needs_memory_info,
     provider_memory,
     reference,
     session,
@@ -163,6 +164,7 @@ def test_values_that_are_found_may_be_none(provider: Testbed) -> None:
     assert_same(session(model), model, {"x": X}, {"x": -np.abs(X)}, {"x": np.ones(2000, np.float32)})
 
 
+@needs_memory_info
 def test_inputs_may_be_empty(provider: Testbed) -> None:
     nodes = [node("Concat", ["x", "past"], ["y"], axis=0), node("Relu", ["past"], ["z"])]
     model = model_of(
@@ -231,6 +233,7 @@ def test_a_compiled_model_has_its_defaults(provider: Testbed, tmp_path: Path) ->
     assert_same(session(path), model, {"x": 2 * X})
 
 
+@needs_memory_info
 def test_memory_outlives_the_library_and_the_session(provider: Testbed) -> None:
     made = session(DIGITS, devices="cpu_acc")
     value = onnxruntime.OrtValue.ortvalue_from_shape_and_type((1, 1, 8, 8), np.float32, memory_info=provider_memory())

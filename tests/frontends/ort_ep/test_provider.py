@@ -28,6 +28,7 @@ from tests.frontends.ort_ep.sessions import (
     assigned,
     image,
     model_of,
+    needs_memory_info,
     provider_memory,
     reference,
     session,
@@ -44,6 +45,19 @@ def test_a_whole_model_runs_on_devices(provider: Testbed, model: Path) -> None:
     made = session(model, devices="cpu_acc")
     assert len(assigned(made)) == 1
     assert_same(made, model, *({"image": image(seed)} for seed in range(3)))
+
+
+def test_threads_of_a_session_soon_sleep_unless_its_program_says_otherwise(provider: Testbed) -> None:
+    spins, microseconds = "session.intra_op.allow_spinning", "session.intra_op.spin_duration_us"
+    assert session(DIGITS).get_session_options().get_session_config_entry(microseconds) == "1000"
+    for key, value in ((spins, "1"), (microseconds, "20")):
+        options = onnxruntime.SessionOptions()
+        options.add_session_config_entry(key, value)
+        onnxruntime.InferenceSession(str(DIGITS), options, providers=[get_ep_name()])
+        assert options.get_session_config_entry(key) == value
+        for other in {spins, microseconds} - {key}:
+            with pytest.raises(RuntimeError, match="does not have"):
+                options.get_session_config_entry(other)
 
 
 def test_the_first_device_stands_for_the_whole_framework(provider: Testbed) -> None:
@@ -147,6 +161,7 @@ def arenas() -> list[str]:
     return [f"{os.makedev(int(major, 16), int(minor, 16))}:{inode}" for major, minor, inode in found]
 
 
+@needs_memory_info
 def test_tensors_in_the_providers_memory_are_used_in_place(provider: Testbed) -> None:
     x, y = (
         onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, memory_info=provider_memory())

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -232,10 +232,11 @@ def _encoded(outline: ModelOutline) -> bytes:
             "nodes": imported.node_count,
             "steps": [_step_to_json(step) for step in plan.steps],
             "fallback": plan.fallback.value,
-            "report": report and asdict(report),
-            "images": outline.images and asdict(outline.images),
+            "report": report,
+            "images": outline.images,
             "is_whole": outline.is_whole,
-        }
+        },
+        default=_fields_of,
     ).encode()
     graph = replace(imported.model.main, operations=())
     message = model_to_wire(replace(imported.model, main=graph), _no_pool).SerializeToString()
@@ -263,6 +264,10 @@ def _decoded(content: bytes) -> ModelOutline:
     images = text["images"] and ImageLayout(**{**text["images"], "wanting": tuple(text["images"]["wanting"])})
     made = ModelOutline.made(imported, steps, Fallback(text["fallback"]), report, images)
     return replace(made, is_whole=text["is_whole"])
+
+
+def _fields_of(given: Any) -> Mapping[str, object]:
+    return {field.name: getattr(given, field.name) for field in fields(given)}
 
 
 def _step_to_json(step: Step) -> Mapping[str, object]:
