@@ -25,6 +25,7 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal_devices.cpu_acc import runs
+from nnhal_devices.cpu_acc.blocked.block_size import block_channels
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_acc.runs import supported
 from nnhal_devices.cpu_acc.session import sums_saturate
@@ -61,7 +62,8 @@ def chain(messages: Sequence[bytes]) -> ResolvedModel:
 @pytest.fixture
 def sessions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The nodes of each session that is made, with nothing remembered."""
-    sums_saturate()  # it asks ONNX Runtime once, by a session of its own
+    sums_saturate()  # both ask ONNX Runtime once, by sessions of their own
+    block_channels()
     made: list[int] = []
     real = onnxruntime.InferenceSession
 
