@@ -90,7 +90,7 @@ def _intercept(name: str) -> None:
             return
         _find_devices(name)
         if not _has_devices():
-            directory = os.environ.get("NNHAL_FRAMEWORK", _DEFAULT_DIRECTORY)
+            directory = os.environ.get("NNHAL_FRAMEWORK") or _DEFAULT_DIRECTORY
             # Of a RuntimeError ONNX Runtime would say so, and run the model on the CPU.
             raise ConnectionError(f"no framework of nnhal has answered in {directory}")
         self._sess_options = self._sess_options or onnxruntime.SessionOptions()

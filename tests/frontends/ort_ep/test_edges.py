@@ -223,6 +223,16 @@ def test_a_compiled_model_has_its_other_nodes(provider: Testbed, tmp_path: Path)
     np.testing.assert_array_equal(answers(again, given), answers(reference(DIGITS_INT8), given))
 
 
+def test_a_compiled_model_has_its_defaults(provider: Testbed, tmp_path: Path) -> None:
+    inputs: list[Value] = [("x", FLOAT, [3]), ("w", FLOAT, [3])]
+    model = model_of([node("Add", ["x", "w"], ["y"])], inputs, [("y", FLOAT, [3])], {"w": X})
+    options = onnxruntime.SessionOptions()
+    options.add_provider(get_ep_name(), {})
+    path = tmp_path / "compiled.onnx"
+    onnxruntime.ModelCompiler(options, model).compile_to_file(str(path))
+    assert_same(session(path), model, {"x": 2 * X})
+
+
 @needs_memory_info
 def test_memory_outlives_the_library_and_the_session(provider: Testbed) -> None:
     made = session(DIGITS, devices="cpu_acc")

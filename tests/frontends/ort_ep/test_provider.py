@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import threading
@@ -96,6 +97,19 @@ def test_an_output_is_as_long_as_its_values_say(provider: Testbed) -> None:
 def test_elements_that_the_hal_lacks_pass(provider: Testbed) -> None:
     model = model_of([helper.make_node("Add", ["x", "x"], ["y"])], [("x", INT64, [3])], [("y", INT64, [3])])
     assert_same(session(model), model, {"x": np.array([1, -2, 3])})
+
+
+def test_elements_that_numpy_lacks_pass(provider: Testbed) -> None:
+    """Floats of 8 bits, and bfloat16."""
+    for number, kind in ((TensorProto.FLOAT8E4M3FN, np.uint8), (TensorProto.FLOAT8E5M2, np.uint8), (16, np.uint16)):
+        model = model_of(
+            [helper.make_node("Identity", ["x"], ["y"])], [("x", number, [5])], [("y", number, [5])], opset=21
+        )
+        given = np.array([1, 60, 120, 130, 200], kind)
+        value = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(given, number)
+        (got,) = session(model).run_with_ort_values(None, {"x": value})
+        assert (got.element_type(), got.tensor_size_in_bytes()) == (number, given.nbytes)
+        assert ctypes.string_at(got.data_ptr(), given.nbytes) == given.tobytes()
 
 
 def test_control_flow_is_taken_as_a_whole(provider: Testbed) -> None:
