@@ -67,7 +67,11 @@ _MOST_BYTES = 16 << 20
 _MOST_DEVICES = 64
 _NUMBERS = ("operations", "inputs", "outputs", "downstream")
 """What a step says of operations and operands by their numbers."""
-_BORDER = {OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT}
+_PASSED = {
+    OperandLifeTime.SUBGRAPH_INPUT,
+    OperandLifeTime.TEMPORARY_VARIABLE,
+    OperandLifeTime.SUBGRAPH_OUTPUT,
+}
 _log = get_logger(__name__)
 
 
@@ -95,14 +99,16 @@ class ModelOutline:
         is_plain = not (imported.states or plan.walk or plan.carried or choice.left_out)
         is_plain &= not (choice.pins and choice.images is not None)  # pins may be renumbered
         is_plain &= not set(main.input_indexes) & set(main.output_indexes)
-        borders = [main.operands[index] for index in (*main.input_indexes, *main.output_indexes)]
-        is_plain &= all(operand.lifetime in _BORDER for operand in borders)
-        types = [tensor.element_type for tensor in (*imported.inputs, *imported.outputs)]
-        if not is_plain or any(np.dtype(each.str) != each for each in types):
+        tensors = (*imported.inputs, *imported.outputs)
+        if not is_plain or any(np.dtype(each.element_type.str) != each.element_type for each in tensors):
             return None
         passed = {*main.input_indexes, *main.output_indexes}.union(*((*s.inputs, *s.outputs) for s in plan.steps))
+        passed.update(tensor.operand for tensor in tensors)
+        passed.update(edge.operand for edge in (() if report is None else report.cost.edges))
         place = {number: place for place, number in enumerate(sorted(passed))}
         operands = tuple(replace(main.operands[n], dimensions=sketch.dimensions[n]) for n in place)
+        if any(each.lifetime not in _PASSED for each in operands):
+            return None
         is_one = len(main.operations) == 1 and main.operations[0].type == onnx.OPERATION
         if not is_one and any(not each.dimensions or 0 in each.dimensions for each in operands):
             return None
