@@ -209,8 +209,8 @@ Message encode_node(const OrtNode* node, bool is_nested, std::set<std::string>& 
   return message.bytes(7, domain);
 }
 
-// What nodes of a graph read, also in graphs of their own, and what they write. ONNX Runtime gives no other input of the
-// model to a node that stands for them, and wants no other output.
+// What nodes of a graph read, also in graphs of their own, and what they write. ONNX Runtime gives a node that stands
+// for them no other input of the model, and wants no other output.
 std::set<std::string> values_of_nodes(const OrtGraph* graph) {
   std::set<std::string> names;
   for (const OrtNode* const node : nodes_of(graph))
@@ -226,13 +226,7 @@ Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains, Weig
   std::set<std::string> told;  // what needs no value_info
   const bool is_nested = read<const OrtNode*>(ort().Graph_GetParentNode, graph);
   const std::set<std::string> used = is_nested ? std::set<std::string>() : values_of_nodes(graph);
-  const auto border = [&](const std::vector<const OrtValueInfo*>& all) {
-    std::vector<const OrtValueInfo*> there = values(all);
-    if (!is_nested)
-      there.erase(std::remove_if(there.begin(), there.end(), [&](const auto* value) { return !used.count(name_of(value)); }),
-                  there.end());
-    return there;
-  };
+  const auto is_used = [&](const OrtValueInfo* value) { return is_nested || used.count(name_of(value)); };
   for (const auto* value :
        list<const OrtValueInfo*>(ort().Graph_GetNumInitializers, ort().Graph_GetInitializers, graph)) {
     if (!read<bool>(ort().ValueInfo_IsConstantInitializer, value)) continue;
@@ -242,9 +236,11 @@ Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains, Weig
     message.message(tensor ? 5 : 11, tensor ? *tensor : encode_value(value));
     told.insert(name_of(value));
   }
-  for (const auto* value : border(list<const OrtValueInfo*>(ort().Graph_GetNumInputs, ort().Graph_GetInputs, graph)))
-    if (told.insert(name_of(value)).second) message.message(11, encode_value(value));
-  for (const auto* value : border(list<const OrtValueInfo*>(ort().Graph_GetNumOutputs, ort().Graph_GetOutputs, graph))) {
+  for (const auto* value : values(list<const OrtValueInfo*>(ort().Graph_GetNumInputs, ort().Graph_GetInputs, graph)))
+    if (is_used(value) && told.insert(name_of(value)).second) message.message(11, encode_value(value));
+  for (const auto* value :
+       values(list<const OrtValueInfo*>(ort().Graph_GetNumOutputs, ort().Graph_GetOutputs, graph))) {
+    if (!is_used(value)) continue;
     message.message(12, encode_value(value));
     told.insert(name_of(value));
   }
