@@ -37,7 +37,7 @@ check: $(VENV)/.dev  ## Lint, type-check, and compare the generated code with pr
 
 # One more than there are processors, since tests wait for the processes that they start.
 WORKERS ?= $(shell expr $$(nproc) + 1)
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.dev  ## Run the tests, and say which were the slowest
 	$(PYTEST) -m 'not browser and not testbed and not ray and not sdk' --durations 20
 
@@ -123,6 +123,7 @@ deploy-check: $(VENV)/.dev $(PEERS)/kubernetes/.made  ## Check deploy/ with the 
 	  echo 'installing systemd, prometheus and haproxy'; $(APT) systemd prometheus haproxy || echo 'they cannot be installed' >&2; fi
 	NNHAL_KUBERNETES_VALIDATE=$(abspath $(PEERS))/kubernetes/bin/kubernetes-validate $(PYTEST) tests/deploy -rs
 
+quick: WORKERS := $(shell nproc)
 quick: $(VENV)/.dev  ## Run the tests that start no process, for the way between two edits
 	$(PYTEST) --quick tests/hal tests/hosting tests/frontends tests/compilers tests/devices tests/service tests/client tests/pages tests/dashboard tests/tools tests/scaleout tests/test_layers.py
 

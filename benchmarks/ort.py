@@ -2,12 +2,11 @@
 
 Its runs beside ONNX Runtime's own on the CPU and beside a binding of the client, small tensors and large ones, copied
 and in place; its load beside ONNX Runtime's own and ``framework.load``. All ways take turns, and ONNX Runtime and the
-device compute with equally many threads. When a session is made, its threads spin for 30 ms unless it says otherwise,
-which takes a processor from the load if there are no others.
+device compute with equally many threads.
 
-``--weights 128`` only loads a model with so many MB of weights, in a file of their own and in the model's, and tells how
-much memory each load takes: by how much the resident memory of client, framework and devices rises at most, added up.
-Pages that they share count in each.
+``--weights 128`` only loads a model with so many MB of weights, in a file of their own and in the model's, and tells
+how much memory each load takes: by how much the resident memory of client, framework and devices rises at most, added
+up. Pages that they share count in each.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from onnx import TensorProto, helper, numpy_helper
 import nnhal_ort
 from nnhal.arrays import Array
 from nnhal_client import Framework, connect
+from nnhal_hosting.own_memory import return_freed_memory
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.processes import WARM
 
@@ -38,7 +38,10 @@ _DEMO = Path(__file__).parents[1] / "tools/nnhal_tools/demo/data"
 _DEVICE = "cpu_acc"
 _ELEMENTS = 1 << 20
 """Of a large tensor: 4 MB."""
-_WARM_UP = 20
+_RUNS = 20
+"""In a block of the same."""
+_SPIN_SECONDS = 0.04
+"""ONNX Runtime's threads spin so long after a run, and would take a processor from what follows."""
 _PLAIN = "CPUExecutionProvider"
 _CPU, _BOUND, _LOAD = "ONNX Runtime alone", "bind().run()", "framework.load"
 Way = Callable[[], object]
@@ -48,8 +51,8 @@ def main() -> None:
     """Print a table for the runs of each model, and one for loads."""
     parser = argparse.ArgumentParser("python -m benchmarks.ort", description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="more files in ONNX to load")
-    parser.add_argument("--runs", type=int, default=400, metavar="N")
-    parser.add_argument("--loads", type=int, default=20, metavar="N")
+    parser.add_argument("--runs", type=int, default=20, metavar="N", help="blocks of them")
+    parser.add_argument("--loads", type=int, default=20, metavar="N", help="blocks of them")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), metavar="N", help="of each session")
     parser.add_argument("--weights", type=int, default=0, metavar="MB", help="only load a model with such weights")
     given = parser.parse_args()
@@ -71,14 +74,14 @@ def main() -> None:
         digits, root = _DEMO / "digits.onnx", folder / "root.onnx"
         root.write_bytes(_root().SerializeToString())
         runs = _runs(framework, digits, threads)
-        _show("a run of the digits, µs", 1e6, _BOUND, _measured(runs, given.runs, _WARM_UP))
+        _show("a run of the digits, µs", 1e6, _BOUND, _measured(runs, given.runs, _RUNS))
         runs = _runs(framework, root, threads)
-        _show("4 MB in and out, µs", 1e6, _CPU, _measured(runs, given.runs // 4, _WARM_UP))
+        _show("4 MB in and out, µs", 1e6, _CPU, _measured(runs, given.runs, _RUNS))
         del runs
         for size in (1, 16):
             (folder / f"{size} MB.onnx").write_bytes(_layers(size).SerializeToString())
         for file in (digits, _DEMO / "digits_int8.onnx", *sorted(folder.glob("*MB.onnx")), *given.files):
-            loads = _measured(_loads(framework, file, threads), given.loads, 2)
+            loads = _measured(_loads(framework, file, threads), given.loads, 1)
             _show(f"a load of {file.stem}, ms", 1e3, _LOAD, loads)
 
 
@@ -87,22 +90,23 @@ def _show_weights(framework: Framework, folder: Path, megabytes: int, count: int
     apart, inside = folder / "apart.onnx", folder / "inside.onnx"
     onnx.save_model(_layers(megabytes), apart, save_as_external_data=True, location="weights")
     onnx.save_model(_layers(megabytes), inside)
+    before = sum(_resident(pid, "VmRSS") for pid in processes)
     for file in (apart, inside):
         ways = _loads(framework, file, threads)
-        _show(f"{megabytes} MB of weights {file.stem}, ms", 1e3, _CPU, _measured(ways, count, 2))
+        _show(f"{megabytes} MB of weights {file.stem}, ms", 1e3, _CPU, _measured(ways, count, 1))
         for name, way in ways.items():
-            print(f"{name:34}{_peak(processes, way) / 2**20:10.0f} MB")
+            print(f"{name:34}{(_peak(processes, way) - before) / 2**20:10.0f} MB")
 
 
 def _peak(processes: Sequence[int], way: Way) -> int:
-    """By how many bytes the resident memory of processes rises at most while something is loaded."""
+    """The most bytes of processes that are resident while something is loaded."""
+    return_freed_memory()
     for pid in processes:
         Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak is what it is now
-    before = sum(_resident(pid, "VmRSS") for pid in processes)
     loaded = way()
-    after = sum(_resident(pid, "VmHWM") for pid in processes)
+    peak = sum(_resident(pid, "VmHWM") for pid in processes)
     del loaded
-    return after - before
+    return peak
 
 
 def _resident(pid: int, field: str) -> int:
@@ -110,11 +114,10 @@ def _resident(pid: int, field: str) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field))
 
 
-def _session(file: Path, provider: str, threads: int, spins: bool = True) -> onnxruntime.InferenceSession:
+def _session(file: Path, provider: str, threads: int) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = threads
-    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spins)))
     options.add_session_config_entry("session.disable_cpu_ep_fallback", str(int(provider != _PLAIN)))
     chosen = {"devices": _DEVICE} if provider == nnhal_ort.get_ep_name() else {}
     return onnxruntime.InferenceSession(file, options, providers=[(provider, chosen)])
@@ -158,7 +161,6 @@ def _loads(framework: Framework, file: Path, threads: int) -> dict[str, Way]:
         _CPU: lambda: _session(file, _PLAIN, threads),
         _LOAD: lambda: framework.load(file, devices=[_DEVICE]).close(),
         "a session's load": lambda: _session(file, nnhal_ort.get_ep_name(), threads),
-        "if its threads do not spin": lambda: _session(file, nnhal_ort.get_ep_name(), threads, spins=False),
     }
 
 
@@ -185,16 +187,21 @@ def _model(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def _measured(ways: Mapping[str, Way], count: int, warm_up: int) -> dict[str, list[float]]:
-    """Seconds of each way but for the first calls; what a call returns ends outside of its time."""
+def _measured(ways: Mapping[str, Way], count: int, block: int) -> dict[str, list[float]]:
+    """Seconds of ``count`` blocks of calls of each way, but for the first of each block, which finds the caches of
+    another way. What a call returns ends outside of its time.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(warm_up + count):
+    for _ in range(count):
         for name, way in ways.items():
-            begun = time.perf_counter()
-            result = way()
-            seconds[name].append(time.perf_counter() - begun)
-            del result
-    return {name: found[warm_up:] for name, found in seconds.items()}
+            time.sleep(_SPIN_SECONDS)
+            for number in range(1 + block):
+                begun = time.perf_counter()
+                result = way()
+                if number:
+                    seconds[name].append(time.perf_counter() - begun)
+                del result
+    return seconds
 
 
 def _show(title: str, scale: float, beside: str, seconds: Mapping[str, Sequence[float]]) -> None:

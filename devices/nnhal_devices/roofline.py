@@ -107,34 +107,37 @@ def _work_of(model: ResolvedModel, subgraph: int, known: dict[int, OperationWork
     """``known`` caches the work of referenced subgraphs: one may be referenced many times."""
     graph = model.subgraphs[subgraph]
     dimensions = propagate_dimensions(model, subgraph)
+    elements = [prod([axis or 1 for axis in each]) for each in dimensions]
+    sizes = [count * _item_size(operand.type) for count, operand in zip(elements, graph.operands, strict=True)]
     return [
         _control_flow_work(model, operation, graph.operands, known)
         if operation.type in (OperationType.IF, OperationType.WHILE)
-        else _work(operation, graph.operands, dimensions)
+        else _work(operation, dimensions, elements, sizes)
         for operation in graph.operations
     ]
 
 
-def _work(operation: Operation, operands: Sequence[Operand], dimensions: Sequence[Dimensions]) -> OperationWork:
-    def elements(index: int) -> int:
-        return prod(axis or 1 for axis in dimensions[index])
+def _item_size(code: int) -> int:
+    element = ELEMENT_TYPES.get(code)
+    return 1 if element is None else element.itemsize
 
-    def size(index: int) -> int:
-        element = ELEMENT_TYPES.get(operands[index].type)
-        return elements(index) * (element.itemsize if element is not None else 1)
 
-    moved = sum(size(index) for index in {*operation.inputs, *operation.outputs})
-    written = sum(elements(index) for index in operation.outputs)
+def _work(
+    operation: Operation, dimensions: Sequence[Dimensions], elements: Sequence[int], sizes: Sequence[int]
+) -> OperationWork:
+    """The work of an operation, given the dimensions, the elements and the bytes of all operands of its subgraph."""
+    moved = sum([sizes[index] for index in {*operation.inputs, *operation.outputs}])
+    written = sum([elements[index] for index in operation.outputs])
     if is_extension(operation.type):
         return OperationWork(written, moved)
     rule = _RULES.get(OperationType(operation.type))
     if rule is not None and len(operation.inputs) > _FILTER:
-        given = [tuple(axis or 1 for axis in dimensions[index]) or (1,) for index in operation.inputs]
+        given = [tuple(axis or 1 for axis in dimensions[index]) or (1,) for index in operation.inputs[: _FILTER + 1]]
         return OperationWork(rule(given, written), moved)
     if operation.type in _RECURRENT:
         steps = max((dimensions[operation.inputs[0]] or (1,))[0], 1)
-        return OperationWork(steps * sum(elements(index) for index in operation.inputs[1:]), moved)
-    return OperationWork(max(written, *(elements(index) for index in operation.inputs), 1), moved)
+        return OperationWork(steps * sum([elements[index] for index in operation.inputs[1:]]), moved)
+    return OperationWork(max(written, *[elements[index] for index in operation.inputs], 1), moved)
 
 
 def _control_flow_work(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import time
-from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -17,6 +17,7 @@ from ray.serve.handle import DeploymentHandle
 from nnhal.errors import NnhalError
 from nnhal_ray.changes import Change, HostReply, change_of, has_succeeded, newest
 from nnhal_ray.colleagues import Colleagues
+from nnhal_ray.dashboards import OtherDashboards
 from nnhal_ray.fan_out import FanOut
 from nnhal_ray.forwarding import Forwarder
 from nnhal_ray.http_forwarding import HttpForwarder
@@ -60,6 +61,7 @@ class HostReplica(ProtocolIngress):
         self._catching_up: asyncio.Future[None] | None = None
         self._framework_pid = 0
         self._testbed = HostTestbed(options, f"{socket.gethostname()} {self._node[:_NAME_DIGITS]}")
+        self._dashboards = OtherDashboards(partial(self._fan_out.tell, "dashboard"), self._testbed.name_hosts)
         self._forwarder = Forwarder(self._testbed.framework)
         self._http_forwarder = HttpForwarder(self._testbed)
         self._models = NativeModels(self._testbed.framework, self._forwarder) if options.native else None
@@ -133,8 +135,7 @@ class HostReplica(ProtocolIngress):
         earlier = self._catching_up
         if earlier is not None and not earlier.done():  # a model may take long to load
             return
-        with suppress(TimeoutError, OSError):  # the page of hosts shows what it knew
-            await asyncio.to_thread(self._testbed.name_hosts, await self._fan_out.tell("dashboard"))
+        await self._dashboards.check()
         self._catching_up = asyncio.ensure_future(self._catch_up())
         if earlier is None:
             await self._catching_up  # before the first request

@@ -90,7 +90,7 @@ class HostTestbed(Closing):
         lines = [f"name = {json.dumps(self.name)}"]
         if self._options.view_token is not None:
             lines.append(f"token = {json.dumps(str(self._options.view_token))}")
-        for name, address in sorted(dashboards):
+        for name, address in dashboards:
             if address and name != self.name:
                 lines += ["[[host]]", f"name = {json.dumps(name)}", f"url = {json.dumps(address)}"]
         text = "".join(f"{line}\n" for line in lines).encode()

@@ -28,6 +28,7 @@ def test_control_characters_are_written_out(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_any_text_is_well_formed_markup_that_shows_it(text: str) -> None:
     element = ElementTree.fromstring(f"<a title='{escaped(text)}'>{escaped(text)}</a>")

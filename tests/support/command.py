@@ -19,7 +19,8 @@ from nnhal_tools.cli.app import COMMANDS
 from tests.support.processes import WARM_MODULES, WarmZygote
 
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
-_ZYGOTE = WarmZygote([*WARM_MODULES, *sorted({found.target.partition(":")[0] for found in COMMANDS.values()})])
+_COMMANDS = sorted({found.target.partition(":")[0] for found in COMMANDS.values()})
+_ZYGOTE = WarmZygote([*WARM_MODULES, *_COMMANDS, "benchmarks.serve.breakdown.probes"])
 
 
 class _Reader:
@@ -37,12 +38,21 @@ class _Reader:
 
 def nnhal(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     """Run the command as ``subprocess.run`` does, in a fork of a warm process, and end it after ``timeout`` seconds."""
+    return _run_warm("nnhal_tools.cli", arguments, timeout)
+
+
+def benchmark(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m benchmarks.NAME``, also in a fork of a warm process, and wait until it ends."""
+    return _run_warm(f"benchmarks.{name}", arguments, 120)
+
+
+def _run_warm(module: str, arguments: Sequence[str], timeout: float) -> subprocess.CompletedProcess[str]:
     ours, theirs = socket.socketpair()
     end, stdout = os.pipe()
     with ours, theirs, os.fdopen(end, "rb") as said:
         socket.send_fds(ours, [b"1"], [stdout])
         os.close(stdout)
-        process = _ZYGOTE.fork("tests.support.warm_command", arguments, theirs.fileno(), os.environ)
+        process = _ZYGOTE.fork("tests.support.warm_command", [module, *arguments], theirs.fileno(), os.environ)
         ours.close()
         theirs.close()
         with process.stderr as complained:
@@ -55,12 +65,6 @@ def nnhal(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[
             finally:
                 texts = out.text(), err.text()
     return subprocess.CompletedProcess([*arguments], status, *texts)
-
-
-def benchmark(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m benchmarks.NAME`` and wait until it ends."""
-    words = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
-    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
 
 
 def nnhal_on_terminal(columns: int, *arguments: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""The ``nnhal`` command in a fork of a process that has imported it: ``python -m tests.support.warm_command``.
+"""A command in a fork of a process that has imported it: ``python -m tests.support.warm_command MODULE ARGUMENTS…``.
 
 ``tests.support.command`` has it forked, and sends the descriptor for its output over the supervisor's socket. It
 becomes the command, with a fork of itself as its zygote: the devices and the framework that it starts are warm as well.
@@ -7,6 +7,7 @@ becomes the command, with a fork of itself as its zygote: the devices and the fr
 from __future__ import annotations
 
 import os
+import runpy
 import signal
 import socket
 import sys
@@ -15,6 +16,7 @@ from functools import partialmethod
 from nnhal_hosting import zygote
 from nnhal_hosting.supervision import Child
 from nnhal_hosting.zygote import Zygote
+from nnhal_tools.cli import main as become
 from nnhal_tools.up import Testbed
 
 _STDOUT = 1
@@ -35,7 +37,7 @@ class _Fork:
 
 def main() -> None:
     """Become the command."""
-    *arguments, _, supervisor = sys.argv[1:]
+    module, *arguments, _, supervisor = sys.argv[1:]
     with socket.socket(fileno=int(supervisor)) as test:
         _, (stdout,), _, _ = socket.recv_fds(test, 1, 1)
     os.dup2(stdout, _STDOUT)
@@ -52,9 +54,10 @@ def main() -> None:
     for kind in (Child, Testbed):
         kind.__init__ = partialmethod(kind.__init__, zygote=own)  # type: ignore[method-assign, assignment]
     sys.argv = ["-c", *arguments]
-    from nnhal_tools.cli import main as become
-
-    become()
+    if module == "nnhal_tools.cli":
+        become()
+    else:
+        runpy.run_module(module, run_name="__main__")
 
 
 if __name__ == "__main__":

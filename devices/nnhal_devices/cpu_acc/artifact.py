@@ -11,6 +11,7 @@ import hashlib
 import json
 import platform
 import struct
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,7 +25,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from nnhal.arrays import Array
-from nnhal.extensions.onnx import NUMBERS, number_of, tensor_in_another_file
+from nnhal.extensions.onnx import FILE_KEY, NUMBERS, number_of, tensor_in_another_file
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType
 from nnhal_devices.cpu_acc.elements import QUANTIZED
@@ -32,7 +33,7 @@ from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.messages import node_count
 from nnhal_devices.cpu_acc.optimised import INLINE_BYTES
 
-_MAGIC = b"nnhal cpu_acc 2\0"
+_MAGIC = b"nnhal cpu_acc 3\0"
 _HEADER = struct.Struct(f"<{len(_MAGIC)}s32sQQ")
 _ALIGNMENT = 64
 _ALWAYS_KEPT_BYTES, _MOST_BYTES = 16 << 10, 512 << 20
@@ -110,7 +111,7 @@ def read_artifact(data: bytes, model: ResolvedModel) -> OptimisedGraph | None:
         weights = {name: _weights(place, blob) for name, place in places.items()}
         main = model.model.main
         fits = list(outputs.values()) == list(main.output_indexes) and set(inputs.values()) <= set(main.input_indexes)
-        names = _tensors_elsewhere(ModelProto.FromString(content))
+        names = _tensors_elsewhere(content)
     except (AttributeError, DecodeError, LookupError, TypeError, ValueError):  # only a forged artifact gets here
         return None
     return OptimisedGraph(content, inputs, outputs, is_message, weights) if fits and names == set(weights) else None
@@ -137,17 +138,20 @@ def _weights(place: Sequence[Any], data: memoryview) -> Array:
     return np.frombuffer(data[start : start + kind.itemsize * prod(dimensions)], kind).reshape(dimensions)
 
 
-def _tensors_elsewhere(proto: ModelProto) -> set[str]:
+def _tensors_elsewhere(content: bytes) -> set[str]:
     """The initializers whose data is given apart. Raises ValueError if any other tensor is to be read from a file."""
-    names = {tensor.name for tensor in proto.graph.initializer if tensor.data_location or tensor.external_data}
-    for tensor in proto.graph.initializer:
-        if tensor.name in names and [(at.key, at.value) for at in tensor.external_data] != [("location", tensor.name)]:
-            raise ValueError("data in a file")
-    kept = [tensor for tensor in proto.graph.initializer if tensor.name not in names]
-    del proto.graph.initializer[:]
-    proto.graph.initializer.extend(kept)
-    if tensor_in_another_file(proto) is not None:
+    proto = ModelProto.FromString(content)
+    elsewhere = [tensor for tensor in proto.graph.initializer if tensor.data_location or tensor.external_data]
+    if any([(at.key, at.value) for at in tensor.external_data] != [(FILE_KEY, tensor.name)] for tensor in elsewhere):
         raise ValueError("data in a file")
+    names = {tensor.name for tensor in elsewhere}
+    # Whatever else is to be read from a file has this key once more, so that most graphs need not be searched.
+    if content.count(FILE_KEY.encode()) > sum(1 + 2 * name.count(FILE_KEY) for name in names):
+        kept = [tensor for tensor in proto.graph.initializer if tensor.name not in names]
+        del proto.graph.initializer[:]
+        proto.graph.initializer.extend(kept)
+        if tensor_in_another_file(proto) is not None:
+            raise ValueError("data in a file")
     return names
 
 
@@ -155,8 +159,12 @@ def _origin(model: ResolvedModel) -> bytes:
     """A digest of a model's operations and of the machine. The cache itself tells other constants apart."""
     main = model.model.main
     ports = [(index, main.operands[index]) for index in (*main.input_indexes, *main.output_indexes)]
+    operations = array("q")
+    for each in main.operations:
+        operations.extend((each.type, len(each.inputs), *each.inputs, len(each.outputs), *each.outputs))
     digest = hashlib.sha256(_machine())
-    digest.update(repr((main.operations, ports)).encode())
+    digest.update(operations.tobytes())
+    digest.update(repr(ports).encode())
     return digest.digest()
 
 

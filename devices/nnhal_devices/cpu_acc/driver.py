@@ -19,6 +19,7 @@ from nnhal.types.layout import Dimensions
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_acc.artifact import OptimisedGraph, gains_by_restoring, read_artifact, weights_of
 from nnhal_devices.cpu_acc.blocked import keep_blocked
+from nnhal_devices.cpu_acc.blocked.block_size import block_channels
 from nnhal_devices.cpu_acc.folding import folds
 from nnhal_devices.cpu_acc.fused import fuse_neighbours
 from nnhal_devices.cpu_acc.graph import LoweredGraph
@@ -28,7 +29,15 @@ from nnhal_devices.cpu_acc.optimised import NO_GRAPH
 from nnhal_devices.cpu_acc.performance import CAPABILITIES, ROOFLINE
 from nnhal_devices.cpu_acc.profile import profiled_times
 from nnhal_devices.cpu_acc.runs import declared
-from nnhal_devices.cpu_acc.session import CPU, OnnxSession, Providers, StoppableRuns, create_session, restore_session
+from nnhal_devices.cpu_acc.session import (
+    CPU,
+    OnnxSession,
+    Providers,
+    StoppableRuns,
+    create_session,
+    restore_session,
+    sums_saturate,
+)
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
 from nnhal_devices.driver import Control, DriverOptions, PrepareOptions
@@ -62,6 +71,9 @@ class CpuAcc:
         self._threads = options.threads
         self._providers = providers
         self._on_cpu = not callable(providers) and tuple(providers) == CPU
+        if self._on_cpu:  # asked of ONNX Runtime once, by sessions of their own: the first model need not wait for it
+            sums_saturate()
+            block_channels()
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
         return supported_operations(model)

@@ -29,8 +29,8 @@ _LEAST_OPSET = 7
 """The first for which ONNX Runtime has kernels."""
 _LATEST_OPSET = 26
 """ONNX Runtime refuses later ones, which are still in development."""
-_MOST_DIGESTED_BYTES = 1 << 20
-"""Larger messages hold weights: a digest of them takes longer than looking at their tensors."""
+_MOST_DIGESTED_BYTES = 64 << 10
+"""A digest of larger messages takes longer than looking at their nodes."""
 _WITHOUT_GRAPHS = frozenset(AttributeProto.AttributeType.values()) - {
     AttributeProto.UNDEFINED,
     AttributeProto.GRAPH,

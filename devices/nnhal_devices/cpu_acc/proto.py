@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, inliner, numpy_helper
 
+from nnhal.extensions.onnx import FILE_KEY
 from nnhal_devices.cpu_acc.graph import Attribute, LoweredGraph
 
 _NUMBER = re.compile(r"__\d+(?:_\d+)?$")
@@ -49,16 +50,16 @@ def model_of(graph: LoweredGraph, apart: Collection[str] = ()) -> ModelProto:
 
 def _add_attribute(node: NodeProto, name: str, value: Attribute) -> None:
     match value:
+        case [int(), *_]:
+            node.attribute.add(name=name, type=AttributeProto.INTS, ints=value)
         case int():
             node.attribute.add(name=name, type=AttributeProto.INT, i=value)
         case float():
             node.attribute.add(name=name, type=AttributeProto.FLOAT, f=value)
         case str():
             node.attribute.add(name=name, type=AttributeProto.STRING, s=value.encode())
-        case [float(), *_]:
-            node.attribute.add(name=name, type=AttributeProto.FLOATS, floats=value)
         case _:
-            node.attribute.add(name=name, type=AttributeProto.INTS, ints=value)
+            node.attribute.add(name=name, type=AttributeProto.FLOATS, floats=value)
 
 
 def _inlined(model: ModelProto) -> ModelProto:
@@ -96,5 +97,5 @@ def _value(graph: LoweredGraph, name: str, operand: int) -> ValueInfoProto:
 def external(name: str, element_type: int, dimensions: Sequence[int]) -> TensorProto:
     """A constant without its data, which the session options have under the same name."""
     tensor = TensorProto(name=name, dims=dimensions, data_type=element_type, data_location=TensorProto.EXTERNAL)
-    tensor.external_data.add(key="location", value=name)
+    tensor.external_data.add(key=FILE_KEY, value=name)
     return tensor

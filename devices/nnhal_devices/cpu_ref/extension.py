@@ -119,13 +119,13 @@ def _evaluator(message: bytes) -> ReferenceEvaluator:
     # Models without the extension need no ONNX.
     from onnx import ModelProto
 
-    from nnhal_devices.cpu_ref.onnx_loop import Loop
+    from nnhal_devices.cpu_ref.onnx_operators import Loop, MaxPool
 
     proto = ModelProto.FromString(message)
     elsewhere = tensor_in_another_file(proto)
     if elsewhere is not None:
         raise ValueError(f"the values of tensor '{elsewhere}' lie in another file")
-    return _stoppable()(proto, new_ops=[Loop])
+    return _stoppable()(proto, new_ops=[Loop, MaxPool])
 
 
 @lru_cache(maxsize=1)

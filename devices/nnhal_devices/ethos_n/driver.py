@@ -18,6 +18,7 @@ from nnhal_devices.backend import (
     TensorHandleFactory,
 )
 from nnhal_devices.cpu_acc.driver import CpuAcc
+from nnhal_devices.cpu_acc.workload import OnnxWorkload
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Argument, BoundWorkload, Control, DriverOptions, Outcome, PrepareOptions, Workload
 from nnhal_devices.ethos_n.limits import SRAM_BYTES
@@ -72,7 +73,7 @@ class EthosN:
         return supported_operations(model)
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> ModelledWorkload:
-        """Prepare the whole model on one of the CPU drivers: the faster one if it has all operations.
+        """Prepare the whole model on one of the CPU drivers: the faster one if it has all operations, or has cached it.
 
         Raises RESOURCE_EXHAUSTED_PERSISTENT if an operation does not fit the SRAM.
         """
@@ -80,10 +81,13 @@ class EthosN:
 
     def prepare_within(self, model: ResolvedModel, options: PrepareOptions, working_bytes: int) -> ModelledWorkload:
         taken = sram_of(model, working_bytes)
+        inner = self._accelerated.restore(model, options) or self._compiled(model, options)
+        return ModelledWorkload(inner, model, taken)
+
+    def _compiled(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
         answers = self._accelerated.supported_operations(model)
         fast = all(isinstance(answer, Supported) for answer in answers)
-        inner = self._accelerated.prepare(model, options) if fast else self._reference.prepare(model, options)
-        return ModelledWorkload(inner, model, taken)
+        return self._accelerated.prepare(model, options) if fast else self._reference.prepare(model, options)
 
     def optimize_within(self, model: ResolvedModel, working_bytes: int) -> OptimizationViews:
         return optimize(model, working_bytes)
@@ -97,6 +101,10 @@ class ModelledWorkload:
         self._inner = inner
         self._model = model
         self._duration_ns = inference_ns(model)
+
+    def artifact(self) -> Sequence[memoryview]:
+        """The CPU driver's, if it has any: the model is cached in any case."""
+        return self._inner.artifact() or () if isinstance(self._inner, OnnxWorkload) else ()
 
     def operation_times(self, control: Control) -> OperationTimes:
         return modelled_times(self._model, ROOFLINE.operation_ns(self._model))

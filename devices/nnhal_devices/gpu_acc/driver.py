@@ -72,10 +72,10 @@ class GpuAcc:
         return supported_operations(model, self._arithmetic)
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> QueuedWorkload:
-        """Fuse activations, as the optimisation views say, and compile the result."""
+        """Fuse activations, as the optimisation views say, and compile the result, or restore it from a cache."""
         found = fusions(model)
         fused = fuse(model, found)
-        arithmetic = self._arithmetic.prepare(fused, options)
+        arithmetic = self._arithmetic.restore(fused, options) or self._arithmetic.prepare(fused, options)
         return QueuedWorkload(fused, stands_for(model, found), arithmetic, self._queue, self._memory)
 
     def _operation_ns(self, model: ResolvedModel) -> Sequence[float]:

@@ -10,7 +10,8 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types import Span
 from nnhal.types.layout import Dimensions
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
-from nnhal_devices.driver import Argument, BoundWorkload, Control, Outcome, Workload
+from nnhal_devices.cpu_acc.workload import OnnxWorkload
+from nnhal_devices.driver import Argument, BoundWorkload, Control, Outcome
 from nnhal_devices.figures import OperationTimes
 from nnhal_devices.gpu_acc.memory import WorkingMemory, working_bytes
 from nnhal_devices.gpu_acc.performance import ROOFLINE
@@ -38,7 +39,7 @@ class QueuedWorkload:
         self,
         model: ResolvedModel,
         numbers: Sequence[tuple[int, ...]],
-        arithmetic: Workload,
+        arithmetic: OnnxWorkload,
         queue: InOrderQueue,
         memory: WorkingMemory,
     ) -> None:
@@ -55,6 +56,10 @@ class QueuedWorkload:
         self._declared = [main.operands[index].dimensions for index in main.input_indexes]
         self._needs = needs_of(model)
         memory.require(self._needs.bytes)
+
+    def artifact(self) -> Sequence[memoryview]:
+        """That of the arithmetic, if it has any: the model is cached in any case."""
+        return self._arithmetic.artifact() or ()
 
     def operation_times(self, control: Control) -> OperationTimes:
         return modelled_times(self._model, ROOFLINE.operation_ns(self._model), self._numbers)

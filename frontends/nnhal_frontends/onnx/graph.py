@@ -22,7 +22,7 @@ from nnhal_frontends.onnx.inference import forget_unknown, infer, with_types
 from nnhal_frontends.onnx.places import NodePlace, with_own_names
 from nnhal_frontends.onnx.qoperators import expand_qoperators
 from nnhal_frontends.onnx.screening import screen
-from nnhal_frontends.onnx.weights_apart import ModelApart, set_weights_apart
+from nnhal_frontends.onnx.weights_apart import ModelApart, set_weights_apart, take_weights_out
 from nnhal_frontends.weights_pool import Weights
 
 MIN_OPSET = 7
@@ -253,18 +253,13 @@ class NamedModel(NamedTuple):
     places: Mapping[str, NodePlace]
 
     @classmethod
-    def of(
-        cls,
-        given: onnx.ModelProto,
-        values: Mapping[str, Array],
-        constants: Mapping[str, Array] = MappingProxyType({}),
-    ) -> NamedModel:
-        """Name the nodes of a model that has been screened, and set apart its constants, as ``read_graph`` does.
+    def of(cls, given: onnx.ModelProto, values: Mapping[str, Array], constants: Mapping[str, Array]) -> NamedModel:
+        """Name the nodes of a model, and take out its constants; the model changes.
 
         ``values`` and ``constants`` are those of initializers and nodes of which the model has none.
         """
-        apart = set_weights_apart(given, values, constants)
-        return cls(apart, *with_own_names(apart.model, apart.model, apart.original, apart.model is not given))
+        named, places = with_own_names(given, given, lambda node: node, is_copy=True)
+        return cls(take_weights_out(named, values, constants), named, places)
 
     @property
     def opset(self) -> int:

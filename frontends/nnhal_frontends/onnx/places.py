@@ -32,8 +32,27 @@ def with_own_names(
     its name too, by which a device says what has failed.
     """
     indexes = _indexes(model, called)
-    shown = [node.name or f"{original(node).op_type}_{number}" for number, node in enumerate(model.graph.node)]
+    names = [node.name for node in model.graph.node]
+    shown = names
+    if "" in names:
+        nodes = enumerate(model.graph.node)
+        shown = [names[number] or f"{original(node).op_type}_{number}" for number, node in nodes]
+    own = _unlike(shown)
+    if own != names:
+        if not is_copy:
+            copy = onnx.ModelProto()
+            copy.CopyFrom(model)
+            model = copy
+        for node, name in zip(model.graph.node, own, strict=True):
+            node.name = name
+    return model, {name: NodePlace(number, said) for name, number, said in zip(own, indexes, shown, strict=False)}
+
+
+def _unlike(shown: list[str]) -> list[str]:
+    """The names, with others in place of those that are repeated."""
     taken = Counter(shown)
+    if len(taken) == len(shown):
+        return shown
     own: list[str] = []
     given: set[str] = set()
     for number, name in enumerate(shown):
@@ -42,14 +61,7 @@ def with_own_names(
             name += "_" * (name in taken)
         given.add(name)
         own.append(name)
-    if any(node.name != name for node, name in zip(model.graph.node, own, strict=True)):
-        if not is_copy:
-            copy = onnx.ModelProto()
-            copy.CopyFrom(model)
-            model = copy
-        for node, name in zip(model.graph.node, own, strict=True):
-            node.name = name
-    return model, {name: NodePlace(number, said) for name, number, said in zip(own, indexes, shown, strict=False)}
+    return own
 
 
 def _indexes(model: onnx.ModelProto, called: onnx.ModelProto) -> list[int]:

@@ -71,27 +71,13 @@ class ModelApart:
         return helper.make_node("Identity", [name], node.output, node.name)
 
 
-def set_weights_apart(
-    model: onnx.ModelProto,
-    given: Mapping[str, Array] = MappingProxyType({}),
-    constants: Mapping[str, Array] = MappingProxyType({}),
-) -> ModelApart:
+def set_weights_apart(model: onnx.ModelProto, given: Mapping[str, Array] = MappingProxyType({})) -> ModelApart:
     """Return a model without its large tensors, or the very model if it has none; the given model does not change.
 
-    ``given`` has the values of initializers of which the model has none, ``constants`` those of nodes Constant, by
-    their outputs. Tensors that ONNX's checker could object to stay.
+    ``given`` has the values of initializers of which the model has none. Tensors that ONNX's checker could object to
+    stay.
     """
-    names = Counter(tensor.name for tensor in model.graph.initializer)
-    weights = dict(given) | {
-        tensor.name: values
-        for tensor in model.graph.initializer
-        if names[tensor.name] == 1 and tensor.name and (values := _values(tensor)) is not None
-    }
-    large = {
-        number: values
-        for number, node in enumerate(model.graph.node)
-        if is_constant(node) and (values := constants.get(node.output[0], _values(node.attribute[0].t))) is not None
-    }
+    weights, large = dict(given) | _large_initializers(model.graph), _large_constants(model.graph)
     if not weights and not large:
         return ModelApart(model)
     light = onnx.ModelProto()
@@ -109,6 +95,46 @@ def set_weights_apart(
         apart.stand_in(node, large[number]) if number in large else node for number, node in enumerate(nodes)
     )
     return apart
+
+
+def take_weights_out(model: onnx.ModelProto, given: Mapping[str, Array], constants: Mapping[str, Array]) -> ModelApart:
+    """As ``set_weights_apart``, of a model that is not needed as it was: it changes, and copies nothing.
+
+    What large nodes Constant make are inputs then. ``constants`` has the values, by output, of those of which the model
+    has none.
+    """
+    graph = model.graph
+    apart = ModelApart(model, dict(given) | _large_initializers(graph))
+    declared = {value.name for value in graph.input}
+    for number, tensor in reversed([*enumerate(graph.initializer)]):
+        if tensor.name in apart.weights:
+            if tensor.name not in declared:
+                apart.declare(tensor.name, tensor)
+            del graph.initializer[number]
+    for number, values in reversed(_large_constants(graph, constants).items()):
+        node = graph.node[number]
+        apart.declare(node.output[0], node.attribute[0].t)
+        apart.constants[node.output[0]] = values
+        del graph.node[number]
+    return apart
+
+
+def _large_initializers(graph: onnx.GraphProto) -> dict[str, Array]:
+    names = Counter(tensor.name for tensor in graph.initializer)
+    return {
+        tensor.name: values
+        for tensor in graph.initializer
+        if names[tensor.name] == 1 and tensor.name and (values := _values(tensor)) is not None
+    }
+
+
+def _large_constants(graph: onnx.GraphProto, constants: Mapping[str, Array] = MappingProxyType({})) -> dict[int, Array]:
+    """The values of large nodes Constant by their indexes, ascending."""
+    return {
+        number: values
+        for number, node in enumerate(graph.node)
+        if is_constant(node) and (values := constants.get(node.output[0], _values(node.attribute[0].t))) is not None
+    }
 
 
 def _values(tensor: TensorProto) -> Array | None:

@@ -46,7 +46,6 @@ class DeclaredFile:
         self._named, self._shapes, self._limits, self._elsewhere = named, shapes, limits, elsewhere
         self._weights = named.apart.weights | named.apart.constants
         self._held = {*named.apart.added, *self._weights, *(tensor.name for tensor in graph.initializer)}
-        self._is_quantised = any(node.op_type[:1] == "Q" or "quant" in node.op_type.lower() for node in graph.node)
         declared = onnx.ModelProto(graph=onnx.GraphProto(input=graph.input, output=graph.output))
         typed = with_shapes(declared, shapes, named.apart.added).graph
         self._declared = self._border(typed)
@@ -72,7 +71,7 @@ class DeclaredFile:
         """The inputs and outputs as a graph has them; None if they are no operands as they are."""
         border = {v.name: tensor_info(v) for v in (*typed.input, *typed.output) if v.name not in self._held}
         bytes_ = (info.element_type.kind in "iu" and info.element_type.itemsize == 1 for info in border.values())
-        if not all(map(_is_known, border.values())) or (self._is_quantised and any(bytes_)):
+        if not all(map(_is_known, border.values())) or (any(bytes_) and _is_quantised(self._named.model.graph)):
             return None
         return border
 
@@ -103,7 +102,7 @@ class DeclaredFile:
             (names,),
             (),
             tuple(builder.model.names),
-            node_count=len(named.model.graph.node),
+            node_count=len(named.places),
         )
 
 
@@ -115,7 +114,7 @@ def declared_file(
     values: Mapping[str, Array] = MappingProxyType({}),
     constants: Mapping[str, Array] = MappingProxyType({}),
 ) -> DeclaredFile | None:
-    """Read a model that is to become one operation; None if it is not that simple.
+    """Read a model that is to become one operation, and changes; None if it is not that simple.
 
     ``others`` are what other files have of its values: they stay there. ``values`` and ``constants`` are those of
     initializers and nodes of which the model has none. Raises InvalidModel as ``import_onnx`` does.
@@ -128,11 +127,24 @@ def declared_file(
         values = {name: place.blank() for name, place in elsewhere.items()}
     named = NamedModel.of(model, values, constants)
     graph = named.model.graph
-    made = {name for node in graph.node for name in node.output}
     outputs = [value.name for value in graph.output]
-    if named.opset < MIN_OPSET or not made.issuperset(outputs) or len(set(outputs)) < len(outputs):
+    if named.opset < MIN_OPSET or len(set(outputs)) < len(outputs) or not _are_made(graph, outputs):
         return None
     return DeclaredFile(named, shapes, limits, elsewhere)
+
+
+def _are_made(graph: onnx.GraphProto, names: Sequence[str]) -> bool:
+    """Whether nodes make these tensors; the last ones mostly do."""
+    left = set(names)
+    for node in reversed(graph.node):
+        left.difference_update(node.output)
+        if not left:
+            return True
+    return not left
+
+
+def _is_quantised(graph: onnx.GraphProto) -> bool:
+    return any(node.op_type[:1] == "Q" or "quant" in node.op_type.lower() for node in graph.node)
 
 
 def _is_plain(graph: onnx.GraphProto) -> bool:

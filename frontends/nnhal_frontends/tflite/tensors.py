@@ -56,6 +56,10 @@ QUANT8 = frozenset({OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_A
 FLOATS = frozenset({OperandType.TENSOR_FLOAT16, OperandType.TENSOR_FLOAT32})
 _SCALED = QUANT8 | {OperandType.TENSOR_QUANT16_SYMM}
 _INTEGERS_THEMSELVES = TfliteQuantization((1.0,), (0,))
+_MANY = 1 << 13
+_BITS_OF_A_HALF = np.uint32(0x8FFFE000).view(np.int32)
+"""Its sign, which a shift of integers repeats, and the other 15 bits, as they lie in a single."""
+_FIRST_ABOVE_HALVES = 2.0**16
 
 
 def element_type(tensor: TfliteTensor) -> ElementType:
@@ -191,6 +195,23 @@ def real_values(values: Array, quantization: TfliteQuantization) -> Array:
     with np.errstate(over="ignore"):  # a scale near the largest float makes infinities, as at run time
         reals: Array = (values.astype(np.float32) - zero_points) * scales
     return reals
+
+
+def singles(values: Array) -> Array:
+    """Return numbers as float32. Many halves take a fifth of the time that numpy takes, which converts one at a time.
+
+    A half has the bits of a single but for the last 13 digits and the bias of the exponent. So its bits in the places
+    of a single are the number divided by 2**112, unless it is infinite or none.
+    """
+    if values.dtype != np.float16 or values.size < _MANY:
+        return values.astype(np.float32, copy=False)
+    bits = values.view(np.int16).astype(np.int32)
+    bits <<= 13
+    bits &= _BITS_OF_A_HALF
+    found: Array = bits.view(np.float32)
+    found *= np.float32(2**112)
+    is_finite = found.max() < _FIRST_ABOVE_HALVES and found.min() > -_FIRST_ABOVE_HALVES
+    return found if is_finite else values.astype(np.float32)
 
 
 def narrowed(values: Array, name: str) -> Array:

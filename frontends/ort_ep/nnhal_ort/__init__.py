@@ -20,6 +20,7 @@ __all__ = ["get_ep_name", "get_library_path", "put_first", "register"]
 
 _DEFAULT_DIRECTORY = "/run/nnhal/framework"
 _LEAST = (1, 24)
+_SPIN, _SPIN_US = "session.intra_op.allow_spinning", "session.intra_op.spin_duration_us"
 _REGISTERING = threading.Lock()
 
 
@@ -89,15 +90,16 @@ def _intercept(name: str) -> None:
             return
         _find_devices(name)
         if not _has_devices():
-            directory = os.environ.get("NNHAL_FRAMEWORK", _DEFAULT_DIRECTORY)
+            directory = os.environ.get("NNHAL_FRAMEWORK") or _DEFAULT_DIRECTORY
             # Of a RuntimeError ONNX Runtime would say so, and run the model on the CPU.
             raise ConnectionError(f"no framework of nnhal has answered in {directory}")
+        self._sess_options = self._sess_options or onnxruntime.SessionOptions()
+        _spin_briefly(self._sess_options)
         known = onnxruntime.get_available_providers()
         if get_ep_name() in known:
             create(self, providers, provider_options, *others)
             return
         names, options = check_and_normalize_provider_args(providers, provider_options, [*known, get_ep_name()])
-        self._sess_options = self._sess_options or onnxruntime.SessionOptions()
         if not self._sess_options.has_providers():
             first = {device.ep_name: device for device in reversed(onnxruntime.get_ep_devices())}
             for each, chosen in zip(names, options, strict=True):
@@ -107,6 +109,18 @@ def _intercept(name: str) -> None:
 
     create_with_devices.finds_nnhal = True  # type: ignore[attr-defined] # of this function alone
     sessions._create_inference_session = create_with_devices
+
+
+def _spin_briefly(options: Any) -> None:
+    """Have threads of a session that find no work sleep after a millisecond, unless its program has said otherwise.
+
+    By default they spin for 30 ms when the session is made, on processors that its load needs in other processes.
+    """
+    for key in (_SPIN, _SPIN_US):
+        with contextlib.suppress(RuntimeError):  # there is no such entry
+            options.get_session_config_entry(key)
+            return
+    options.add_session_config_entry(_SPIN_US, "1000")
 
 
 def _names(providers: Any) -> list[str]:

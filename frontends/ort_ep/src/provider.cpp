@@ -9,9 +9,10 @@
 namespace nnhal::ort_ep {
 namespace {
 
-// Fuses nodes into one. Constants that they read are part of the model that the framework has.
-void fuse(OrtEpGraphSupportInfo* info, const std::vector<const OrtNode*>& nodes) {
-  const OrtNodeFusionOptions options{kApiVersion, /*drop_constant_initializers=*/true};
+// Fuses nodes into one. Constants that they read are part of the model that the framework has, unless it was compiled
+// with them as inputs, whose defaults ONNX Runtime writes as constants.
+void fuse(OrtEpGraphSupportInfo* info, const std::vector<const OrtNode*>& nodes, bool has_constants = true) {
+  const OrtNodeFusionOptions options{kApiVersion, /*drop_constant_initializers=*/has_constants};
   check(ort().EpGraphSupportInfo_AddNodesToFuse(info, nodes.data(), nodes.size(), &options));
 }
 
@@ -50,7 +51,7 @@ void Provider::get_capability(const OrtGraph* graph, OrtEpGraphSupportInfo* info
   if (nodes.empty() || read<const OrtNode*>(ort().Graph_GetParentNode, graph)) return;
   std::vector<const OrtNode*> compiled;
   std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(compiled), is_context);
-  for (const OrtNode* const node : compiled) fuse(info, {node});
+  for (const OrtNode* const node : compiled) fuse(info, {node}, /*has_constants=*/false);
   if (!compiled.empty()) return;
   if (failure_.empty()) {
     try {

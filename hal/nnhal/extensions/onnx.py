@@ -30,6 +30,8 @@ PREFIX = 0x4F58
 RUN = 0
 """The number of the operation."""
 MESSAGE = 0
+FILE_KEY = "location"
+"""The key of a tensor's external data that has the name of the file."""
 VALUE = 8
 """ONNX's number for strings, which no tensor of numbers uses."""
 
@@ -113,7 +115,7 @@ def may_name_files(content: bytes) -> bool:
     """Whether a serialised message of ONNX's may name a file of values. Most name none, which costs no look at their
     tensors: this key has the name.
     """
-    return b"location" in content
+    return FILE_KEY.encode() in content
 
 
 def tensors_elsewhere(message: Message) -> Iterator[Any]:

@@ -56,9 +56,9 @@ class ModelServicer:
         return wire.LoadModelResponse(model=self.added(session, request.name, model))
 
     def added(self, session: NativeSession, name: str, model: LoadedModel) -> wire.ModelInfo:
-        """Give a model that is the session's own to it, and describe it."""
+        """Give a model that is the session's own to it, and describe it, without placements that are not known yet."""
         self._watch(model, name, session)
-        return _add(session, name, model)
+        return _add(session, name, model, defers_placements=isinstance(model.prepared.planner, DeferredPlanner))
 
     @answers
     def OpenModel(self, request: wire.OpenModelRequest, context: grpc.ServicerContext) -> wire.OpenModelResponse:
@@ -110,11 +110,12 @@ def _require_name(name: str) -> None:
         invalid_argument("a model needs a name")
 
 
-def _add(session: NativeSession, name: str, model: LoadedModel) -> wire.ModelInfo:
+def _add(session: NativeSession, name: str, model: LoadedModel, defers_placements: bool = False) -> wire.ModelInfo:
     """Give a model to its session and describe it; the model is closed if the session cannot take it."""
     with ExitStack() as undo:
         undo.callback(model.close)
-        described = model_to_wire(name, model.prepared, isinstance(model.prepared.planner, DeferredPlanner))
+        plan = model.prepared if defers_placements else model.prepared.in_operations()
+        described = model_to_wire(name, plan, defers_placements)
         session.add_model(name, model)
         undo.pop_all()
     return described

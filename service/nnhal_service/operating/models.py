@@ -38,7 +38,7 @@ class OperatedModels:
                 config_json=json.dumps(message_to_json(lease.config)),
                 statistics_json=json.dumps(statistics_to_json(repository.served, lease.name, lease.version)),
                 metadata_json=json.dumps(metadata_to_json(description)),
-                info=model_to_wire(lease.name, served.loaded.prepared),
+                info=model_to_wire(lease.name, served.loaded.prepared.in_operations()),
                 file=lease.file,
                 labels={output: wire.Labels(labels=names) for output, names in served.config.labels.items()},
                 placement=text_of(served.loaded.original.choice.pins),

@@ -34,6 +34,7 @@ def check_on_simulator(graph: FlowGraph, options: FlowOptions) -> FlowPartition:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [ALL, FlowOptions(beyond_public=False, revert=False)], ids=["beyond", "public"])
 @pytest.mark.parametrize("seed", range(10))
 def test_random_graphs(seed: int, options: FlowOptions) -> None:

@@ -64,6 +64,7 @@ def test_only_its_owner_may_read_it_and_no_other_file_is_left(tmp_path: Path) ->
     assert [each.name for each in tmp_path.iterdir()] == ["history"]
 
 
+@pytest.mark.slow
 def test_the_longest_history_fits_the_file(tmp_path: Path) -> None:
     ring = filled(1, 1)
     for number in range(MOST_SERIES):

@@ -147,6 +147,7 @@ def test_a_clock_that_was_set_back_a_little_costs_these_samples() -> None:
     assert ring.stretches("busy/npu", BEGIN + 10, 10, 1).mean.tolist() == [1.0] * 10
 
 
+@pytest.mark.slow
 def test_of_too_many_series_the_oldest_is_forgotten() -> None:
     ring = Ring()
     for number in range(MOST_SERIES + 3):

@@ -170,6 +170,7 @@ def addresses(attack: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_what_strangers_call_things_is_text_on_every_page(attack: str) -> None:
     browser = attacked(attack)
@@ -181,6 +182,7 @@ def test_what_strangers_call_things_is_text_on_every_page(attack: str) -> None:
         assert "x-header" not in answer.headers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_what_strangers_call_things_is_text_in_every_live_part(attack: str) -> None:
     browser = attacked(attack)

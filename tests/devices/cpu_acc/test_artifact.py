@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
 
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel
@@ -15,8 +15,9 @@ from nnhal.types.layout import is_extension
 from nnhal_devices.cpu_acc import artifact
 from nnhal_devices.cpu_acc.artifact import read_artifact, weights_of
 from nnhal_devices.cpu_acc.driver import CpuAcc
-from nnhal_devices.cpu_acc.workload import OnnxWorkload
-from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
+from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions, Workload
+from nnhal_devices.ethos_n.driver import EthosN
+from nnhal_devices.gpu_acc.driver import GpuAcc
 from nnhal_devices.host.sessions.models import resolve
 from nnhal_frontends.onnx import import_onnx
 from tests.support.caching import Sample, chain, convolutional_network, per_channel_convolution
@@ -34,7 +35,7 @@ def compiled(sample: Sample) -> tuple[ResolvedModel, bytes]:
     return model, b"".join(kept)
 
 
-def result(workload: OnnxWorkload, sample: Sample) -> Array:
+def result(workload: Workload, sample: Sample) -> Array:
     """The bytes of the only output."""
     main = sample.model.main
     given = [Argument(array.reshape(-1).view(np.uint8), array.shape) for array in sample.inputs]
@@ -42,6 +43,19 @@ def result(workload: OnnxWorkload, sample: Sample) -> Array:
     memory = np.zeros(4096, np.uint8)
     workload.bind(given, [Argument(memory, output.dimensions)]).run(Control())
     return memory
+
+
+@pytest.mark.parametrize("driver", [EthosN(DriverOptions()), GpuAcc(DriverOptions())], ids=["ethos_n", "gpu_acc"])
+def test_a_driver_that_has_its_arithmetic_of_cpu_acc_restores_it(
+    driver: EthosN | GpuAcc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = per_channel_convolution() if isinstance(driver, EthosN) else convolutional_network()
+    model = resolve(sample.model)
+    first = driver.prepare(model, CACHED)
+    kept = b"".join(first.artifact())
+    monkeypatch.setattr(CpuAcc, "prepare", lambda *_: pytest.fail("it was compiled again"))
+    restored = driver.prepare(model, PrepareOptions(artifact=kept))
+    np.testing.assert_array_equal(result(restored, sample), result(first, sample))
 
 
 @pytest.mark.parametrize(
@@ -103,6 +117,32 @@ def test_an_artifact_cannot_have_a_device_read_files() -> None:
     proto.graph.initializer[0].external_data.add(key="location", value="passwords")
     forged = artifact.write_artifact(replace(graph, content=proto.SerializeToString()), model)
     assert read_artifact(b"".join(forged), model) is None
+
+
+@pytest.mark.parametrize("is_named_so", [False, True], ids=["a name of its own", "the name of a weight"])
+def test_a_tensor_within_a_node_cannot_have_a_device_read_files(is_named_so: bool) -> None:
+    model, kept = compiled(layer(64))
+    graph = read_artifact(kept, model)
+    assert graph is not None
+    name = next(iter(graph.weights)) if is_named_so else "passwords"
+    proto = ModelProto.FromString(graph.content)
+    forged = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[1], data_location=TensorProto.EXTERNAL)
+    forged.external_data.add(key="location", value=name)
+    proto.graph.node.add(op_type="Constant", output=["forged"]).attribute.add(
+        name="value", type=AttributeProto.TENSOR, t=forged
+    )
+    written = artifact.write_artifact(replace(graph, content=proto.SerializeToString()), model)
+    assert read_artifact(b"".join(written), model) is None
+
+
+def test_a_graph_may_have_names_that_look_like_the_key_of_a_file() -> None:
+    model, kept = compiled(layer(64))
+    graph = read_artifact(kept, model)
+    assert graph is not None
+    proto = ModelProto.FromString(graph.content)
+    proto.graph.doc_string = "its location"
+    written = artifact.write_artifact(replace(graph, content=proto.SerializeToString()), model)
+    assert read_artifact(b"".join(written), model) is not None
 
 
 def layer(width: int) -> Sample:

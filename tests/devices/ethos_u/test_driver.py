@@ -45,6 +45,7 @@ def assert_equal_to_the_reference(driver: EthosU, model: ResolvedModel) -> None:
         np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "code"), EACH_EXAMPLE)
 def test_results_are_those_of_the_reference(name: str, code: OperandType) -> None:
     assert_equal_to_the_reference(CHECKED, examples(code)[name])

@@ -91,6 +91,7 @@ AWKWARD: Mapping[str, Callable[[], FlowGraph]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AWKWARD)
 @pytest.mark.parametrize("beyond_public", [True, False])
 @pytest.mark.parametrize("quantize", ["fp16", "int8"])

@@ -41,6 +41,7 @@ def assert_near_the_reference(driver: Mlip, model: ResolvedModel, layers: int = 
         np.testing.assert_allclose(got.astype(np.float64), exact, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "name"), EACH_EXAMPLE)
 def test_results_are_near_those_of_the_reference(code: OperandType, name: str) -> None:
     assert_near_the_reference(CHECKED, mlip_examples(code)[name])
@@ -81,6 +82,7 @@ def separate_parts(code: OperandType) -> ResolvedModel:
     return recipe.finish(recipe.convolved(image, 8, 4), clamped, idle, recipe.convolved(image, 8, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", TYPES)
 @pytest.mark.parametrize("options", [{}, {"wb_pin_ocm": "true"}, {"tiles": "2"}, {"tiles": "1"}])
 def test_a_network(code: OperandType, options: dict[str, str]) -> None:

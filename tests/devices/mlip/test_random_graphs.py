@@ -41,6 +41,7 @@ def graph_of(kind: str, seed: int) -> FlowGraph:
 SOME = [(kind, seed) for kind in ("host", "layers") for seed in range(8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "seed"), SOME)
 def test_layers_of_random_graphs_are_the_reference(kind: str, seed: int) -> None:
     graph, random = graph_of(kind, seed), np.random.default_rng(seed)
@@ -62,6 +63,7 @@ def test_layers_of_random_graphs_are_the_reference(kind: str, seed: int) -> None
             assert distance(run.values[layer.output], wanted) <= tolerance, (quantize, layer.user_names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "seed"), SOME)
 @pytest.mark.parametrize("beyond_public", [True, False])
 def test_outputs_of_random_graphs_are_the_reference(kind: str, seed: int, beyond_public: bool) -> None:
@@ -110,6 +112,7 @@ def compiled_by(found: FlowPartition, **options: object) -> list[CompiledSubgrap
     return [compile_subgraph(found, subgraph, **options) for subgraph in found.subgraphs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "seed"), SOME[::4])
 def test_two_compilations_of_a_random_graph_are_the_same_bytes(kind: str, seed: int) -> None:
     def binaries() -> list[bytes]:

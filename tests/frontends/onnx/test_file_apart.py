@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from nnhal_frontends import import_whole_file
 from nnhal_frontends.onnx.file_apart import read_apart
-from nnhal_frontends.onnx.weights_apart import LEAST_BYTES, set_weights_apart
+from nnhal_frontends.onnx.weights_apart import LEAST_BYTES, take_weights_out
 from tests.support.onnx_models import onnx_model, random
 
 LARGE = random(520, 520, seed=1)
@@ -41,7 +41,7 @@ def test_large_constants_are_views_of_the_file() -> None:
         values.flags.owndata or values.flags.writeable for values in (*found[1].values(), *found[2].values())
     )
     assert found.model.ByteSize() < LEAST_BYTES
-    onnx.checker.check_model(set_weights_apart(found.model, found.initializers, found.constants).model)
+    onnx.checker.check_model(take_weights_out(found.model, found.initializers, found.constants).model)
 
 
 def test_the_rest_is_the_message_of_the_file() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from onnx import helper
 
 from nnhal.arrays import Array
@@ -18,8 +19,10 @@ from nnhal_ort import get_ep_name
 DEMO = Path(__file__).parents[3] / "tools/nnhal_tools/demo/data"
 DIGITS, DIGITS_INT8 = DEMO / "digits.onnx", DEMO / "digits_int8.onnx"
 CPU = "CPUExecutionProvider"
-GIVES_OUTER_VALUES = tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 27)
+VERSION = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+GIVES_OUTER_VALUES = VERSION >= (1, 27)
 """Whether ONNX Runtime gives a group those of its inputs that only graphs inside of its nodes read."""
+needs_memory_info = pytest.mark.skipif(VERSION < (1, 28), reason="ONNX Runtime has memory_info= from 1.28 on")
 Value = tuple[str, int, Sequence[int | str]]
 
 

@@ -29,6 +29,7 @@ from tests.frontends.ort_ep.sessions import (
     assigned,
     image,
     model_of,
+    needs_memory_info,
     provider_memory,
     reference,
     session,
@@ -163,6 +164,7 @@ def test_values_that_are_found_may_be_none(provider: Testbed) -> None:
     assert_same(session(model), model, {"x": X}, {"x": -np.abs(X)}, {"x": np.ones(2000, np.float32)})
 
 
+@needs_memory_info
 def test_inputs_may_be_empty(provider: Testbed) -> None:
     nodes = [node("Concat", ["x", "past"], ["y"], axis=0), node("Relu", ["past"], ["z"])]
     model = model_of(
@@ -221,6 +223,17 @@ def test_a_compiled_model_has_its_other_nodes(provider: Testbed, tmp_path: Path)
     np.testing.assert_array_equal(answers(again, given), answers(reference(DIGITS_INT8), given))
 
 
+def test_a_compiled_model_has_its_defaults(provider: Testbed, tmp_path: Path) -> None:
+    inputs: list[Value] = [("x", FLOAT, [3]), ("w", FLOAT, [3])]
+    model = model_of([node("Add", ["x", "w"], ["y"])], inputs, [("y", FLOAT, [3])], {"w": X})
+    options = onnxruntime.SessionOptions()
+    options.add_provider(get_ep_name(), {})
+    path = tmp_path / "compiled.onnx"
+    onnxruntime.ModelCompiler(options, model).compile_to_file(str(path))
+    assert_same(session(path), model, {"x": 2 * X})
+
+
+@needs_memory_info
 def test_memory_outlives_the_library_and_the_session(provider: Testbed) -> None:
     made = session(DIGITS, devices="cpu_acc")
     value = onnxruntime.OrtValue.ortvalue_from_shape_and_type((1, 1, 8, 8), np.float32, memory_info=provider_memory())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import threading
@@ -27,6 +28,7 @@ from tests.frontends.ort_ep.sessions import (
     assigned,
     image,
     model_of,
+    needs_memory_info,
     provider_memory,
     reference,
     session,
@@ -44,6 +46,19 @@ def test_a_whole_model_runs_on_devices(provider: Testbed, model: Path) -> None:
     made = session(model, devices="cpu_acc")
     assert len(assigned(made)) == 1
     assert_same(made, model, *({"image": image(seed)} for seed in range(3)))
+
+
+def test_threads_of_a_session_soon_sleep_unless_its_program_says_otherwise(provider: Testbed) -> None:
+    spins, microseconds = "session.intra_op.allow_spinning", "session.intra_op.spin_duration_us"
+    assert session(DIGITS).get_session_options().get_session_config_entry(microseconds) == "1000"
+    for key, value in ((spins, "1"), (microseconds, "20")):
+        options = onnxruntime.SessionOptions()
+        options.add_session_config_entry(key, value)
+        onnxruntime.InferenceSession(str(DIGITS), options, providers=[get_ep_name()])
+        assert options.get_session_config_entry(key) == value
+        for other in {spins, microseconds} - {key}:
+            with pytest.raises(RuntimeError, match="does not have"):
+                options.get_session_config_entry(other)
 
 
 def test_the_first_device_stands_for_the_whole_framework(provider: Testbed) -> None:
@@ -83,6 +98,19 @@ def test_an_output_is_as_long_as_its_values_say(provider: Testbed) -> None:
 def test_elements_that_the_hal_lacks_pass(provider: Testbed) -> None:
     model = model_of([helper.make_node("Add", ["x", "x"], ["y"])], [("x", INT64, [3])], [("y", INT64, [3])])
     assert_same(session(model), model, {"x": np.array([1, -2, 3])})
+
+
+def test_elements_that_numpy_lacks_pass(provider: Testbed) -> None:
+    """Floats of 8 bits, and bfloat16."""
+    for number, kind in ((TensorProto.FLOAT8E4M3FN, np.uint8), (TensorProto.FLOAT8E5M2, np.uint8), (16, np.uint16)):
+        model = model_of(
+            [helper.make_node("Identity", ["x"], ["y"])], [("x", number, [5])], [("y", number, [5])], opset=21
+        )
+        given = np.array([1, 60, 120, 130, 200], kind)
+        value = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(given, number)
+        (got,) = session(model).run_with_ort_values(None, {"x": value})
+        assert (got.element_type(), got.tensor_size_in_bytes()) == (number, given.nbytes)
+        assert ctypes.string_at(got.data_ptr(), given.nbytes) == given.tobytes()
 
 
 def test_control_flow_is_taken_as_a_whole(provider: Testbed) -> None:
@@ -134,6 +162,7 @@ def arenas() -> list[str]:
     return [f"{os.makedev(int(major, 16), int(minor, 16))}:{inode}" for major, minor, inode in found]
 
 
+@needs_memory_info
 def test_tensors_in_the_providers_memory_are_used_in_place(provider: Testbed) -> None:
     x, y = (
         onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, memory_info=provider_memory())

@@ -157,6 +157,7 @@ def test_a_truncated_file_is_refused(length: int) -> None:
     refuses_or_imports(VARIED[:length])
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, len(VARIED) - 1), st.integers(0, 255)), min_size=1, max_size=4))
 @settings(max_examples=500, deadline=None)
 def test_a_file_with_wrong_bytes_is_refused_or_a_valid_model(changes: list[tuple[int, int]]) -> None:
@@ -169,6 +170,7 @@ def test_a_file_with_wrong_bytes_is_refused_or_a_valid_model(changes: list[tuple
 WORDS = [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, len(VARIED), 0x7F800000, 0x7FC00000]
 
 
+@pytest.mark.slow
 @given(st.integers(0, len(VARIED) // 4 - 1), st.sampled_from(WORDS))
 @settings(max_examples=500, deadline=None)
 def test_a_file_with_a_wrong_word_is_refused_or_a_valid_model(place: int, word: int) -> None:

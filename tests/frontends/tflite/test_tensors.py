@@ -9,7 +9,7 @@ from tflite import TensorType
 from nnhal.types import OperandLifeTime, OperandType
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.tflite.graph import TfliteQuantization, TfliteTensor
-from nnhal_frontends.tflite.tensors import operand_of, quantization_of, values_of
+from nnhal_frontends.tflite.tensors import operand_of, quantization_of, singles, values_of
 
 WITH_SCALE = TfliteQuantization((0.5,), (3,))
 CHANNELS = TfliteQuantization((0.5, 0.25), (0, 0), 1)
@@ -80,3 +80,12 @@ def test_a_constant_has_as_many_bytes_as_its_shape_asks_for() -> None:
 
 def test_four_bits_are_signed_and_the_lower_ones_come_first() -> None:
     assert values_of(tensor(TensorType.INT4, data=bytes([0x21, 0x8F, 0x70]))).tolist() == [[1, 2], [-1, -8], [0, 7]]
+
+
+@pytest.mark.parametrize(
+    "numbers", [range(0x7C00), range(1 << 16), range(0x3C00, 0x3C08)], ids=["finite", "all", "few"]
+)
+def test_halves_become_the_singles_that_numpy_makes_of_them(numbers: range) -> None:
+    halves = np.array([*numbers, *(number | 0x8000 for number in numbers)], np.uint16).view(np.float16).reshape(2, -1)
+    np.testing.assert_array_equal(singles(halves).view(np.uint32), halves.astype(np.float32).view(np.uint32))
+    np.testing.assert_array_equal(singles(halves.T).view(np.uint32), halves.T.astype(np.float32).view(np.uint32))

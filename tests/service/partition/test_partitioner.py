@@ -66,6 +66,7 @@ def test_launches_count_for_each_step_and_not_for_each_operation() -> None:
     assert layout(partition(task, [half, CPU], Options())) == [("cpu_ref", tuple(range(6)))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_it_is_never_worse_than_nnapis_rule_or_a_single_device(seed: int) -> None:
     random = Random(seed)
@@ -77,6 +78,7 @@ def test_it_is_never_worse_than_nnapis_rule_or_a_single_device(seed: int) -> Non
     assert report.lower_bound_ns <= report.cost.total_ns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_twelve_operations_on_three_devices_are_placed_as_exhaustion_places_them(seed: int) -> None:
     """All 531,441 assignments, each in its best order of steps."""

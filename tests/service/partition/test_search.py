@@ -75,6 +75,7 @@ def test_exhaustion_is_what_going_through_every_order_finds(seed: int) -> None:
     assert sum(time < inf for time in times.flat) == len(ways)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("operations", range(1, 13))
 def test_nothing_beats_it_over_all_assignments_of_up_to_twelve_operations_to_three_devices(

@@ -80,8 +80,8 @@ class _SignatureProbe(Signature):
     ) -> int:
         self.names = names
         self.counts = _counts(inputs)
-        self.context.inputs = _resized(self.context.inputs, max(self.counts))
-        self.context.outputs = _resized(self.context.outputs, max(_counts(outputs)))
+        self.context.inputs = self.inputs = _resized(self.context.inputs, max(self.counts))
+        self.context.outputs = self.outputs = _resized(self.context.outputs, max(_counts(outputs)))
         return len(self.inputs)
 
     def tensor(
@@ -99,14 +99,14 @@ class _SignatureProbe(Signature):
         self.used.setdefault(index, set(types))
         if optional:
             self.optional.add(index)
-        self.context.inputs = _with(self.context.inputs, index, chosen)
+        self.context.inputs = self.inputs = _with(self.context.inputs, index, chosen)
         return chosen
 
     def scalar(self, index: int, type: OperandType, since: int = 1) -> None:  # noqa: A002 - as in Signature
         del since
         if index < len(self.inputs):
             self.used.setdefault(index, {type})
-            self.context.inputs = _with(self.context.inputs, index, type)
+            self.context.inputs = self.inputs = _with(self.context.inputs, index, type)
 
     def output(
         self,
@@ -118,7 +118,7 @@ class _SignatureProbe(Signature):
         allowed = types if isinstance(types, dict) else {types: 1}
         chosen = self._preferred if self._preferred in allowed else next(iter(allowed))
         self.written.setdefault(index, set(allowed))
-        self.context.outputs = _with(self.context.outputs, index, chosen)
+        self.context.outputs = self.outputs = _with(self.context.outputs, index, chosen)
         return chosen
 
 

@@ -31,6 +31,7 @@ class Images:
         self.readers: dict[str, list[LoweredNode]] = defaultdict(list)
         self.channels: dict[str, int] = {}
         """The number of channels of each image."""
+        self._filters: dict[str, Array] = {}
         for node in graph.nodes:
             for name in node.outputs:
                 self.makers[name] = node
@@ -41,8 +42,8 @@ class Images:
                 self.channels[node.outputs[0]] = channels
 
     def weights(self, node: LoweredNode) -> Array | None:
-        """The constant filter of a convolution of floats in two dimensions, whose bias is constant too."""
-        return filter_of(self._constants, node)
+        """The constant filter of a convolution when the graph was looked at (see ``filter_of``)."""
+        return self._filters.get(node.outputs[0])
 
     def is_dense(self, node: LoweredNode) -> bool:
         """Whether a node is a convolution that reads all channels for each of its own."""
@@ -55,8 +56,9 @@ class Images:
 
     def _made_channels(self, node: LoweredNode) -> int:
         """The channels of the image that a node makes; 0 if it makes none."""
-        weights = self.weights(node)
+        weights = filter_of(self._constants, node)
         if weights is not None:
+            self._filters[node.outputs[0]] = weights
             group = node.attributes.get("group", 1)
             return len(weights) if group == 1 else self.channels.get(node.inputs[0], 0) if group == len(weights) else 0
         read = node.inputs if node.type in ("Add", "Mul") else node.inputs[:1]

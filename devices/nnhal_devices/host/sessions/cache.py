@@ -274,7 +274,7 @@ class _Constants:
 def _with_inline_constants(graph: Subgraph, places: Mapping[int, DataLocation]) -> Subgraph:
     operands = list(graph.operands)
     for index, location in places.items():
-        operands[index] = replace(operands[index], lifetime=OperandLifeTime.CONSTANT_COPY, location=location)
+        operands[index] = operands[index].placed(OperandLifeTime.CONSTANT_COPY, location)
     return replace(graph, operands=tuple(operands))
 
 

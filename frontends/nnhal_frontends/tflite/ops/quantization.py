@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal.types.layout import Dimensions
 from nnhal_frontends.tflite.builder import FLOAT, OperatorBuilder
 from nnhal_frontends.tflite.ops._broadcast import common_shape
+from nnhal_frontends.tflite.tensors import singles
 
 
 def quantize(b: OperatorBuilder) -> None:
@@ -25,7 +24,7 @@ def dequantize(b: OperatorBuilder) -> None:
     """DEQUANTIZE, CAST for half floats, or no operation for a constant."""
     values = b.real_constant(0)
     if values is not None:
-        b.fold(values.astype(np.float32))
+        b.fold(singles(values))
     elif b.is_quantized(b.input(0)):
         b.finish(OperationType.DEQUANTIZE, [b.input(0)])
     else:

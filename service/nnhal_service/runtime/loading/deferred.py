@@ -50,13 +50,14 @@ class DeferredPlanner(ModelPlanner):
         surveys: LayoutSurveys,
         in_operations: Callable[[], ModelPlanner],
         known: SketchedPlan | None = None,
+        operations: Sequence[tuple[int, ...]] = (),
     ) -> None:
         """``in_operations`` imports the model for the planner of its operations, and is called once at most.
 
-        ``known`` is the plan, if it is known.
+        ``known`` is the plan, if it is known, and ``operations`` those that each of its steps stands for.
         """
         super().__init__(imported, target.fleet, target.devices, target.options, target.cache, surveys, known=known)
-        self._import = in_operations
+        self._import, self._stand_for = in_operations, operations
         self._lock = threading.Lock()
         self._others: ModelPlanner | None = None
         self._is_outdated = False
@@ -92,10 +93,10 @@ class DeferredPlanner(ModelPlanner):
         except (NnhalError, PlacementError) as error:
             _log.warning("a model that runs cannot be shown in operations", reason=str(error))
             return None
-        own, steps = self.sketch().plan.steps, sketch.plan.steps
+        steps, own = sketch.plan.steps, self.sketch().plan.steps
         is_same = [step.device for step in steps] == [step.device for step in own]
-        is_whole = len(own) == 1  # whatever stands for its operations
-        return sketch if is_same and (is_whole or list(map(_numbers, steps)) == list(map(_numbers, own))) else None
+        is_same &= len(own) == 1 or [step.operations for step in steps] == list(self._stand_for)
+        return sketch if is_same else None
 
     def _operations(self) -> ModelPlanner:
         """The planner of the operations. Raises HalError if the file cannot be imported, which a run may meet."""
@@ -109,6 +110,8 @@ class DeferredPlanner(ModelPlanner):
 
     def _step(self, sketch: SketchedPlan, device: str, number: int | None) -> Step:
         own = None if number is None else super()._step(sketch, device, number)
+        if own is not None and number is not None and self._stand_for:
+            own = replace(own, operations=self._stand_for[number])
         if own is not None and own.device == device:
             return own
         if own is None or len(sketch.plan.steps) == 1:
@@ -120,7 +123,7 @@ class DeferredPlanner(ModelPlanner):
         sketch = self._in_operations()
         if sketch is not None:
             for each in sketch.plan.steps:
-                if _numbers(each) == _numbers(step):
+                if (each.device, each.operations) == (step.device, step.operations):
                     return sketch, each
         general_failure(f"the operations of a step on {step.device} are not known any more: they are planned otherwise")
 
@@ -169,6 +172,7 @@ class OutlinedLoad:
                 surveys,
                 lambda: later.planner(self.read(shapes=self.shapes)),
                 outline.sketch(surveys, target.options),
+                outline.operations,
             )
             loaded = PlannedModel(target, planner, self.read, self.shapes).prepared(target.options.deadline_ns)
         except (FrontendError, NnhalError, PlacementError) as error:
@@ -186,11 +190,6 @@ class OutlinedLoad:
         outline = ModelOutline.of(plan)
         if outline is not None:
             OutlinePlace(cache, self.limits, self.target.options, survey.members, survey.descriptions).keep(outline)
-
-
-def _numbers(step: Step) -> tuple[str, Sequence[int]]:
-    """What tells a step from the others of a plan."""
-    return step.device, step.operations
 
 
 def load_model(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -73,11 +73,13 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ModelOutline:
-    """A model that was loaded before. Its steps name operations by their numbers in the model, which it lacks."""
+    """A model that was loaded before. It has one operation for each step, which stands for those of the step."""
 
     imported: ImportedModel
     """The model with the operands that pass between steps, and to and from the client."""
     partitioning: Partitioning
+    operations: tuple[tuple[int, ...], ...]
+    """Those of each step, by their numbers in the model."""
     images: ImageLayout | None
     is_whole: bool = False
     """Whether its device was given the file as it is."""
@@ -141,14 +143,20 @@ class ModelOutline:
         report: PlanReport | None,
         images: ImageLayout | None,
     ) -> ModelOutline:
-        """Make one of a model without operations: it gets one for each step, and each step gets the model."""
+        """Make one of a model without operations, and of steps that name these by number: the model gets one for each
+        step, and each step gets the model.
+        """
         names = {entry.name: entry for entry in imported.model.extension_name_to_prefix}
         names.setdefault(onnx.NAME, ExtensionNameAndPrefix(onnx.NAME, onnx.PREFIX))
         operations = tuple(Operation(onnx.OPERATION, step.inputs, step.outputs) for step in steps)
         main = replace(imported.model.main, operations=operations)
         model = replace(imported.model, main=main, extension_name_to_prefix=tuple(names.values()))
-        plan = Plan(tuple(replace(s, model=model, source=s.source and model) for s in steps), fallback)
-        return cls(replace(imported, model=model), Partitioning(plan, report), images)
+        standing = (
+            replace(step, model=model, source=step.source and model, operations=(number,))
+            for number, step in enumerate(steps)
+        )
+        partitioning = Partitioning(Plan(tuple(standing), fallback), report)
+        return cls(replace(imported, model=model), partitioning, tuple(step.operations for step in steps), images)
 
     def surveys(
         self, members: Mapping[str, FleetMember], descriptions: Mapping[str, DeviceDescription | None]
@@ -230,12 +238,13 @@ def _encoded(outline: ModelOutline) -> bytes:
             "warnings": imported.warnings,
             "signatures": imported.signatures,
             "nodes": imported.node_count,
-            "steps": [_step_to_json(step) for step in plan.steps],
+            "steps": [_step_to_json(*each) for each in zip(plan.steps, outline.operations, strict=True)],
             "fallback": plan.fallback.value,
-            "report": report and asdict(report),
-            "images": outline.images and asdict(outline.images),
+            "report": report,
+            "images": outline.images,
             "is_whole": outline.is_whole,
-        }
+        },
+        default=_fields_of,
     ).encode()
     graph = replace(imported.model.main, operations=())
     message = model_to_wire(replace(imported.model, main=graph), _no_pool).SerializeToString()
@@ -265,9 +274,13 @@ def _decoded(content: bytes) -> ModelOutline:
     return replace(made, is_whole=text["is_whole"])
 
 
-def _step_to_json(step: Step) -> Mapping[str, object]:
+def _fields_of(given: Any) -> Mapping[str, object]:
+    return {field.name: getattr(given, field.name) for field in fields(given)}
+
+
+def _step_to_json(step: Step, operations: tuple[int, ...]) -> Mapping[str, object]:
     numbers = {name: getattr(step, name) for name in _NUMBERS}
-    return {"device": step.device, "in_words": step.source is not None, **numbers}
+    return {"device": step.device, "in_words": step.source is not None, **numbers, "operations": operations}
 
 
 def _step_from_json(given: Mapping[str, Any], model: Model) -> Step:

@@ -87,6 +87,7 @@ def test_the_branch_that_needs_most_runs_first() -> None:
     assert [part.operations for part in other.parts] == [(1,), (2,), (0,), (3,)]
 
 
+@pytest.mark.slow
 def test_both_orders_of_a_model_give_the_same_schedules() -> None:
     wide, deep = (build_graph(branches(breadth_first)) for breadth_first in (True, False))
     assert least_memory(wide, SYSTEM) == least_memory(deep, SYSTEM)

@@ -92,6 +92,7 @@ _TRANSPOSED: Mapping[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tiles", [1, 8])
 @pytest.mark.parametrize("quantize", ["fp16", "int8"])
 @pytest.mark.parametrize("make", [every_function, squeeze_and_excite, products, slices, growing])

@@ -72,6 +72,7 @@ def test_networks_compute_what_their_graphs_say(network: object, tiles: int, qua
         assert all(use.total == report.total for use in report.by_tile)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_random_graphs_compute_what_they_say_in_little_memory(seed: int) -> None:
     options = {"num_tiles": (1, 2, 4, 8)[seed % 4], "ocm_size": 1 << 16, "page_bytes": 1024}
@@ -79,6 +80,7 @@ def test_random_graphs_compute_what_they_say_in_little_memory(seed: int) -> None
         assert run(random_graph(seed + 200), {**options, "quantize": quantize}).outputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_int8_is_the_same_however_the_work_is_divided(seed: int) -> None:
     outputs = [

@@ -15,6 +15,7 @@ NAMES = [text for text in ATTACKS if len(text) < 1000]
 SCRIPTS = {"/static/live.js", "/static/plan.js", "/static/time.js"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_no_name_is_more_than_a_text(name: str) -> None:
     served = wire.ServedModelState(name=name, version=name, state="READY", reason=name, devices=[name], missing=[name])

@@ -21,6 +21,7 @@ from nnhal_devices.host.settings import DeviceSettings
 from nnhal_frontends import DEFAULT_LIMITS
 from nnhal_frontends.imported import ImportedModel
 from nnhal_service.fallback import PassedValue
+from nnhal_service.native.convert import model_to_wire
 from nnhal_service.native.explanation import explanation_to_wire
 from nnhal_service.partition import Options, Pin, Strategy
 from nnhal_service.runtime import CacheDirectory, Fleet, LoadedModel, LoadTarget, OutlinedLoad, SketchedPlan
@@ -121,7 +122,11 @@ def test_what_is_told_of_a_plan_is_the_same_after_it_was_kept(site: Site) -> Non
         passed(first, value) for value in first.values.values()
     ]
     assert second.choice == first.choice
+    assert [edge.value for edge in explanation_to_wire(second).edges] == [
+        edge.value for edge in explanation_to_wire(first).edges
+    ]
     assert site.imports == 1
+    assert model_to_wire("m", second.in_operations()) == model_to_wire("m", first)
     assert explanation_to_wire(second.in_operations()) == explanation_to_wire(first.in_operations())
     assert site.imports == 2
 
@@ -191,13 +196,11 @@ def test_a_plan_that_would_be_another_by_now_says_so_of_its_steps(site: Site, mo
     loaded = site.load()
     monkeypatch.setattr(site.devices["mul"], "_takes", ())
     monkeypatch.setattr(site.devices["tanh"], "_takes", (MUL, TANH))
-    assert steps_told(loaded) == list(NAMES)
+    told = loaded.prepared.in_operations()
+    assert [step.device for step in told.plan.steps] == list(NAMES)
+    assert [placement.device for placement in model_to_wire("m", told).placements] == list(NAMES)
+    assert [operation.device for operation in explanation_to_wire(told).operations] == list(NAMES)
     assert run(loaded)[0] == [EXPECTED]
-
-
-def steps_told(loaded: LoadedModel) -> list[str]:
-    """The devices of the steps as they are explained."""
-    return [step.device for step in loaded.prepared.in_operations().plan.steps]
 
 
 def test_pins_by_other_devices_are_planned_with_the_operations(site: Site) -> None:

@@ -52,6 +52,7 @@ def way_of(bound: Bound) -> object:
     return plan._steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measures", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 def test_any_graph_gives_what_it_gives_in_turn(

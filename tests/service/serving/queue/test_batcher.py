@@ -258,6 +258,7 @@ def test_answers_come_in_order_where_that_is_asked_for() -> None:
         assert not third.done()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instances", [1, 3])
 @pytest.mark.parametrize("batching", [None, Batching(), Batching((4,), 50_000)])
 def test_every_request_of_many_threads_runs_once(instances: int, batching: Batching | None) -> None:

@@ -52,6 +52,7 @@ def call(served: Served, method: str, message: bytes, compression: grpc.Compress
     return unary(message, compression=compression, timeout=30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS)
 def test_a_request_that_grows_beyond_the_limit_is_refused_and_holds_nothing(
     served: Served, budget: RequestMemoryBudget, algorithm: grpc.Compression

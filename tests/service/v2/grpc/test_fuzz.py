@@ -121,18 +121,21 @@ def refusals(served: Served, name: str, requests: Iterator[bytes]) -> set[grpc.S
     return statuses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNARY)
 def test_random_messages_are_answered_or_refused(labelled: Served, name: str) -> None:
     assert refusals(labelled, name, random_messages(name, random.Random(name))) <= ANSWERS
     assert call(labelled.channel, "ServerLive", wire.ServerLiveRequest()) == wire.ServerLiveResponse(live=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNARY)
 def test_damaged_messages_are_answered_or_refused(labelled: Served, name: str) -> None:
     source = random.Random(name)
     assert refusals(labelled, name, damaged(random_messages(name, source), source)) <= ANSWERS
 
 
+@pytest.mark.slow
 def test_requests_that_are_nearly_right_are_answered_or_refused(labelled: Served) -> None:
     source = random.Random(6)
     requests = (random_request(source).SerializeToString() for _ in range(1500))

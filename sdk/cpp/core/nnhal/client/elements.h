@@ -28,6 +28,11 @@ enum class Element : int {
   kComplex64 = 14,
   kComplex128 = 15,
   kBfloat16 = 16,
+  kFloat8E4M3Fn = 17,
+  kFloat8E4M3FnUz = 18,
+  kFloat8E5M2 = 19,
+  kFloat8E5M2FnUz = 20,
+  kFloat8E8M0Fnu = 24,
 };
 
 // By numpy's name. kNone for one that is not in the list.

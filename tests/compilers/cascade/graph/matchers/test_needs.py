@@ -77,6 +77,7 @@ def reads(graph: CascaderGraph, source: int, target: int, element: tuple[int, ..
     return any(all(a.start <= n < a.stop for a, n in zip(box, element, strict=True)) for box in boxes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "code"), EACH_EXAMPLE)
 def test_every_example(name: str, code: type) -> None:
     model = examples(code)[name]

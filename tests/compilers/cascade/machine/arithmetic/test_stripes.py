@@ -80,6 +80,7 @@ def test_every_operation_of_the_compiler_has_a_form_for_stripes() -> None:
     assert {*MATCHERS, *ACTIVATIONS, *VIEWS} - set(STRIPE_KERNELS) == moving | small, "these are computed as a whole"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "code"), EACH_EXAMPLE)
 @settings(max_examples=12)
 @given(st.data())

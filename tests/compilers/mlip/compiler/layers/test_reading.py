@@ -74,6 +74,7 @@ KERNELS: dict[str, Callable[[GraphOf], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantize", ["fp16", "int8"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_each_kernel_computes_what_the_graph_says(kernel: str, quantize: str) -> None:

@@ -40,6 +40,7 @@ def without_extension(value: Any) -> None:
         without_extension(each)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_written_is_read(seed: int, tmp_path: Path) -> None:
     partition = cut(random_graph(seed))
@@ -248,6 +249,7 @@ def test_files_that_are_not_there_are_an_os_error(tmp_path: Path) -> None:
         read_files(tmp_path / "a", tmp_path / "b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_a_value_that_is_swapped_is_refused_or_read_but_never_breaks(seed: int, tmp_path: Path) -> None:
     random = np.random.default_rng(seed)

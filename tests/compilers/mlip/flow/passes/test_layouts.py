@@ -298,6 +298,7 @@ def test_a_network_that_stays_on_the_host_is_as_the_user_made_it(network: str) -
     assert image_layouts(after) == image_layouts(graph)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_the_accelerator_has_stays_as_it_is(network: str, seed: int) -> None:

@@ -51,6 +51,7 @@ def random_pool(seed: int) -> FlowGraph:
     return g.build(g.avg_pool(data, size, stride, sides, ceil_mode=ceil_mode, count_include_pad=counted, name="p"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantize", ["fp16", "int8"])
 def test_a_pool_that_is_taken_compiles_and_computes_what_the_graph_does(quantize: str) -> None:
     taken = 0

@@ -1,18 +1,19 @@
-"""ONNX's Loop for its reference evaluator, whose own joins the elements of scan outputs instead of stacking them."""
+"""Operators of ONNX which its reference evaluator computes otherwise than the specification says."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from onnx import helper
-from onnx.reference.ops import op_loop
+from onnx.reference.ops import op_loop, op_max_pool
 
 from nnhal.arrays import Array
 
 
 class Loop(op_loop.Loop):
-    """The operator by ONNX's specification: a scan output has an axis for the turns before those of its elements."""
+    """A scan output has an axis for the turns before those of its elements; the evaluator's own joins the elements."""
 
     op_domain = ""
     body: Any
@@ -51,3 +52,32 @@ class Loop(op_loop.Loop):
         kind = self.body.proto_.output[1 + self.N + index].type.tensor_type
         shape = (dim.dim_value for dim in kind.shape.dim)
         return np.empty((0, *shape), helper.tensor_dtype_to_np_dtype(kind.elem_type))
+
+
+class MaxPool(op_max_pool.MaxPool):
+    """Indices are those of the maxima, and SAME_LOWER pads more at the begin; with the evaluator's own operator neither
+    holds: windows at steps of 1 have other indices.
+    """
+
+    op_domain = ""
+    onnx_node: Any
+    _max_pool: Any
+
+    def _run(self, x: Array, **attributes: Any) -> tuple[Array, ...]:  # type: ignore[override] # as its own base
+        if attributes.get("auto_pad") == "SAME_LOWER":
+            attributes |= {"auto_pad": "NOTSET", "pads": _pads_of_same_lower(x.shape[2:], attributes)}
+        pooled: Any = self._max_pool if len(self.onnx_node.output) > 1 else super()._run
+        results: tuple[Array, ...] = pooled(x, **attributes)
+        return results
+
+
+def _pads_of_same_lower(shape: Sequence[int], attributes: Mapping[str, Any]) -> list[int]:
+    """The pads before each spatial axis, and then those behind it."""
+    ones = [1] * len(shape)
+    strides, dilations = attributes.get("strides") or ones, attributes.get("dilations") or ones
+    windows = [(kernel - 1) * step + 1 for kernel, step in zip(attributes["kernel_shape"], dilations, strict=True)]
+    totals = [
+        max((-(-length // stride) - 1) * stride + window - length, 0)
+        for length, stride, window in zip(shape, strides, windows, strict=True)
+    ]
+    return [*((total + 1) // 2 for total in totals), *(total // 2 for total in totals)]

@@ -1,8 +1,9 @@
-"""ONNX's Loop as cpu_ref computes it, beside ONNX Runtime."""
+"""Operators of ONNX as cpu_ref computes them, beside ONNX Runtime."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from nnhal_devices.cpu_ref.onnx_loop import Loop
+from nnhal_devices.cpu_ref.onnx_operators import Loop, MaxPool
 
 
 def loop(shape: Sequence[int], turns: int, nested: bool = False) -> onnx.ModelProto:
@@ -66,3 +67,35 @@ def test_elements_of_scan_outputs_are_stacked(shape: tuple[int, ...], turns: int
     results = ReferenceEvaluator(model, new_ops=[Loop]).run(None, {"x": x})
     for result, wanted in zip(results, expected, strict=True):
         np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"pads": [1, 1, 1, 1]},
+        {"auto_pad": "SAME_LOWER"},
+        {"auto_pad": "SAME_LOWER", "strides": [2, 2]},
+        {"auto_pad": "SAME_UPPER"},
+        {"strides": [2, 1]},
+        {"storage_order": 1},
+    ],
+    ids=str,
+)
+def test_indices_are_those_of_the_maxima(attributes: dict[str, Any]) -> None:
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2], **attributes)
+    values = [
+        helper.make_tensor_value_info(name, kind, shape)
+        for name, kind, shape in (
+            ("x", TensorProto.FLOAT, [2, 1, 4, 5]),
+            ("y", TensorProto.FLOAT, None),
+            ("i", TensorProto.INT64, None),
+        )
+    ]
+    graph = helper.make_graph([node], "g", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    given = {"x": np.random.default_rng(0).standard_normal((2, 1, 4, 5), np.float32)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    results = ReferenceEvaluator(model, new_ops=[MaxPool]).run(None, given)
+    for got, expected in zip(results, session.run(None, given), strict=True):
+        np.testing.assert_array_equal(got, expected)
