@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,8 +20,7 @@ from benchmarks.environments import InstallationError
 from benchmarks.tables import ShownTables
 from benchmarks.zoo.measuring import Effort, Measured, aims_of, figures_table, measured, refusals_table
 from benchmarks.zoo.packages import ModelFile, distinct, found, installed
-from nnhal_client import connect
-from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from benchmarks.zoo.runtimes import two_devices
 
 
 def main() -> int:
@@ -53,13 +51,8 @@ def main() -> int:
 
 
 def _measured(files: list[ModelFile], effort: Effort, console: Console) -> list[Measured]:
-    topology = Topology(device=tuple(DeviceEntry(driver=name) for name in ("cpu_acc", "cpu_ref")))
     models: list[Measured] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as folder,
-        Testbed(topology, Path(folder)) as testbed,
-        connect(testbed.framework) as framework,
-    ):
+    with two_devices() as framework:
         for file in files:
             models.append(measured(file, framework, effort))
             console.print(f"{file.name}: {models[-1].refusal or f'{models[-1].ratio:.2f}'}", markup=False)

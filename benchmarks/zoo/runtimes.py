@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,21 @@ import numpy as np
 
 from benchmarks.zoo.packages import ModelFile
 from nnhal.arrays import Array
-from nnhal_client import Framework, Model
+from nnhal_client import Framework, Model, connect
 from nnhal_tools.runtimes import LiteRT, OnnxRuntime
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
+
+
+@contextmanager
+def two_devices() -> Iterator[Framework]:
+    """A framework with cpu_acc and cpu_ref, in processes of their own."""
+    topology = Topology(device=tuple(DeviceEntry(driver=name) for name in ("cpu_acc", "cpu_ref")))
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as folder,
+        Testbed(topology, Path(folder)) as testbed,
+        connect(testbed.framework) as framework,
+    ):
+        yield framework
 
 
 class Nnhal:

@@ -1,9 +1,9 @@
 """``python -m benchmarks.zoo.stages FILE…``: where the milliseconds of a load go.
 
 Processor time of each stage of a load by cpu_acc with cpu_ref beside it, one after the other in this process: the least
-of some rounds. In nnhal the stages are in three processes, and calls over gRPC and the link come on top. Files in ONNX
-that cpu_acc takes as they are are loaded so, or in operations if that is asked for; it prepares them while the
-framework checks them.
+of some rounds. In nnhal the stages are in three processes, and calls over gRPC and the link come on top: the last row
+is such a load as its client sees it, in wall time. Files in ONNX that cpu_acc takes as they are are loaded so, or in
+operations if that is asked for; it prepares them while the framework checks them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from rich.table import Table
 
 from benchmarks.tables import ShownTables
 from benchmarks.zoo.packages import ModelFile
-from benchmarks.zoo.runtimes import in_process
+from benchmarks.zoo.runtimes import in_process, two_devices
 from nnhal.codec import graphs_to_wire, model_from_wire
 from nnhal.resolved import propagate_dimensions
 from nnhal.types import Model
 from nnhal.v1 import model_pb2
+from nnhal_client import Framework
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Driver, DriverOptions, PrepareOptions
@@ -60,6 +61,9 @@ def main() -> int:
         for _ in range(arguments.rounds):
             load(file, stages, arguments.operations)
         found.append(stages.times)
+    with two_devices() as framework:
+        for file, times in zip(files, found, strict=True):
+            times["a load by a framework, wall"] = min(_loading(framework, file) for _ in range(arguments.rounds))
     table = Table("stage", *(file.name for file in files))
     for name in dict.fromkeys(name for times in found for name in times):
         table.add_row(name, *(f"{times[name]:.1f}" if name in times else "" for times in found))
@@ -68,6 +72,15 @@ def main() -> int:
     if arguments.markdown:
         tables.write(arguments.markdown)
     return 0
+
+
+def _loading(framework: Framework, file: ModelFile) -> float:
+    """The milliseconds of wall time until a file is loaded."""
+    start = time.perf_counter_ns()
+    model = framework.load(file.path)
+    taken = (time.perf_counter_ns() - start) / 1e6
+    model.unload()
+    return taken
 
 
 def load(file: ModelFile, stages: Stages, in_operations: bool = False) -> None:

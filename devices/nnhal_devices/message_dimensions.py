@@ -19,18 +19,21 @@ digest would take longer than the rest of the answer."""
 _known: Remembered[str] = Remembered(4096)
 
 
-def contradiction(message: bytes, graph: Subgraph, operation: Operation) -> str:
-    """Return how the operands of a RUN contradict its message; empty if they do not, or if only execution can tell."""
+def contradiction(message: bytes, graph: Subgraph, operation: Operation, infers: bool = True) -> str:
+    """Return how the operands of a RUN contradict its message; empty if they do not, or if only execution can tell.
+
+    Unless it ``infers``, nothing is found out about the dimensions of outputs.
+    """
     given = tuple(graph.operands[index].dimensions for index in operation.inputs[1:])
     made = tuple(graph.operands[index].dimensions for index in operation.outputs)
-    if len(message) > _INFERRED_BYTES:
-        return _contradiction(message, given, made)
+    if not infers or len(message) > _INFERRED_BYTES:
+        return _contradiction(message, given, made, infers=False)
     question = digest_of(message, given, made)
     known = _known.get(question)
-    return _known.add(question, _contradiction(message, given, made)) if known is None else known
+    return _known.add(question, _contradiction(message, given, made, infers=True)) if known is None else known
 
 
-def _contradiction(message: bytes, given: tuple[Dimensions, ...], made: tuple[Dimensions, ...]) -> str:
+def _contradiction(message: bytes, given: tuple[Dimensions, ...], made: tuple[Dimensions, ...], infers: bool) -> str:
     # Models without the extension need no ONNX.
     from google.protobuf.message import DecodeError
     from onnx import ModelProto
@@ -44,7 +47,7 @@ def _contradiction(message: bytes, given: tuple[Dimensions, ...], made: tuple[Di
         got, allowed = (f"{inputs} inputs and {outputs} outputs" for inputs, outputs in (numbers, expected))
         return f"{got}, for which the message has {allowed}"
     return _difference("input", given, proto.graph.input) or (
-        _difference("output", made, _results(proto, given)) if len(message) <= _INFERRED_BYTES else ""
+        _difference("output", made, _results(proto, given)) if infers else ""
     )
 
 

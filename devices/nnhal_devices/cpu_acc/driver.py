@@ -28,7 +28,7 @@ from nnhal_devices.cpu_acc.messages import has_branches, is_one_run
 from nnhal_devices.cpu_acc.optimised import NO_GRAPH
 from nnhal_devices.cpu_acc.performance import CAPABILITIES, ROOFLINE
 from nnhal_devices.cpu_acc.profile import profiled_times
-from nnhal_devices.cpu_acc.runs import declared
+from nnhal_devices.cpu_acc.runs import declared, require_outputs
 from nnhal_devices.cpu_acc.session import (
     CPU,
     OnnxSession,
@@ -82,7 +82,7 @@ class CpuAcc:
         """Answer, for a model that is one RUN, whether its operands are those of the message; making the session tells
         the rest.
         """
-        return [*declared(model).values()] if is_one_run(model.model) else None
+        return [*declared(model, infers=False).values()] if is_one_run(model.model) else None
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> OnnxWorkload:
         """Lower and compile a model. The preference changes nothing, since there is one way to run a model."""
@@ -90,6 +90,8 @@ class CpuAcc:
         graph, on_cpu = self._lowered(model, dimensions), self._on_cpu
         gains = not on_cpu or gains_by_restoring(graph, model)
         session = self._session(graph, folds(model, dimensions), options.is_cached and on_cpu and gains)
+        if graph.message is not None:
+            require_outputs(model, graph, session.runtime)
         content, weights = session.optimised
         optimised = OptimisedGraph(content, graph.inputs, graph.outputs, graph.message is not None, weights)
         times = partial(self._operation_times, model, dimensions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from weakref import WeakKeyDictionary
 
 from google.protobuf.message import DecodeError
 from onnx import (
@@ -20,7 +21,6 @@ from nnhal.extensions.onnx import MESSAGE, NAME, RUN, may_name_files, number_of,
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, OperandType, Operation
 from nnhal_devices.cpu_acc.graph import DEFAULT_OPSETS
-from nnhal_devices.remembered import Remembered, digest_of
 
 FUNCTION = "run"
 """How the functions of messages are called, with the number of the operation behind it."""
@@ -29,16 +29,14 @@ _LEAST_OPSET = 7
 """The first for which ONNX Runtime has kernels."""
 _LATEST_OPSET = 26
 """ONNX Runtime refuses later ones, which are still in development."""
-_MOST_DIGESTED_BYTES = 64 << 10
-"""A digest of larger messages takes longer than looking at their nodes."""
 _WITHOUT_GRAPHS = frozenset(AttributeProto.AttributeType.values()) - {
     AttributeProto.UNDEFINED,
     AttributeProto.GRAPH,
     AttributeProto.GRAPHS,
 }
 """The types of most attributes."""
-_needed: Remembered[dict[str, int]] = Remembered(1024)
-"""The opsets that messages need."""
+_opsets: WeakKeyDictionary[ResolvedModel, Mapping[str, int]] = WeakKeyDictionary()
+"""The opsets of models that were asked about."""
 _WIDENED = frozenset(
     {
         "Add",
@@ -106,19 +104,27 @@ def message_of(model: ResolvedModel, operation: Operation) -> bytes:
     return values.tobytes()
 
 
-def opsets_of(model: ResolvedModel) -> dict[str, int]:
-    """The opsets of the graph for a model: the lowest in which its messages keep their meaning.
+def opsets_of(model: ResolvedModel) -> Mapping[str, int]:
+    """The opsets of the graph for a model, which are found out once: the lowest in which its messages keep their
+    meaning.
 
     If there are operations of the HAL too, or operands that the graph keeps in another form, the opset of ONNX's own
     operators is no lower than the lowering's. Raises MessageError.
     """
+    found = _opsets.get(model)
+    if found is None:
+        found = _opsets[model] = _opsets_of(model)
+    return found
+
+
+def _opsets_of(model: ResolvedModel) -> dict[str, int]:
     operations = model.model.main.operations
     runs = [operation for operation in operations if is_run(model.model, operation)]
     signed = any(o.type == OperandType.TENSOR_QUANT8_ASYMM_SIGNED for o in model.model.main.operands)
     only = is_one_run(model.model) or (runs and len(runs) == len(operations) and not signed)
     found = {} if only else dict(DEFAULT_OPSETS)
     for operation in runs:
-        for domain, version in _needs_of(message_of(model, operation)).items():
+        for domain, version in _needs(decode(message_of(model, operation))).items():
             found[domain] = max(version, found.get(domain, 0))
     return found
 
@@ -149,16 +155,6 @@ def converted(proto: ModelProto, opset: int) -> ModelProto:
         return version_converter.convert_version(proto, opset)
     except (RuntimeError, ValueError) as error:
         raise MessageError(f"opset {given} cannot be made {opset}: {str(error).splitlines()[0]}") from error
-
-
-def _needs_of(message: bytes) -> dict[str, int]:
-    """The opsets that a message needs, which is found out once. Raises MessageError."""
-    digest = digest_of(message) if len(message) <= _MOST_DIGESTED_BYTES else None
-    known = None if digest is None else _needed.get(digest)
-    if known is not None:
-        return known
-    needs = _needs(decode(message))
-    return needs if digest is None else _needed.add(digest, needs)
 
 
 def _needs(proto: ModelProto) -> dict[str, int]:

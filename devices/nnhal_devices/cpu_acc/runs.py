@@ -11,10 +11,13 @@ from collections.abc import Mapping, Sequence
 import onnxruntime
 from onnx import ModelProto, compose
 
+from nnhal.errors import general_failure
 from nnhal.extensions.onnx import ELEMENT_TYPES, PACKED_TYPES, number_of
 from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED, Support, Supported, Unsupported
 from nnhal.types import Operation
+from nnhal.types.layout import Dimensions
+from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.messages import (
     MessageError,
     converted,
@@ -38,12 +41,15 @@ _known: Remembered[str] = Remembered(4096)
 """Why ONNX Runtime refuses a message in an opset; empty if it does not."""
 
 
-def declared(model: ResolvedModel) -> dict[int, Support]:
-    """Whether the operands of each operation of the extension are those of its message, by the operation's number."""
+def declared(model: ResolvedModel, infers: bool = True) -> dict[int, Support]:
+    """Whether the operands of each operation of the extension are those of its message, by the operation's number.
+
+    Unless it ``infers``, nothing is found out about the dimensions of outputs.
+    """
     runs = {n: o for n, o in enumerate(model.model.main.operations) if is_run(model.model, o)}
     try:
         opsets_of(model)
-        return {number: _declared(model, operation) for number, operation in runs.items()}
+        return {number: _declared(model, operation, infers) for number, operation in runs.items()}
     except MessageError as error:
         return dict.fromkeys(runs, Unsupported("OP", str(error), "a message for ONNX Runtime"))
 
@@ -59,7 +65,7 @@ def supported(model: ResolvedModel) -> dict[int, Support]:
     return answers
 
 
-def _declared(model: ResolvedModel, operation: Operation) -> Support:
+def _declared(model: ResolvedModel, operation: Operation, infers: bool) -> Support:
     """Whether the operands of an operation are those that its message declares. Raises MessageError."""
     for index in (*operation.inputs, *operation.outputs):
         number = number_of(model.model, model.model.main.operands[index].type)
@@ -72,9 +78,28 @@ def _declared(model: ResolvedModel, operation: Operation) -> Support:
     if declared != given:
         got, allowed = (f"{inputs} inputs and {outputs} outputs" for inputs, outputs in (given, declared))
         return Unsupported("OP", got, allowed, "as many as the message has")
-    if difference := contradiction(message, model.model.main, operation):
+    if difference := contradiction(message, model.model.main, operation, infers):
         return Unsupported("SHAPE", difference, "operands like those of the message's graph")
     return SUPPORTED
+
+
+def require_outputs(model: ResolvedModel, graph: LoweredGraph, session: onnxruntime.InferenceSession) -> None:
+    """Refuse a model that is one RUN whose outputs, as a session has found them, are not those of the operands.
+
+    ONNX Runtime infers their dimensions as ``declared`` does, and leaves open what contradicts it. Raises
+    GENERAL_FAILURE.
+    """
+    values = {value.name: value for value in session.get_outputs()}
+    known = {name: graph.dimensions[operand] for name, operand in graph.outputs.items()}
+    if graph.open_axes or all(_has(values[name].shape, dimensions) for name, dimensions in known.items() if dimensions):
+        return
+    for answer in declared(model).values():
+        if isinstance(answer, Unsupported):
+            general_failure(f"ONNX Runtime finds other outputs: got {answer.got}, allowed {answer.allowed}")
+
+
+def _has(shape: Sequence[int | str | None], dimensions: Dimensions) -> bool:
+    return len(shape) == len(dimensions) and all(n in (0, found) for n, found in zip(dimensions, shape, strict=True))
 
 
 def _objections(messages: Mapping[int, bytes], opset: int) -> dict[int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import onnxruntime
 import pytest
 from onnx import ModelProto, helper
 
+from nnhal.errors import HalError
 from nnhal.extensions.onnx import MESSAGE, NAME, OPERATION, PREFIX, operand_code
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.support import SUPPORTED, Unsupported
@@ -23,10 +25,11 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal_devices.cpu_acc import runs
+from nnhal_devices.cpu_acc.blocked.block_size import block_channels
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_acc.runs import supported
 from nnhal_devices.cpu_acc.session import sums_saturate
-from nnhal_devices.driver import DriverOptions
+from nnhal_devices.driver import DriverOptions, PrepareOptions
 from nnhal_devices.remembered import Remembered
 
 F32 = OperandType.TENSOR_FLOAT32
@@ -59,7 +62,8 @@ def chain(messages: Sequence[bytes]) -> ResolvedModel:
 @pytest.fixture
 def sessions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The nodes of each session that is made, with nothing remembered."""
-    sums_saturate()  # it asks ONNX Runtime once, by a session of its own
+    sums_saturate()  # both ask ONNX Runtime once, by sessions of their own
+    block_channels()
     made: list[int] = []
     real = onnxruntime.InferenceSession
 
@@ -99,6 +103,19 @@ def test_of_a_model_that_is_one_message_no_session_is_made_to_foresee_its_suppor
     assert driver.foreseen_support(model) == [SUPPORTED]
     assert driver.foreseen_support(chain([message("Erf"), message("Tanh")])) is None
     assert sessions == []
+
+
+def test_outputs_that_are_not_those_of_the_message_are_found_by_making_the_session() -> None:
+    right = chain([message("Erf")])
+    main, driver = right.model.main, CpuAcc(DriverOptions())
+    (output,) = main.output_indexes
+    operands = (*main.operands[:output], replace(main.operands[output], dimensions=(3,)), *main.operands[output + 1 :])
+    wrong = replace(right, model=replace(right.model, main=replace(main, operands=operands)))
+    assert driver.foreseen_support(wrong) == [SUPPORTED]
+    (answer,) = driver.supported_operations(wrong)
+    assert isinstance(answer, Unsupported)
+    with pytest.raises(HalError, match=re.escape(f"got {answer.got}, allowed {answer.allowed}")):
+        driver.prepare(wrong, PrepareOptions())
 
 
 def test_operands_that_are_not_those_of_the_message_are_foreseen() -> None:
