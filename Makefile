@@ -124,7 +124,7 @@ deploy-check: $(VENV)/.dev $(PEERS)/kubernetes/.made  ## Check deploy/ with the 
 	NNHAL_KUBERNETES_VALIDATE=$(abspath $(PEERS))/kubernetes/bin/kubernetes-validate $(PYTEST) tests/deploy -rs
 
 quick: WORKERS := $(shell nproc)
-quick: $(VENV)/.dev  ## Run the tests that start no process, for the way between two edits
+quick: $(VENV)/.dev  ## Run the tests that start no process and are not slow, for the way between two edits
 	$(PYTEST) --quick tests/hal tests/hosting tests/frontends tests/compilers tests/devices tests/service tests/client tests/pages tests/dashboard tests/tools tests/scaleout tests/test_layers.py
 
 # OpenBLAS, NumPy and libm choose kernels by what the processor has: these are AMD's without AVX-512, and those of one

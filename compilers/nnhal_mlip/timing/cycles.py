@@ -135,11 +135,6 @@ def work_cycles(work: TileWork, profile: TimingProfile) -> UnitCycles:
             return UnitCycles(0, irregular, ceil_divide(taps * work.input_bytes, profile.read_bytes), write)
 
 
-def task_cycles(task: TileTask, profile: TimingProfile) -> UnitCycles:
-    """Return how long the units are busy with a task, without its issue."""
-    return work_cycles(work_of(task), profile)
-
-
 def layer_cycles(shape: LayerShape, split: LayerSplit, tiles: int, profile: TimingProfile) -> int:
     """Return the cycles of a layer that is one stage, one task on each tile: from its issue to after its barrier."""
     return stage_cycles(work_cycles(shape.share(split, tiles), profile).duration, profile)

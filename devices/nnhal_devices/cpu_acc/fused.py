@@ -12,8 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnhal_devices.cpu_acc.blocked.images import added_channels
-from nnhal_devices.cpu_acc.graph import MICROSOFT, LoweredGraph, LoweredNode
+from nnhal_devices.cpu_acc.graph import LoweredGraph, LoweredNode
 
+_DOMAIN = "com.microsoft"
+"""That of what ONNX Runtime has beyond ONNX's own operators."""
 _CONV, _GEMM = "Conv", "Gemm"
 _FUSED = {_CONV: "FusedConv", _GEMM: "FusedGemm"}
 _ACTIVATIONS = {
@@ -63,7 +65,7 @@ def _take_activation(graph: LoweredGraph, node: LoweredNode, activation: Lowered
     parameters = _parameters(graph, node.type, activation)
     if parameters is None:
         return False
-    node.type, node.domain = _FUSED[node.type], MICROSOFT
+    node.type, node.domain = _FUSED[node.type], _DOMAIN
     shown = {"activation_params": parameters} if parameters else {}
     node.attributes = {**node.attributes, "activation": activation.type, **shown}
     node.outputs = activation.outputs

@@ -31,11 +31,9 @@ from nnhal_devices.cpu_acc.elements import (
 from nnhal_devices.cpu_acc.layout import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Layout
 
 Attribute = int | float | str | Sequence[int] | Sequence[float]
-MICROSOFT = "com.microsoft"
-"""The domain of what ONNX Runtime has beyond ONNX's own operators."""
 
-_SHARED_BYTES = 64
-"""Equal constants up to this size are one tensor, as ONNX Runtime would make them when it optimises the graph."""
+_SHARED_BYTES = 512
+"""Equal constants up to this size are one tensor: ONNX Runtime makes numbers one too, and blocks each filter anew."""
 DEFAULT_OPSETS = {"": 21}
 """The opset of ONNX's own operators that the lowering functions use."""
 

@@ -23,7 +23,6 @@ UInt8: TypeAlias = Annotated[int, "B"]
 Int32: TypeAlias = Annotated[int, "i"]
 UInt32: TypeAlias = Annotated[int, "I"]
 UInt64: TypeAlias = Annotated[int, "Q"]
-Float32: TypeAlias = Annotated[float, "f"]
 Reference: TypeAlias = Annotated[int, "I", "reference"]
 """Where a vector or another table begins in the file; 0 if the field is left out."""
 
@@ -69,13 +68,13 @@ class Tables:
         start = position - _INT32.unpack_from(self._content, position)[0]
         layout = self._layouts.get((kind, start))
         if layout is None:
-            layout = self._layouts[kind, start] = self._layout(kind, start)
+            layout = self._layouts[kind, start] = self._layout_at(kind, start)
         values = [*layout.present.unpack_from(self._content, position), *layout.absent]
         for index, offset in layout.references:
             values[index] += position + offset
         return tuple.__new__(kind, layout.in_order(values))
 
-    def _layout(self, kind: Any, start: int) -> _Layout:
+    def _layout_at(self, kind: Any, start: int) -> _Layout:
         if start < 0:
             raise ValueError(f"the fields of a table lie at {start}")
         length = min(_UINT16.unpack_from(self._content, start)[0], _MOST_OFFSETS)
@@ -101,10 +100,9 @@ class Tables:
 @lru_cache(maxsize=1024)
 def _layout(kind: Any, offsets: bytes) -> _Layout:
     """Return the layout of tables of a kind, from the bytes that have the offsets of their fields."""
-    count = len(offsets) // 2
-    if count < 2 or len(offsets) < min(_UINT16.unpack_from(offsets)[0], _MOST_OFFSETS):
+    if len(offsets) < max(_HEAD, min(_UINT16.unpack_from(offsets)[0], _MOST_OFFSETS)):
         raise ValueError(f"{len(offsets)} bytes of offsets")
-    found, fields = unpack_from(f"<{count}H", offsets)[2:], _fields(kind)
+    found, fields = unpack_from(f"<{len(offsets) // 2 - 2}H", offsets, _HEAD), _fields(kind)
     present = sorted((offset, number) for number, offset in enumerate(found[: len(fields)]) if offset)
     order = [number for _, number in present]
     order += [number for number in range(len(fields)) if number not in order]

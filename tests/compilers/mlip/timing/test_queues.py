@@ -6,7 +6,7 @@ import pytest
 
 from nnhal_mlip.program.program import MlipProgram, TensorType
 from nnhal_mlip.simulator.report import program_bound
-from nnhal_mlip.timing.cycles import copy_cycles, task_cycles, transfer_cycles
+from nnhal_mlip.timing.cycles import copy_cycles, transfer_cycles, work_cycles, work_of
 from nnhal_mlip.timing.profile import read_profile
 from nnhal_mlip.timing.queues import DeadlockError, timeline
 from nnhal_mlip.timing.usage import usage
@@ -30,7 +30,7 @@ def test_a_program_runs_transfers_and_stages_as_they_wait_for_each_other() -> No
     first, second = times.stages
     assert (first.ready, first.begin) == (0, sum(loads[:3]))
     assert first.copied == first.begin + copy_cycles(PLAIN.stages[0], PROFILE)
-    task = first.copied + 64 + task_cycles(PLAIN.stages[0].tasks[0], PROFILE).duration
+    task = first.copied + 64 + work_cycles(work_of(PLAIN.stages[0].tasks[0]), PROFILE).duration
     assert (first.computed, first.end) == (task, task + 128)
     assert second.ready == second.begin == second.copied == first.end
     assert [(span.ready, span.begin) for span in times.transfers[3:]] == [
