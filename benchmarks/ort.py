@@ -3,6 +3,10 @@
 Its runs beside ONNX Runtime's own on the CPU and beside a binding of the client, small tensors and large ones, copied
 and in place; its load beside ONNX Runtime's own and ``framework.load``. All ways take turns, and ONNX Runtime and the
 device compute with equally many threads.
+
+``--weights 128`` only loads a model with so many MB of weights, in a file of their own and in the model's, and tells
+how much memory each load takes: by how much the resident memory of client, framework and devices rises at most, added
+up. Pages that they share count in each.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from onnx import TensorProto, helper, numpy_helper
 import nnhal_ort
 from nnhal.arrays import Array
 from nnhal_client import Framework, connect
+from nnhal_hosting.own_memory import return_freed_memory
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.processes import WARM
 
@@ -49,6 +54,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20, metavar="N", help="blocks of them")
     parser.add_argument("--loads", type=int, default=20, metavar="N", help="blocks of them")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), metavar="N", help="of each session")
+    parser.add_argument("--weights", type=int, default=0, metavar="MB", help="only load a model with such weights")
     given = parser.parse_args()
     try:
         nnhal_ort.get_library_path()
@@ -62,6 +68,9 @@ def main() -> None:
         os.environ["NNHAL_FRAMEWORK"] = str(bed.framework)
         framework = stack.enter_context(connect(bed.framework))
         nnhal_ort.register()
+        if given.weights:
+            _show_weights(framework, folder, given.weights, given.loads, threads)
+            return
         digits, root = _DEMO / "digits.onnx", folder / "root.onnx"
         root.write_bytes(_root().SerializeToString())
         runs = _runs(framework, digits, threads)
@@ -74,6 +83,35 @@ def main() -> None:
         for file in (digits, _DEMO / "digits_int8.onnx", *sorted(folder.glob("*MB.onnx")), *given.files):
             loads = _measured(_loads(framework, file, threads), given.loads, 1)
             _show(f"a load of {file.stem}, ms", 1e3, _LOAD, loads)
+
+
+def _show_weights(framework: Framework, folder: Path, megabytes: int, count: int, threads: int) -> None:
+    processes = [os.getpid(), framework.calls.peer_pid, *(device.pid for device in framework.devices())]
+    apart, inside = folder / "apart.onnx", folder / "inside.onnx"
+    onnx.save_model(_layers(megabytes), apart, save_as_external_data=True, location="weights")
+    onnx.save_model(_layers(megabytes), inside)
+    before = sum(_resident(pid, "VmRSS") for pid in processes)
+    for file in (apart, inside):
+        ways = _loads(framework, file, threads)
+        _show(f"{megabytes} MB of weights {file.stem}, ms", 1e3, _CPU, _measured(ways, count, 1))
+        for name, way in ways.items():
+            print(f"{name:34}{(_peak(processes, way) - before) / 2**20:10.0f} MB")
+
+
+def _peak(processes: Sequence[int], way: Way) -> int:
+    """The most bytes of processes that are resident while something is loaded."""
+    return_freed_memory()
+    for pid in processes:
+        Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak is what it is now
+    loaded = way()
+    peak = sum(_resident(pid, "VmHWM") for pid in processes)
+    del loaded
+    return peak
+
+
+def _resident(pid: int, field: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field))
 
 
 def _session(file: Path, provider: str, threads: int) -> onnxruntime.InferenceSession:

@@ -222,10 +222,15 @@ class LightModel:
     """Its large constants."""
     inferred: onnx.ModelProto
     """The model with the shapes of all tensors, in simpler operators, whose nodes have the names of their places."""
+    named: onnx.ModelProto
+    """The model before its shapes were inferred."""
     places: Mapping[str, NodePlace]
-    taken: Collection[str]
-    """The names of the file's tensors."""
     warnings: tuple[str, ...]
+
+    @property
+    def taken(self) -> Collection[str]:
+        """The names of the file's tensors, found out anew."""
+        return tensor_names(self.named.graph) - self.apart.added
 
 
 def read_light(
@@ -284,10 +289,9 @@ def _inferred(given: NamedModel, shapes: Mapping[str, Sequence[int]], lenient: b
     opset, apart = given.opset, given.apart
     if not lenient and opset < MIN_OPSET:
         raise InvalidModel(f"the model uses ONNX opset {opset}, expected {MIN_OPSET} or later")
-    taken = tensor_names(given.model.graph) - apart.added
-    expanded = expand_qoperators(given.model, apart, taken)
+    expanded = expand_qoperators(given.model, apart)
     inferred, warnings = infer(with_shapes(expanded, shapes, apart.added), lenient)
-    return LightModel(opset, apart, inferred, given.places, taken, tuple(warnings))
+    return LightModel(opset, apart, inferred, given.model, given.places, tuple(warnings))
 
 
 def constant_array(tensor: onnx.TensorProto, name: str) -> Array:

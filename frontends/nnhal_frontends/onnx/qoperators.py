@@ -15,7 +15,7 @@ import onnx
 from onnx import NodeProto, helper, numpy_helper
 
 from nnhal.arrays import Array
-from nnhal.extensions.onnx import fresh
+from nnhal.extensions.onnx import fresh, tensor_names
 from nnhal_frontends.onnx.weights_apart import ModelApart
 
 _CONTRIBUTED = "com.microsoft"
@@ -98,17 +98,17 @@ class Expansion:
 Expander = Callable[[Expansion], list[NodeProto] | None]
 
 
-def expand_qoperators(model: onnx.ModelProto, apart: ModelApart, taken: Collection[str]) -> onnx.ModelProto:
+def expand_qoperators(model: onnx.ModelProto, apart: ModelApart) -> onnx.ModelProto:
     """Return the model with operators on quantised numbers expanded, or the same object if there are none.
 
-    ``apart`` has the constants that the model lacks, ``taken`` all names of its tensors. All nodes that replace a node
-    have its name.
+    ``apart`` has the constants that the model lacks. All nodes that replace a node have its name.
     """
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     if opset < _FIRST_WITH_QUANTIZATION or not any(_expander(node) for node in model.graph.node):
         return model
     of_nodes = zip(apart.nodes, apart.constants.values(), strict=True)
     known = {**_constants(model.graph), **apart.weights, **dict(of_nodes)}
+    taken = tensor_names(model.graph) - apart.added
     expanded = onnx.ModelProto()
     expanded.CopyFrom(model)
     del expanded.graph.node[:]

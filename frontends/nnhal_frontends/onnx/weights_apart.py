@@ -44,7 +44,7 @@ class ModelApart:
 
     model: onnx.ModelProto
     weights: dict[str, Array] = field(default_factory=dict)
-    """The values of initializers, by name."""
+    """The values of tensors that are inputs in place of initializers, by name."""
     nodes: dict[str, NodeProto] = field(default_factory=dict)
     """The nodes Constant for which the model has Identity of an input, by output."""
     constants: dict[str, Array] = field(default_factory=dict)
@@ -100,8 +100,8 @@ def set_weights_apart(model: onnx.ModelProto, given: Mapping[str, Array] = Mappi
 def take_weights_out(model: onnx.ModelProto, given: Mapping[str, Array], constants: Mapping[str, Array]) -> ModelApart:
     """As ``set_weights_apart``, of a model that is not needed as it was: it changes, and copies nothing.
 
-    What large nodes Constant make are inputs then. ``constants`` has the values, by output, of those of which the model
-    has none.
+    What large nodes Constant make are weights then, by their outputs. ``constants`` has the values of those of which
+    the model has none.
     """
     graph = model.graph
     apart = ModelApart(model, dict(given) | _large_initializers(graph))
@@ -114,7 +114,7 @@ def take_weights_out(model: onnx.ModelProto, given: Mapping[str, Array], constan
     for number, values in reversed(_large_constants(graph, constants).items()):
         node = graph.node[number]
         apart.declare(node.output[0], node.attribute[0].t)
-        apart.constants[node.output[0]] = values
+        apart.weights[node.output[0]] = values
         del graph.node[number]
     return apart
 

@@ -44,7 +44,7 @@ class DeclaredFile:
         Raises InvalidModel if the shapes do not fit the inputs, or what is declared exceeds the limits."""
         graph = named.model.graph
         self._named, self._shapes, self._limits, self._elsewhere = named, shapes, limits, elsewhere
-        self._weights = named.apart.weights | named.apart.constants
+        self._weights = named.apart.weights
         self._held = {*named.apart.added, *self._weights, *(tensor.name for tensor in graph.initializer)}
         declared = onnx.ModelProto(graph=onnx.GraphProto(input=graph.input, output=graph.output))
         typed = with_shapes(declared, shapes, named.apart.added).graph

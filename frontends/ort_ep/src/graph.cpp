@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -19,7 +21,7 @@ namespace {
 constexpr int kStringElements = 8;
 constexpr const char* kUnreadable = "nnhal.unreadable";  // domains that nobody knows, and so reasons not to take a node
 constexpr const char* kOuterValues = "nnhal.needs_onnxruntime_1_27_for_outer_values";
-constexpr const char* kWeights = "weights";    // where large constants lie, which nobody copies again
+constexpr const char* kMemory = "/memory";     // the location of large constants that lie in no file: no file has it
 constexpr std::size_t kLeastBytes = 16 << 10;  // less is not worth a place of its own
 constexpr std::size_t kAlignment = 64;
 constexpr int kLastPlainType = 13;  // element types above it stay in the model's own file
@@ -47,10 +49,21 @@ void seal(const Fd& file) {
     check(Status::of_errno("a model cannot be sealed", errno));
 }
 
-// Where the values of large constants go.
+// Where the values of large constants are.
 struct Weights {
-  Fd file;
+  std::filesystem::path folder;     // of the model
+  std::map<std::string, Fd> files;  // in which ONNX Runtime would read them, by their paths from there
+  Fd file;                          // for those that lie in none
   std::size_t size = 0;
+
+  // Whether a file can be read.
+  bool open(const std::string& path) {
+    if (files.count(path)) return true;
+    Fd opened(::open((folder / path).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!opened) return false;
+    files.emplace(path, std::move(opened));
+    return true;
+  }
 
   std::size_t add(const char* data, std::size_t bytes) {
     if (!file) file = make_file();
@@ -112,6 +125,31 @@ Message encode_value(const OrtValueInfo* value) {
   return message.message(2, Message().message(1, tensor));
 }
 
+// A tensor whose values are elsewhere.
+Message refer(Message tensor, const std::string& location, std::size_t offset, std::size_t size) {
+  const auto add = [&](const char* key, const std::string& entry) {
+    tensor.message(13, Message().bytes(1, key).bytes(2, entry));
+  };
+  add("location", location);
+  add("offset", std::to_string(offset));
+  add("length", std::to_string(size));
+  return tensor.number(14, 1);
+}
+
+// A large constant in a file, which ONNX Runtime need not read. Nothing for all others.
+std::optional<Message> encode_in_file(const OrtValueInfo* value, Weights& weights) {
+  auto* const info = read<OrtExternalInitializerInfo*>(ort().ValueInfo_GetExternalInitializerInfo, value);
+  if (!info) return std::nullopt;
+  const std::string path = ort().ExternalInitializerInfo_GetFilePath(info);
+  const auto offset = static_cast<std::size_t>(ort().ExternalInitializerInfo_GetFileOffset(info));
+  const std::size_t size = ort().ExternalInitializerInfo_GetByteSize(info);
+  ort().ReleaseExternalInitializerInfo(info);
+  const std::optional<Shape> shape = shape_of(value);
+  if (!shape || shape->type > kLastPlainType || size <= kLeastBytes || !weights.open(path)) return std::nullopt;
+  Message tensor = Message().numbers(1, shape->dimensions).integer(2, shape->type).bytes(8, name_of(value));
+  return refer(std::move(tensor), path, offset, size);
+}
+
 // Nothing for a tensor of strings, whose elements are not bytes of it. A large one goes to the weights, if there are
 // any.
 std::optional<Message> encode_tensor(const std::string& name, const OrtValue* value, Weights* weights = nullptr) {
@@ -124,13 +162,7 @@ std::optional<Message> encode_tensor(const std::string& name, const OrtValue* va
       static_cast<const char*>(read<void*>(ort().GetTensorMutableData, const_cast<OrtValue*>(value)));
   Message tensor = Message().numbers(1, shape.dimensions).integer(2, shape.type).bytes(8, name);
   if (!weights || shape.type > kLastPlainType || size <= kLeastBytes) return tensor.bytes(9, {data, size});
-  const auto add = [&](const char* key, const std::string& entry) {
-    tensor.message(13, Message().bytes(1, key).bytes(2, entry));
-  };
-  add("location", kWeights);
-  add("offset", std::to_string(weights->add(data, size)));
-  add("length", std::to_string(size));
-  return tensor.number(14, 1);
+  return refer(std::move(tensor), kMemory, weights->add(data, size), size);
 }
 
 std::string read_attribute(const OrtOpAttr* attribute, int type) {
@@ -209,8 +241,8 @@ Message encode_node(const OrtNode* node, bool is_nested, std::set<std::string>& 
   return message.bytes(7, domain);
 }
 
-// What nodes of a graph read, also in graphs of their own, and what they write. ONNX Runtime gives no other input of the
-// model to a node that stands for them, and wants no other output.
+// What nodes of a graph read, also in graphs of their own, and what they write. ONNX Runtime gives a node that stands
+// for them no other input of the model, and wants no other output.
 std::set<std::string> values_of_nodes(const OrtGraph* graph) {
   std::set<std::string> names;
   for (const OrtNode* const node : nodes_of(graph))
@@ -226,25 +258,24 @@ Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains, Weig
   std::set<std::string> told;  // what needs no value_info
   const bool is_nested = read<const OrtNode*>(ort().Graph_GetParentNode, graph);
   const std::set<std::string> used = is_nested ? std::set<std::string>() : values_of_nodes(graph);
-  const auto border = [&](const std::vector<const OrtValueInfo*>& all) {
-    std::vector<const OrtValueInfo*> there = values(all);
-    if (!is_nested)
-      there.erase(std::remove_if(there.begin(), there.end(), [&](const auto* value) { return !used.count(name_of(value)); }),
-                  there.end());
-    return there;
-  };
+  const auto is_used = [&](const OrtValueInfo* value) { return is_nested || used.count(name_of(value)); };
   for (const auto* value :
        list<const OrtValueInfo*>(ort().Graph_GetNumInitializers, ort().Graph_GetInitializers, graph)) {
     if (!read<bool>(ort().ValueInfo_IsConstantInitializer, value)) continue;
-    const auto* const contents = read<const OrtValue*>(ort().ValueInfo_GetInitializerValue, value);
-    const std::optional<Message> tensor = encode_tensor(name_of(value), contents, weights);
+    std::optional<Message> tensor = weights ? encode_in_file(value, *weights) : std::nullopt;
+    if (!tensor) {
+      const auto* const contents = read<const OrtValue*>(ort().ValueInfo_GetInitializerValue, value);
+      tensor = encode_tensor(name_of(value), contents, weights);
+    }
     // Strings are told as an input of the model: what reads them has strings at its border, and is left.
     message.message(tensor ? 5 : 11, tensor ? *tensor : encode_value(value));
     told.insert(name_of(value));
   }
-  for (const auto* value : border(list<const OrtValueInfo*>(ort().Graph_GetNumInputs, ort().Graph_GetInputs, graph)))
-    if (told.insert(name_of(value)).second) message.message(11, encode_value(value));
-  for (const auto* value : border(list<const OrtValueInfo*>(ort().Graph_GetNumOutputs, ort().Graph_GetOutputs, graph))) {
+  for (const auto* value : values(list<const OrtValueInfo*>(ort().Graph_GetNumInputs, ort().Graph_GetInputs, graph)))
+    if (is_used(value) && told.insert(name_of(value)).second) message.message(11, encode_value(value));
+  for (const auto* value :
+       values(list<const OrtValueInfo*>(ort().Graph_GetNumOutputs, ort().Graph_GetOutputs, graph))) {
+    if (!is_used(value)) continue;
     message.message(12, encode_value(value));
     told.insert(name_of(value));
   }
@@ -295,10 +326,13 @@ client::ModelFile file_of(const std::string& bytes) {
 
 client::ModelFile make_model(const OrtGraph* graph) {
   Weights weights;
+  weights.folder = std::filesystem::path(read<const char*>(ort().Graph_GetModelPath, graph)).parent_path();
   client::ModelFile model = file_of(encode_model(graph, &weights));
-  if (!weights.file) return model;
-  seal(weights.file);
-  model.weights.emplace(kWeights, std::move(weights.file));
+  if (weights.file) {
+    seal(weights.file);
+    weights.files.emplace(kMemory, std::move(weights.file));
+  }
+  model.weights = std::move(weights.files);
   return model;
 }
 

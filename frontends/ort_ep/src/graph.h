@@ -30,8 +30,8 @@ client::ModelFile file_of(const std::string& bytes);
 
 // The graph as an ONNX model. Node i of it is node i of `nodes_of(graph)`. Constant initializers are written as such;
 // those that a caller may override are inputs. What ONNX cannot say of a node through this API, such as a sparse
-// constant, gives the node a domain that nobody knows, so that no device takes it. Values of large constants are in a
-// file of weights, which the framework and devices use in place.
+// constant, gives the node a domain that nobody knows, so that no device takes it. Values of large constants are in the
+// files that have them, and otherwise in memory that the framework and devices use in place.
 client::ModelFile make_model(const OrtGraph* graph);
 
 // The same in one piece.

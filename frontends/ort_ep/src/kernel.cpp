@@ -166,8 +166,8 @@ void Kernel::read_inputs(Run& run) {
       open.push_back(std::move(dimensions));
     } else if (dimensions != (input.is_scalar ? Dimensions() : input.dimensions)) {
       // ONNX Runtime knows nothing of those that the option dimensions has fixed.
-      throw Failure("input '" + input.name + "' has dimensions " + words(dimensions) + ", and the model is loaded for " +
-                    words(input.dimensions));
+      throw Failure("input '" + input.name + "' has dimensions " + words(dimensions) +
+                    ", and the model is loaded for " + words(input.dimensions));
     }
   }
   run.variant = variant_of(open);

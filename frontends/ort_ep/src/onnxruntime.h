@@ -33,6 +33,7 @@ struct OrtNodeComputeContext;
 struct OrtSyncStream;
 struct OrtEp;
 struct OrtEpFactory;
+struct OrtExternalInitializerInfo;
 
 // Statuses. kEpFail is never returned: ONNX Runtime's Python would make the session anew, on the CPU.
 constexpr int kFail = 1;
@@ -95,7 +96,10 @@ constexpr int kDeviceAllocator = 0;  // OrtAllocatorType
     (const char* name, int device_type, std::uint32_t vendor, std::int32_t device, int memory_type,               \
      std::size_t alignment, int allocator_type, OrtMemoryInfo**))                                                 \
   F(326, OrtStatus*, ValueInfo_GetInitializerValue, (const OrtValueInfo*, const OrtValue**))                      \
+  F(327, OrtStatus*, ValueInfo_GetExternalInitializerInfo,                                                        \
+    (const OrtValueInfo*, OrtExternalInitializerInfo**))                                                          \
   F(331, OrtStatus*, ValueInfo_IsConstantInitializer, (const OrtValueInfo*, bool*))                               \
+  F(334, OrtStatus*, Graph_GetModelPath, (const OrtGraph*, const char**))                                         \
   F(335, OrtStatus*, Graph_GetOnnxIRVersion, (const OrtGraph*, std::int64_t*))                                    \
   F(336, OrtStatus*, Graph_GetNumOperatorSets, (const OrtGraph*, std::size_t*))                                   \
   F(337, OrtStatus*, Graph_GetOperatorSets,                                                                       \
@@ -125,6 +129,10 @@ constexpr int kDeviceAllocator = 0;  // OrtAllocatorType
   F(364, OrtStatus*, OpAttr_GetName, (const OrtOpAttr*, const char**))                                            \
   F(365, OrtStatus*, Node_GetNumSubgraphs, (const OrtNode*, std::size_t*))                                        \
   F(366, OrtStatus*, Node_GetSubgraphs, (const OrtNode*, const OrtGraph**, std::size_t, const char** attributes)) \
+  F(369, void, ReleaseExternalInitializerInfo, (OrtExternalInitializerInfo*))                                     \
+  F(370, const char*, ExternalInitializerInfo_GetFilePath, (const OrtExternalInitializerInfo*))                   \
+  F(371, std::int64_t, ExternalInitializerInfo_GetFileOffset, (const OrtExternalInitializerInfo*))                \
+  F(372, std::size_t, ExternalInitializerInfo_GetByteSize, (const OrtExternalInitializerInfo*))                   \
   F(379, OrtStatus*, GetSessionOptionsConfigEntries, (const OrtSessionOptions*, OrtKeyValuePairs**))              \
   F(390, bool, TensorTypeAndShape_HasShape, (const OrtTensorTypeAndShapeInfo*))
 

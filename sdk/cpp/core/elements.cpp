@@ -46,9 +46,12 @@ Element element_named(const std::string& name) {
       {"float16", Element::kFloat16},     {"float64", Element::kFloat64},
       {"uint32", Element::kUint32},       {"uint64", Element::kUint64},
       {"complex64", Element::kComplex64}, {"complex128", Element::kComplex128},
-      {"bfloat16", Element::kBfloat16},   {"float8_e4m3fn", Element::kFloat8E4M3Fn},
-      {"float8_e4m3fnuz", Element::kFloat8E4M3FnUz}, {"float8_e5m2", Element::kFloat8E5M2},
-      {"float8_e5m2fnuz", Element::kFloat8E5M2FnUz}, {"float8_e8m0fnu", Element::kFloat8E8M0Fnu}};
+      {"bfloat16", Element::kBfloat16},
+      {"float8_e4m3fn", Element::kFloat8E4M3Fn},
+      {"float8_e4m3fnuz", Element::kFloat8E4M3FnUz},
+      {"float8_e5m2", Element::kFloat8E5M2},
+      {"float8_e5m2fnuz", Element::kFloat8E5M2FnUz},
+      {"float8_e8m0fnu", Element::kFloat8E8M0Fnu}};
   const auto found = elements.find(name);
   return found == elements.end() ? Element::kNone : found->second;
 }

@@ -1,6 +1,7 @@
 #include "nnhal/client/session.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -62,6 +63,16 @@ std::string ModelFile::next_name() const {
   return name + "-" + std::to_string(++count);
 }
 
+std::vector<std::pair<off_t, std::int64_t>> ModelFile::versions() const {
+  std::vector<std::pair<off_t, std::int64_t>> found;  // the size, and when it was written last in nanoseconds
+  for (const auto& [location, weights_file] : weights) {
+    struct stat status {};
+    if (::fstat(weights_file.get(), &status) < 0) status.st_size = -1;
+    found.emplace_back(status.st_size, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec);
+  }
+  return found;
+}
+
 LoadOptions ModelFile::with_weights(LoadOptions options) const {
   for (const auto& [location, weights_file] : weights) options.weights.push_back({location, &weights_file});
   return options;
@@ -83,6 +94,8 @@ PlannedModel::~PlannedModel() {
 }
 
 Status PlannedModel::plan_in(const std::shared_ptr<Framework>& framework) {
+  if (model_.versions() != versions_)
+    return Status(Code::kInvalidArgument, "a file with values of the model has changed since the model was planned");
   Result<Plan> plan =
       framework->plan(model_.file, options_, keeps_, operators_, may_load_ ? model_.next_name() : std::string());
   if (!plan.ok()) return plan.status();

@@ -110,6 +110,21 @@ def test_values_in_other_files_stay_where_they_are(tmp_path: Path, is_final: boo
     np.testing.assert_array_equal(places[START + first.nbytes], second)
 
 
+def test_operators_on_quantised_numbers_may_read_large_nodes_constant() -> None:
+    weights = np.arange(64 * 512).astype(np.uint8).reshape(64, 512)
+    nodes = [
+        helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(weights)),
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        helper.make_node("QLinearMatMul", ["q", "scale", "zero", "w", "scale", "zero", "scale", "zero"], ["p"]),
+        helper.make_node("DequantizeLinear", ["p", "scale", "zero"], ["y"]),
+    ]
+    constants = {"scale": np.array(0.5, np.float32), "zero": np.array(3, np.uint8)}
+    model = onnx_model(nodes, {"x": [2, 64]}, ["y"], constants)
+    found = whole(model)
+    assert found is not None
+    assert seen(found) == seen(import_onnx(model))
+
+
 def test_constants_that_are_declared_as_inputs_are_none() -> None:
     model = onnx_model(NODES, {"x": [2, 64]}, ["y"], CONSTANTS)
     for name, values in CONSTANTS.items():

@@ -33,6 +33,7 @@ from tests.frontends.ort_ep.sessions import (
     reference,
     session,
 )
+from tests.support.external_data import LOCATION, SIDE, written
 
 pytestmark = [pytest.mark.sdk, pytest.mark.slow, pytest.mark.timeout(600)]  # the first one builds the provider
 
@@ -218,6 +219,15 @@ def test_large_constants_pass_by_reference(provider: Testbed) -> None:
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
     model = model_of([node], [("x", FLOAT, [1, 1 << 14])], [("y", FLOAT, [1, 520])], constants={"w": weights})
     assert_same(session(model), model, {"x": np.linspace(-1, 1, 1 << 14, dtype=np.float32).reshape(1, -1)})
+
+
+def test_weights_in_other_files_are_read_by_the_device(provider: Testbed, tmp_path: Path) -> None:
+    path, x = written(tmp_path), np.linspace(-1, 1, SIDE, dtype=np.float32).reshape(1, -1)
+    (expected,) = answers(reference(path), {"x": x})
+    made = session(path, devices="cpu_acc")
+    assert str(tmp_path / LOCATION) in {os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()}
+    os.truncate(tmp_path / LOCATION, 0)
+    np.testing.assert_array_equal(answers(made, {"x": x})[0], expected)
 
 
 def test_what_is_not_numbers_is_left(provider: Testbed) -> None:

@@ -75,6 +75,8 @@ struct ModelFile {
 
   // A name that no other model of the session has.
   std::string next_name() const;
+  // What changes with the content of its weights.
+  std::vector<std::pair<off_t, std::int64_t>> versions() const;
   // The options with these files in them, which refer to this object.
   LoadOptions with_weights(LoadOptions options) const;
 };
@@ -98,6 +100,7 @@ class PlannedModel {
   PlannedModel(ModelFile model, LoadOptions options, std::vector<std::int32_t> keeps,
                std::vector<std::string> operators, bool may_load)
       : model_(std::move(model)),
+        versions_(model_.versions()),
         options_(model_.with_weights(std::move(options))),
         keeps_(std::move(keeps)),
         operators_(std::move(operators)),
@@ -105,6 +108,7 @@ class PlannedModel {
   Status plan_in(const std::shared_ptr<Framework>& framework);
 
   const ModelFile model_;
+  const std::vector<std::pair<off_t, std::int64_t>> versions_;
   const LoadOptions options_;
   const std::vector<std::int32_t> keeps_;
   const std::vector<std::string> operators_;
