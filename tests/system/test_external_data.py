@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -133,6 +134,18 @@ def test_weights_of_more_than_two_gibibytes_are_loaded(framework: Framework, tmp
     with framework.load(path, devices=["cpu_ref"]) as loaded:
         found = run(loaded, "rows", np.array([ROWS - 1, 0], np.int32))
     np.testing.assert_array_equal(found, [last, np.zeros(WIDTH, np.float32)])
+
+
+def test_a_file_that_has_changed_is_not_read_again(tmp_path: Path) -> None:
+    with framework_over(DeviceEntry(driver="cpu_acc")) as alone, alone.load(written(tmp_path)) as model:
+        before = alone.devices()[0].pid
+        (tmp_path / LOCATION).write_bytes(bytes(len(contents())))
+        os.utime(tmp_path / LOCATION, ns=(0, 0))  # however coarse the clock of the file system is
+        np.testing.assert_allclose(run(model, "x", X), expected(X), rtol=1e-4, atol=1e-3)
+        os.kill(before, signal.SIGKILL)
+        wait_until(lambda: alone.devices()[0].pid not in (0, before), "the device is there again")
+        with pytest.raises(HalError, match=r"'weights\.bin' with values of the model has changed"):
+            run(model, "x", X)
 
 
 def test_a_plan_may_be_of_a_model_with_other_files(framework: Framework, tmp_path: Path) -> None:

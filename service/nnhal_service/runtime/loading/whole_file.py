@@ -80,7 +80,6 @@ class WholeFilePlanner(DeferredPlanner):
             return plan
         try:
             self._check()  # nothing was to be done while the device looked for its compilation
-            self._require_same_weights()
         except NnhalError:
             plan.release()
             raise
@@ -102,7 +101,7 @@ class WholeFilePlanner(DeferredPlanner):
                 raise OtherwiseDeclaredError(found)
             self._imported = found
 
-    def _require_same_weights(self) -> None:
+    def _check_prepared(self) -> None:
         """Raises GENERAL_FAILURE if a file may have been another one when the device read it than when it was given."""
         try:
             for pool in self._weights.values():

@@ -256,7 +256,13 @@ class ModelPlanner:
                 of_several = number is not None and len(plan.steps) > 1
                 is_own = number is not None and step.device == member.name
                 model_for = partial(self._given, sketch) if is_own else _as_it_is
-                return Part(member, prepare_part(member, step, cache, of_several, given, model_for))
+                prepared = prepare_part(member, step, cache, of_several, given, model_for)
+            try:
+                self._check_prepared()
+            except NnhalError:
+                prepared.release()
+                raise
+            return Part(member, prepared)
 
         def prepare_step(device: str, number: int | None) -> Part:
             if device != options.cpu or not self.may_replan or not awaits:
@@ -287,6 +293,9 @@ class ModelPlanner:
 
     def _check(self) -> None:
         """Check what a device prepares at this moment. Raises NnhalError if it must not."""
+
+    def _check_prepared(self) -> None:
+        """Check what a device has prepared, at a load or later. Raises NnhalError if it must not be used."""
 
     def _prepare_all(
         self, sketch: SketchedPlan, announcements: Announcements, deadline_ns: int, awaits: bool
