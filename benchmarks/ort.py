@@ -90,6 +90,7 @@ def _show_weights(framework: Framework, folder: Path, megabytes: int, count: int
     apart, inside = folder / "apart.onnx", folder / "inside.onnx"
     onnx.save_model(_layers(megabytes), apart, save_as_external_data=True, location="weights")
     onnx.save_model(_layers(megabytes), inside)
+    return_freed_memory()
     before = sum(_resident(pid, "VmRSS") for pid in processes)
     for file in (apart, inside):
         ways = _loads(framework, file, threads)

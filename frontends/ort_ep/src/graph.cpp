@@ -43,9 +43,9 @@ Fd make_file() {
   return file;
 }
 
-// What can no longer change is used in place.
+// What can no longer change is used in place. Of which the kernel holds a page at the moment, the framework makes a copy.
 void seal(const Fd& file) {
-  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0 && errno != EBUSY)
     check(Status::of_errno("a model cannot be sealed", errno));
 }
 

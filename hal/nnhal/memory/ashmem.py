@@ -15,6 +15,7 @@ from nnhal.types import Ashmem
 
 _FIXED_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _READ_ONLY = _FIXED_SIZE | fcntl.F_SEAL_WRITE
+_SEALING_ATTEMPTS = 16
 _TMPFS_MAGIC = 0x01021994  # from linux/magic.h
 _STATFS_BYTES = 256  # more than a struct statfs, which begins with the magic
 _libc = ctypes.CDLL(None)
@@ -80,9 +81,24 @@ def _extents(file: Descriptor, size: int) -> Iterator[tuple[int, int]]:
 def _unwritable(descriptor: Descriptor, size: int) -> Ashmem:
     """Seal a file against all changes, if it is not, and return it as memory."""
     if not is_read_only(descriptor):
-        fcntl.fcntl(descriptor.fileno(), fcntl.F_ADD_SEALS, _READ_ONLY)
+        _seal(descriptor)
     # Before Linux 6.7 a descriptor that was opened for writing cannot be mapped any more.
     return Ashmem(Descriptor(os.open(f"/proc/self/fd/{descriptor.fileno()}", os.O_RDONLY | os.O_CLOEXEC)), size)
+
+
+def _seal(descriptor: Descriptor) -> None:
+    """Seal a file against all changes. Raises OSError.
+
+    The kernel refuses that with EBUSY while something else holds a page, be it to reclaim or to move it, for which it
+    waits some tens of milliseconds.
+    """
+    for attempt in range(_SEALING_ATTEMPTS):
+        try:
+            fcntl.fcntl(descriptor.fileno(), fcntl.F_ADD_SEALS, _READ_ONLY)
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY or attempt == _SEALING_ATTEMPTS - 1:
+                raise
 
 
 def create_sealed(size: int, name: str) -> Descriptor:

@@ -13,6 +13,8 @@
 namespace nnhal {
 namespace {
 
+constexpr int kSealingAttempts = 16;
+
 int seals_of(const Fd& file) {
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
   return seals < 0 ? 0 : seals;  // a file that cannot be sealed
@@ -31,8 +33,11 @@ Result<Fd> make_memfd(const std::string& name, std::size_t size) {
 }
 
 Status seal_contents(const Fd& memfd) {
-  if (::fcntl(memfd.get(), F_ADD_SEALS, F_SEAL_WRITE) < 0)
-    return Status::of_errno("shared memory cannot be sealed against writing", errno);
+  // The kernel refuses it while something else holds a page, be it to reclaim or to move it, for which it waits some
+  // tens of milliseconds.
+  for (int attempt = 1; ::fcntl(memfd.get(), F_ADD_SEALS, F_SEAL_WRITE) < 0; ++attempt)
+    if (errno != EBUSY || attempt == kSealingAttempts)
+      return Status::of_errno("shared memory cannot be sealed against writing", errno);
   return {};
 }
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -58,6 +59,19 @@ def test_read_only_memory_holds_its_contents_and_nobody_can_change_it() -> None:
         with pytest.raises(PermissionError):
             os.ftruncate(writing, size)
     os.close(writing)
+
+
+def test_memory_of_which_the_kernel_holds_a_page_is_sealed_when_it_lets_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    seal, refusals = fcntl.fcntl, iter(range(3))
+
+    def held(number: int, command: int, seals: int = 0) -> int:
+        if command == fcntl.F_ADD_SEALS and next(refusals, None) is not None:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        return seal(number, command, seals)
+
+    monkeypatch.setattr(fcntl, "fcntl", held)
+    assert cannot_change(create_read_only([(0, np.ones(3, np.uint8))], 3))
+    assert next(refusals, None) is None
 
 
 @pytest.mark.parametrize("size", [0, -1])
