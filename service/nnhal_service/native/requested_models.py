@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 
 _MAX_MODEL_BYTES = 2**31 - 1
 """What one protobuf message or flatbuffer can hold, and so one model file."""
+_LARGE_BYTES = 8 << 20
+"""Files from this size on are copied to large pages."""
 _WEIGHTS_FACTOR = 2
 """Copies of other files in memory: one that cannot change, and constants in another layout."""
 _MOST_WEIGHTS_FILES = 4096
@@ -299,7 +302,22 @@ def _content(descriptor: Descriptor) -> ModelContent:
     try:
         if is_read_only(descriptor):
             return Region(descriptor, size, writable=False)
-        return os.pread(descriptor.fileno(), size, 0)
+        return os.pread(descriptor.fileno(), size, 0) if size < _LARGE_BYTES else _copy(descriptor, size)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it has another size by now"
         invalid_argument(f"the model file cannot be read: {reason}")
+
+
+def _copy(descriptor: Descriptor, size: int) -> mmap.mmap:
+    """A copy of a file in large pages, which are given in a sixth of the time. Raises OSError and ValueError."""
+    copy = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # the kernel has none
+        copy.madvise(mmap.MADV_HUGEPAGE)
+    done = 0
+    with memoryview(copy) as view:
+        while done < size:
+            count = os.preadv(descriptor.fileno(), [view[done:]], done)
+            if not count:
+                raise ValueError("the file is shorter")
+            done += count
+    return copy

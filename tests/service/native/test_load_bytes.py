@@ -5,9 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx import helper
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
@@ -20,6 +23,7 @@ from nnhal_hosting.server import ServerProcess
 from nnhal_service.native.servicer import FrameworkServicer
 from nnhal_service.native.session import NativeSession, NativeSessions
 from nnhal_service.runtime import Fleet
+from tests.support.onnx_models import onnx_model
 from tests.support.repositories import onnx_file
 
 LOAD_BYTES = 100_000
@@ -27,11 +31,17 @@ LOAD_BYTES = 100_000
 
 @pytest.fixture
 def client(cpu_ref: Endpoint, short_path: Path) -> Iterator[Framework]:
-    """A framework in this process, whose clients' models may take little memory while they are loaded."""
-    endpoint = Endpoint(short_path / "framework", "framework")
+    with framework(cpu_ref, short_path, LOAD_BYTES) as session:
+        yield session
+
+
+@contextmanager
+def framework(cpu_ref: Endpoint, folder: Path, load_bytes: int) -> Iterator[Framework]:
+    """A framework in this process, whose clients' models may take so much memory while they are loaded."""
+    endpoint = Endpoint(folder / "framework", "framework")
     fleet, sessions = Fleet({"cpu_ref": cpu_ref}), NativeSessions(NativeSession)
     server = ServerProcess(endpoint, sessions.opened, SessionLimits(), CallLimits())
-    servicer = FrameworkServicer(fleet, sessions, load_bytes=LOAD_BYTES)
+    servicer = FrameworkServicer(fleet, sessions, load_bytes=load_bytes)
     framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, server.rpc)
     with server, connect(endpoint.directory) as session:
         yield session
@@ -68,6 +78,20 @@ def test_a_model_that_fits_is_loaded_from_a_file_that_can_change_and_from_one_th
     for path in (str(tmp_path / "model"), sealed(content, len(content))):
         with client.load(path) as model:
             assert model.inputs
+
+
+def test_a_large_model_is_read_whole(cpu_ref: Endpoint, short_path: Path, tmp_path: Path) -> None:
+    weights = np.arange(3 << 20, dtype=np.float32)
+    added = onnx_model([helper.make_node("Add", ["x", "w"], ["y"])], {"x": [1]}, ["y"], {"w": weights})
+    (tmp_path / "model").write_bytes(added.SerializeToString())
+    with (
+        framework(cpu_ref, short_path, 1 << 30) as session,
+        session.load(tmp_path / "model") as model,
+        model.bind() as binding,
+    ):
+        binding.inputs["x"][...] = 1
+        binding.run()
+        assert np.array_equal(binding.outputs["y"], weights + 1)
 
 
 def test_zeros_are_no_model(client: Framework) -> None:
