@@ -207,5 +207,10 @@ def _imported_by(topology: Topology) -> list[str]:
     """
     drivers = dict.fromkeys(entry.driver for entry in topology.device if entry.driver != FOREIGN)
     modules = ["nnhal_devices.host.process", *(f"nnhal_devices.{driver}.driver" for driver in drivers)]
-    modules += ["nnhal_service.process", "nnhal_frontends.onnx.file_apart", "nnhal_frontends.onnx.whole_file", "nnhal_frontends.tflite"]
+    modules += [
+        "nnhal_service.process",
+        "nnhal_frontends.onnx.file_apart",
+        "nnhal_frontends.onnx.whole_file",
+        "nnhal_frontends.tflite",
+    ]
     return [*modules, "nnhal_service.model_server"] if "model_repository" in topology.framework else modules
