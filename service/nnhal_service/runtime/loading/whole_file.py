@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -191,16 +192,7 @@ class WholeFile:
             imported, checked = self._imported(shapes)
         if imported is None or not self.accepts(imported):
             return None
-        if outline is None:
-            surveys = LayoutSurveys(survey_unasked(imported, members, descriptions, [device]), None)
-        else:
-            surveys = outline.surveys(members, descriptions)
-
-        def keep(plan: SketchedPlan) -> None:
-            made = ModelOutline.of(plan) if place and outline is None else None
-            if place and made is not None:
-                place.keep(replace(made, is_whole=True))
-
+        surveys = LayoutSurveys(survey_unasked(imported, members, descriptions, [device]), None)
         planner = WholeFilePlanner(
             imported,
             own,
@@ -209,7 +201,7 @@ class WholeFile:
             None if outline is None else outline.sketch(surveys, options),
             None if outline is None else lambda: self._complete(shapes),
             checked,
-            keep,
+            partial(_keep, place) if place and outline is None else lambda _: None,
             self.weights,
         )
         return planner if [step.device for step in planner.sketch().plan.steps] == [device] else None
@@ -247,6 +239,12 @@ class WholeFile:
         except (FrontendError, NnhalError, PlacementError) as error:
             _log.info("a file is not taken as it is", reason=str(error))
             return None
+
+
+def _keep(place: OutlinePlace, plan: SketchedPlan) -> None:
+    outline = ModelOutline.of(plan)
+    if outline is not None:
+        place.keep(replace(outline, is_whole=True))
 
 
 def _taker(descriptions: Mapping[str, DeviceDescription | None]) -> str | None:
