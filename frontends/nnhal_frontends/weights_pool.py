@@ -55,7 +55,7 @@ class WeightsPool:
         """Return a copy of some values. Raises InvalidModel."""
         found = np.empty(length, np.uint8)
         try:
-            count = os.preadv(self._file.fileno(), [found.data], start)
+            count = self._file.read_into(found.data, start)
         except OSError as error:
             raise self._unreadable(error.strerror) from error
         if count < length:

@@ -27,6 +27,19 @@ class Descriptor:
         """Return another descriptor of the same open file."""
         return Descriptor(os.dup(self.fileno()))
 
+    def read_into(self, memory: memoryview, start: int) -> int:
+        """Fill memory with the bytes of the file from ``start`` on, and return how many there are: fewer if it ends.
+
+        Raises OSError.
+        """
+        done = 0
+        while done < len(memory):
+            count = os.preadv(self.fileno(), [memory[done:]], start + done)
+            if not count:
+                break
+            done += count
+        return done
+
     def detach(self) -> int:
         """Hand ownership to the caller and return the number."""
         fd, self._fd = self.fileno(), -1

@@ -71,3 +71,14 @@ def test_duplicates_are_not_inherited_by_children(descriptor: Descriptor) -> Non
 
 def test_two_descriptors_of_one_number_are_two_keys(descriptor: Descriptor) -> None:
     assert len({descriptor, descriptor.duplicate()}) == 2
+
+
+def test_memory_is_filled_from_a_place_on_as_far_as_the_file_goes() -> None:
+    file = Descriptor(os.memfd_create("test", os.MFD_CLOEXEC))
+    os.pwrite(file.fileno(), b"abcdef", 0)
+    memory = bytearray(4)
+    assert file.read_into(memoryview(memory), 1) == 4
+    assert memory == b"bcde"
+    assert file.read_into(memoryview(memory), 4) == 2
+    assert memory == b"efde"
+    assert file.read_into(memoryview(memory), 9) == 0

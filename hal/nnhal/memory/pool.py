@@ -138,18 +138,12 @@ class FilePool:
         has been truncated.
         """
         data = np.empty(length, np.uint8) if data is None else data
-        view = data.data
-        done = 0
         try:
-            while done < length:
-                count = os.preadv(self._descriptor.fileno(), [view[done:]], self._offset + offset + done)
-                if count == 0:
-                    general_failure(
-                        f"a file pool has been truncated: {done} of {length} bytes at offset {offset} are left"
-                    )
-                done += count
+            done = self._descriptor.read_into(data.data[:length], self._offset + offset)
         except OSError as error:
             raise host_failure("a file pool cannot be read", error) from error
+        if done < length:
+            general_failure(f"a file pool has been truncated: {done} of {length} bytes at offset {offset} are left")
         return data
 
     def write(self, offset: int, data: Bytes) -> None:

@@ -313,11 +313,7 @@ def _copy(descriptor: Descriptor, size: int) -> mmap.mmap:
     copy = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(OSError):  # the kernel has none
         copy.madvise(mmap.MADV_HUGEPAGE)
-    done = 0
     with memoryview(copy) as view:
-        while done < size:
-            count = os.preadv(descriptor.fileno(), [view[done:]], done)
-            if not count:
-                raise ValueError("the file is shorter")
-            done += count
+        if descriptor.read_into(view, 0) < size:
+            raise ValueError("the file is shorter")
     return copy

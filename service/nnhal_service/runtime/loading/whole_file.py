@@ -58,7 +58,7 @@ class WholeFilePlanner(DeferredPlanner):
         known: SketchedPlan | None = None,
         complete: Callable[[], Model] | None = None,
         checked: _Check | None = None,
-        keep: Callable[[SketchedPlan], None] = lambda _: None,
+        keep: Callable[[SketchedPlan], None] | None = None,
         weights: Weights = MappingProxyType({}),
     ) -> None:
         """``complete`` makes the model for the device, if ``imported`` is its outline only, of which the plan is
@@ -84,7 +84,7 @@ class WholeFilePlanner(DeferredPlanner):
         except NnhalError:
             plan.release()
             raise
-        if self._cache is not None and self.has_kept(plan, self._cache):
+        if self._keep is not None and self._cache is not None and self.has_kept(plan, self._cache):
             self._keep(plan)
         return plan
 
@@ -201,7 +201,7 @@ class WholeFile:
             None if outline is None else outline.sketch(surveys, options),
             None if outline is None else lambda: self._complete(shapes),
             checked,
-            partial(_keep, place) if place and outline is None else lambda _: None,
+            partial(_keep, place) if place and outline is None else None,
             self.weights,
         )
         return planner if [step.device for step in planner.sketch().plan.steps] == [device] else None

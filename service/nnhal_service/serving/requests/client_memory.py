@@ -46,12 +46,9 @@ class ClientRegion:
     def read(self, offset: int, byte_size: int) -> memoryview:
         """A copy of some bytes. Raises INVALID_ARGUMENT if the file has become too short."""
         contents = np.empty(byte_size, np.uint8).data  # not zeroed: every byte is read
-        start, done = self.offset + offset, 0
-        while done < byte_size:
-            count = os.preadv(self._descriptor.fileno(), [contents[done:]], start + done)
-            if count == 0:
-                raise self._shortened(byte_size, done)
-            done += count
+        done = self._descriptor.read_into(contents, self.offset + offset)
+        if done < byte_size:
+            raise self._shortened(byte_size, done)
         return contents
 
     def write(self, offset: int, contents: memoryview) -> None:
