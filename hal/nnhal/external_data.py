@@ -26,7 +26,7 @@ def opened_external_data(path: str | os.PathLike[str]) -> Iterator[dict[str, Bin
     with ExitStack() as opened:
         found = {}
         for location in dict.fromkeys(_locations(path)):
-            name = PurePosixPath(location)
+            name = PurePosixPath(os.path.normpath(location))
             beside = Path(path).parent / name
             if not name.is_absolute() and ".." not in name.parts and beside.exists():
                 found[location] = opened.enter_context(open_given_file(beside, "values of a model's tensors"))

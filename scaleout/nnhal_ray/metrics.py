@@ -15,7 +15,7 @@ def merged(pages: Iterable[tuple[str, str]]) -> str:
     samples: dict[str, list[str]] = {}
     for node, page in pages:
         family = ""
-        for line in page.splitlines():
+        for line in page.split("\n"):
             if line.startswith(_DESCRIBED):
                 family = line.split(" ", 3)[2]
                 descriptions.setdefault(family, {}).setdefault(line[: len(_DESCRIBED[0])], line)

@@ -78,7 +78,7 @@ def _add_models(group: argparse._ArgumentGroup) -> None:
         help="of constants in plans that are kept ready for the death of a device (default 1 GiB, 0 for no such plans)",
     )
     group.add_argument("--model-config-name", metavar="NAME", help="use configs/NAME.pbtxt if a model has it")
-    _add_flag(group, "--strict-readiness", "be ready only when every model is (default true)")
+    _add_flag(group, "--strict-readiness", "be ready only when every model of the start serves (default true)")
     _add_flag(group, "--exit-on-error", "end if a model fails at the start (default true)")
     group.add_argument("--cache-directory", metavar="DIR", help="the directory of cached compilations (default none)")
 

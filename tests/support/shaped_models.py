@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import write
 
-SCALAR, VECTOR, FLAT, OPEN, BATCH_ONLY, CLASSIFIER, SEQUENCE, JOINED, UNTYPED = (
+SCALAR, VECTOR, FLAT, OPEN, BATCH_ONLY, CLASSIFIER, SEQUENCE, JOINED, UNTYPED, NARROW = (
     "scalar",
     "vector",
     "flat",
@@ -21,6 +21,7 @@ SCALAR, VECTOR, FLAT, OPEN, BATCH_ONLY, CLASSIFIER, SEQUENCE, JOINED, UNTYPED = 
     "sequence",
     "joined",
     "untyped",
+    "narrow",
 )
 
 
@@ -33,6 +34,12 @@ def scaled() -> bytes:
 def negated(shape: tuple[str | int, ...]) -> bytes:
     """``y`` is ``-x``."""
     return onnx_model([helper.make_node("Neg", ["x"], ["y"])], {"x": shape}, ["y"]).SerializeToString()
+
+
+def doubled() -> bytes:
+    """``y`` is ``-x``, and ``large`` is ``|x|``, of any two axes."""
+    nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Abs", ["x"], ["large"])]
+    return onnx_model(nodes, {"x": ("n", "m")}, ["y", "large"]).SerializeToString()
 
 
 def joined() -> bytes:
@@ -98,7 +105,7 @@ def untyped() -> bytes:
 def write_shaped_models(repository: Path) -> Path:
     """Write a repository of such models; SEQUENCE and UNTYPED cannot be served."""
     write(repository, SCALAR, {"1/model.onnx": scaled()})
-    scalars = 'input { name: "s" dims: [1] reshape { shape: [] } } output { name: "total" dims: [1] }'
+    scalars = 'input { name: "s" dims: [1] reshape { shape: [] } } output [{ name: "y" }, { name: "total" dims: [1] }]'
     write(repository, VECTOR, {"1/model.onnx": scaled(), "config.pbtxt": scalars})
     flat = 'input { name: "x" dims: [4] reshape { shape: [2, 2] } } output { name: "y" dims: [4, 1] %s }'
     flat %= "reshape { shape: [2, 2] }"
@@ -110,6 +117,8 @@ def write_shaped_models(repository: Path) -> Path:
     batch = "max_batch_size: 4 " + 'input { name: "x" dims: [1] reshape { shape: [] } }'
     write(repository, BATCH_ONLY, {"1/model.onnx": negated(("n",)), "config.pbtxt": batch})
     write(repository, CLASSIFIER, {"1/model.onnx": classifier().SerializeToString()})
+    narrow = 'max_batch_size: 8 input { name: "x" dims: [3] } output { name: "y" dims: [3] }'
+    write(repository, NARROW, {"1/model.onnx": doubled(), "config.pbtxt": narrow})
     write_joined(repository)
     write(repository, SEQUENCE, {"1/model.onnx": pieces()})
     write(repository, UNTYPED, {"1/model.onnx": untyped()})

@@ -112,8 +112,10 @@ class _Screening:
     def _tensor(self, tensor: TensorProto) -> None:
         self._name(tensor.name, "tensor")
         if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
+            location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
             raise InvalidModel(
-                f"the values of tensor '{tensor.name}' lie in another file, expected all values in the model file"
+                f"the values of tensor '{tensor.name}' lie in another file, '{location}', which did not come with the "
+                "model: expected it in the folder of the model's file, or below that"
             )
         self._element_type(tensor.data_type, tensor.name)
         self._rank(len(tensor.dims), tensor.name)

@@ -240,7 +240,14 @@ class FrontWorkerProcess:
     def _serve(self, opened: OpenedVersion) -> RequestServer:
         sequences = opened.serving.sequences
         hidden = () if sequences is None else sequences.hidden
-        signature = ModelSignature(opened.name, opened.inputs, opened.outputs, opened.serving.max_batch_size, hidden)
+        signature = ModelSignature(
+            opened.name,
+            opened.inputs,
+            opened.outputs,
+            opened.serving.max_batch_size,
+            hidden,
+            opened.serving.unlisted_outputs,
+        )
         model = RemoteModel(self._framework, opened)
         if sequences is not None:
             return SequencedModel(self._framework, opened, signature, model, self._loop)

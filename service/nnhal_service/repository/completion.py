@@ -42,11 +42,24 @@ def complete(
         _require_batch_axis(tensor, config.max_batch_size)
     del whole.input[:], whole.output[:]
     whole.input.extend(_completed("input", config.input, wire.ModelInput, inputs, config.max_batch_size))
-    whole.output.extend(_completed("output", config.output, wire.ModelOutput, outputs, config.max_batch_size))
+    _require_no_states(config)
+    entries = _completed("output", config.output, wire.ModelOutput, outputs, config.max_batch_size)
+    listed = {entry.name for entry in config.output}
+    whole.output.extend(entry for entry in entries if not listed or entry.name in listed)
     for entry in whole.input:
         if entry.optional:
             _refuse(f"input {entry.name!r} is optional, but the model requires it")
     return whole
+
+
+def _require_no_states(config: wire.ModelConfig) -> None:
+    states = {state.output_name for state in config.sequence_batching.state}
+    for entry in config.output:
+        if entry.name in states:
+            _refuse(
+                f"output {entry.name!r} is the output_name of a state, which clients do not see here: expected it in "
+                "one of both; an Identity in the model gives its value another name"
+            )
 
 
 def item_dims(tensor: ModelTensor, max_batch_size: int) -> Dims:

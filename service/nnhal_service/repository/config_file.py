@@ -40,7 +40,7 @@ def read_config(source: ModelSource, name: str, custom: str = "") -> wire.ModelC
     content = source.read(file)
     require_length(content, file)
     try:
-        return _checked(text_format.Parse(content.decode(), wire.ModelConfig()), name)
+        return _checked(text_format.Parse(content.decode("utf-8-sig"), wire.ModelConfig()), name)
     except text_format.ParseError as error:
         raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{file}: {_in_words(error)}") from error
     except UnicodeDecodeError as error:

@@ -91,7 +91,7 @@ class Opener(Generic[S]):
         whole = complete(config, name, file, visible, outputs)
         complete_sequences(whole, states_of(loaded.prepared))
         serving, requests = (
-            serving_config_of(whole, source, inputs),
+            serving_config_of(whole, source, inputs, outputs),
             warmup_requests(whole, seen_by_clients(whole, visible), source),
         )
         served = self._served(name, version, loaded, serving, requests, undo)
@@ -159,7 +159,8 @@ def model_file(version: int, config: wire.ModelConfig, source: ModelSource) -> s
         return name
     found = [file for file in _FILES if file in there]
     if len(found) != 1:
-        _refuse(f"got {' and '.join(found) or 'neither'}, expected one of {' and '.join(_FILES)}")
+        got = " and ".join(found or there) or "no file"
+        _refuse(f"its folder has {got}, expected one file of the names {' and '.join(_FILES)}; folders do not count")
     return found[0]
 
 

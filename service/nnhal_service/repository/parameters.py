@@ -78,14 +78,15 @@ def _signature(config: wire.ModelConfig, given: Mapping[str, str]) -> str | None
 
 
 def most_sequences(config: wire.ModelConfig) -> int:
-    """How many sequences a model may have at a time, by its own strategy or nnhal's parameter.
+    """Return how many sequences a model may have, with those that wait for others to end.
 
-    Raises INVALID_ARGUMENT for anything other than a number up to MOST_SEQUENCES.
+    Without nnhal's parameter they are MOST_SEQUENCES for a strategy that lets sequences wait, else 256. Raises
+    INVALID_ARGUMENT for anything other than a number up to MOST_SEQUENCES.
     """
     key = _PREFIX + _SEQUENCES
     given = config.parameters[key].string_value.strip() if key in config.parameters else ""
     if not given:
-        return config.sequence_batching.oldest.max_candidate_sequences or _SEQUENCES_BY_DEFAULT
+        return MOST_SEQUENCES if config.sequence_batching.oldest.max_candidate_sequences else _SEQUENCES_BY_DEFAULT
     number = whole_number(given, MOST_SEQUENCES)
     if not number:
         _refuse(key, f"is {given[:40]!r}", f"a number from 1 to {MOST_SEQUENCES}")

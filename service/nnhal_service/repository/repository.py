@@ -57,6 +57,8 @@ class Repository(Generic[S]):
         self._polling = threading.Lock()
         self._stopped = threading.Event()
         self._started = False
+        self._required: Sequence[str] = ()
+        """The models of the start."""
         self._is_listed = False
         self._poller: threading.Thread | None = None
 
@@ -68,6 +70,7 @@ class Repository(Generic[S]):
         options = self._options
         every = options.mode != ControlMode.EXPLICIT or options.load_models == (ALL,)
         names = model_names(options.paths) if every else options.load_models
+        self._required = names
         self._load_all(names)
         failures = [entry.failure for entry in self._all() if entry.failure]
         if failures and options.exit_on_error:
@@ -96,10 +99,14 @@ class Repository(Generic[S]):
 
     @property
     def ready(self) -> bool:
-        """Whether it has started and, in strict mode, no model that it was to load has failed."""
+        """Whether it has started and, in strict mode, each model of the start serves unless it was unloaded.
+
+        A load that fails later is that model's failure: what served before serves on.
+        """
         if not self._started or self._stopped.is_set():
             return False
-        return not self._options.strict or not any(entry.failure for entry in self._all())
+        required = map(self._entry, self._required) if self._options.strict else ()
+        return not any(entry.failure and not entry.ready for entry in required)
 
     def model(self, name: str, version: str = "") -> Lease[S]:
         """Hold a version of a model, by default the newest that is ready.

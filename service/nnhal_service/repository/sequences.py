@@ -99,7 +99,8 @@ def sequencing_of(config: wire.ModelConfig, inputs: Sequence[ModelTensor]) -> Se
     names, kinds = [c.input for c in controls], [c.kind for c in controls]
     if len(set(names)) < len(names) or len(set(kinds)) < len(kinds):
         _refuse(f"control_input has {names}, expected each input and each kind of control once")
-    return Sequencing(given.max_sequence_idle_microseconds * _NS_PER_US, most_sequences(config), tuple(controls))
+    idle_ns = given.max_sequence_idle_microseconds * _NS_PER_US
+    return Sequencing(idle_ns, most_sequences(config), tuple(controls), given.oldest.max_candidate_sequences)
 
 
 def _pair(state: wire.ModelSequenceBatching.State, batch: Dims, source: ModelSource) -> StatePair:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from nnhal.inference import model_config_pb2 as wire
+from nnhal_service.repository.completion import item_dims
 from nnhal_service.repository.config_bounds import MOST_INSTANCES
 from nnhal_service.repository.names import is_file_name
 from nnhal_service.repository.sequences import sequencing_of
@@ -18,8 +19,10 @@ from nnhal_service.serving.requests.reshape import Reshape
 _NS_PER_US = 1000
 
 
-def serving_config_of(config: wire.ModelConfig, source: ModelSource, inputs: Sequence[ModelTensor]) -> ServingConfig:
-    """Return how a model with these inputs is served. Labels are read from its files.
+def serving_config_of(
+    config: wire.ModelConfig, source: ModelSource, inputs: Sequence[ModelTensor], outputs: Sequence[ModelTensor] = ()
+) -> ServingConfig:
+    """Return how a model with these inputs and outputs is served. Labels are read from its files.
 
     Raises ServingError if values contradict.
     """
@@ -35,18 +38,26 @@ def serving_config_of(config: wire.ModelConfig, source: ModelSource, inputs: Seq
         priority_queues={level: _queue(policy) for level, policy in sorted(batching.priority_queue_policy.items())},
         labels=_labels(config, source),
         sequences=sequencing_of(config, inputs),
-        input_shapes=_reshapes(config.input, config.max_batch_size),
-        output_shapes=_reshapes(config.output, config.max_batch_size),
+        input_shapes=_reshapes(config.input, inputs, config.max_batch_size),
+        output_shapes=_reshapes(config.output, outputs, config.max_batch_size),
+        unlisted_outputs=tuple(t.name for t in outputs if t.name not in {entry.name for entry in config.output}),
     )
 
 
-def _reshapes(entries: Iterable[wire.ModelInput | wire.ModelOutput], max_batch_size: int) -> dict[str, Reshape]:
+def _reshapes(
+    entries: Iterable[wire.ModelInput | wire.ModelOutput], tensors: Iterable[ModelTensor], max_batch_size: int
+) -> dict[str, Reshape]:
+    """Return the shapes that a configuration states in another form, or more narrowly, than the model."""
     batch = (UNKNOWN,) if max_batch_size > 0 else ()
-    return {
-        entry.name: Reshape((*batch, *entry.dims), (*batch, *entry.reshape.shape))
-        for entry in entries
-        if entry.HasField("reshape")
-    }
+    stated = {tensor.name: item_dims(tensor, max_batch_size) for tensor in tensors}
+    found = {}
+    for entry in entries:
+        dims = tuple(entry.dims)
+        if entry.HasField("reshape"):
+            found[entry.name] = Reshape((*batch, *dims), (*batch, *entry.reshape.shape))
+        elif dims and dims != stated.get(entry.name, dims):
+            found[entry.name] = Reshape((*batch, *dims), (*batch, *dims))
+    return found
 
 
 def _instances(config: wire.ModelConfig) -> int:
@@ -106,9 +117,12 @@ def _read_labels(output: str, file: str, source: ModelSource) -> tuple[str, ...]
     if not is_file_name(file):
         _refuse(f"label_filename of {output!r} is {file!r}, expected a file in the model's folder")
     try:
-        return tuple(source.read(file).decode().splitlines())
+        text = source.read(file).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         _refuse(f"label_filename of {output!r}: {file!r} is not text in UTF-8 ({error.reason})")
+    # Only line feeds end lines: splitlines would also cut a label at U+2028, a form feed and others.
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return tuple(line.removesuffix("\r") for line in lines)
 
 
 def _refuse(message: str) -> NoReturn:

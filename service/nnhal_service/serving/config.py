@@ -93,8 +93,10 @@ class Sequencing:
     idle_ns: int
     """How long after its last request a sequence ends."""
     most: int
-    """How many sequences there may be at a time."""
+    """How many sequences there may be, with those that wait."""
     controls: tuple[SequenceControl, ...] = ()
+    candidates: int = 0
+    """How many have their turn at a time, while the others wait; 0 for all."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -131,9 +133,11 @@ class ServingConfig:
     sequences: Sequencing | None = None
     """None if requests belong to no sequences."""
     input_shapes: Mapping[str, Reshape] = field(default_factory=dict)
-    """The inputs that clients give in another shape than the model takes, with the batch axis."""
+    """The inputs that clients give in another shape than the model takes, or in one of those, with the batch axis."""
     output_shapes: Mapping[str, Reshape] = field(default_factory=dict)
     """The outputs that clients get in another shape."""
+    unlisted_outputs: tuple[str, ...] = ()
+    """The outputs that only requests that name them get."""
 
     @property
     def default_level(self) -> int:

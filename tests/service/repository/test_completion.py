@@ -57,6 +57,12 @@ def test_what_a_configuration_says_stays(platform: str) -> None:
     assert config.metric_tags["a"] == "b"
 
 
+def test_an_output_of_a_state_is_refused_by_that_name() -> None:
+    state = 'state { input_name: "x" output_name: "y" }'
+    with pytest.raises(ServingError, match="output 'y' is the output_name of a state"):
+        completed(f'sequence_batching {{ {state} }} output {{ name: "y" }}')
+
+
 def test_dims_may_be_narrower_than_the_model_s_open_axes() -> None:
     assert list(completed('input { name: "x" dims: [2, 3, 224, 224] }').input[0].dims) == [2, 3, 224, 224]
 

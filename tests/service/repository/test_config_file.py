@@ -58,6 +58,11 @@ def test_json_has_the_names_of_either_spelling() -> None:
     assert config_from_json('{"maxBatchSize": 4, "backend": "nnhal"}', "m").max_batch_size == 4
 
 
+def test_a_mark_of_the_order_of_bytes_is_no_text() -> None:
+    source = GivenSource({"config.pbtxt": "\ufeffmax_batch_size: 3".encode()})
+    assert read_config(source, "m").max_batch_size == 3
+
+
 @pytest.mark.parametrize("text", ["max_batch_size: 'x'", "no_such_field: 1", "input [", "max_batch_size: 1 }"])
 def test_what_is_not_well_formed_is_an_error_that_says_where(text: str) -> None:
     with pytest.raises(ServingError, match=r"config\.pbtxt: 1:") as caught:

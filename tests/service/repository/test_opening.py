@@ -156,8 +156,16 @@ def test_a_model_that_has_warmed_up_counts_what_comes_then(opened: Open) -> None
 @pytest.mark.parametrize(
     ("files", "config", "message"),
     [
-        ({"1/net.onnx": b""}, "", r"got neither, expected one of model\.onnx and model\.tflite"),
-        ({"1/model.onnx": b"", "1/model.tflite": b""}, "", r"got model\.onnx and model\.tflite, expected one of"),
+        (
+            {"1/net.onnx": b""},
+            "",
+            r"folder has net\.onnx, expected one file of the names model\.onnx and",
+        ),
+        (
+            {"1/model.onnx": b"", "1/model.tflite": b""},
+            "",
+            r"folder has model\.onnx and model\.tflite, expected",
+        ),
         ({"1/model.onnx": b""}, 'default_model_filename: "net.onnx"', "there is no 'net.onnx'"),
         (
             {"1/model.onnx": b""},

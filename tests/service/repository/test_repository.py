@@ -264,7 +264,7 @@ def test_a_load_that_fails_leaves_what_serves_and_says_why(tmp_path: Path, start
         ModelIndex("m", "3", UNAVAILABLE, reason),
     ]
     assert [model.closed.is_set() for model in opener.opened] == [False, True]
-    assert not repository.ready
+    assert repository.ready
     write(tmp_path, "m", {"3/model.onnx": b"mended"})
     repository.load("m")
     assert rows(repository) == [("m", "1", READY), ("m", "2", READY), ("m", "3", READY)]
@@ -308,6 +308,31 @@ def test_a_failure_at_the_start_ends_it_if_the_options_say_so(tmp_path: Path, st
     assert [model.closed.is_set() for model in opener.opened] == [True]
     assert not start(ControlMode.NONE).ready
     assert start(ControlMode.NONE, strict=False).ready
+
+
+def test_a_failure_after_the_start_is_that_models_and_not_the_servers(tmp_path: Path, start: Start) -> None:
+    write(tmp_path, "good", {"1/model.onnx": b"1"})
+    repository = start(ControlMode.POLL, poll_seconds=3600)
+    write(tmp_path, "good", {"1/model.onnx": b"broken"})
+    write(tmp_path, "new", {"1/model.onnx": b"broken"})
+    repository.poll()
+    failed = "failed to load '{}', version 1: broken"
+    assert [row.reason.startswith(failed.format(row.name)) for row in repository.index()] == [True, True]
+    assert rows(repository) == [("good", "1", READY), ("new", "1", UNAVAILABLE)]
+    assert repository.ready
+
+
+def test_a_model_of_the_start_that_failed_is_awaited_until_it_serves_or_is_unloaded(
+    tmp_path: Path, start: Start
+) -> None:
+    write(tmp_path, "m", {"1/model.onnx": b"broken"})
+    repository = start(load_models=("m",))
+    states = [repository.ready]
+    repository.unload("m")
+    states.append(repository.ready)
+    write(tmp_path, "m", {"1/model.onnx": b"mended"})
+    repository.load("m")
+    assert [*states, repository.ready] == [False, True, True]
 
 
 def test_requests_keep_a_model_until_they_have_ended(

@@ -51,7 +51,7 @@ def test_a_model_with_a_state_has_sequences_whatever_is_said() -> None:
 
 def test_times_and_numbers_are_tritons_or_given() -> None:
     assert sequencing(config("direct {}")) == Sequencing(SECOND, 256)
-    assert sequencing(config("oldest { max_candidate_sequences: 7 }")).most == 7
+    assert sequencing(config("oldest { max_candidate_sequences: 7 }")) == Sequencing(SECOND, 65_536, candidates=7)
     assert sequencing(config("max_sequence_idle_microseconds: 5000000")).idle_ns == 5 * SECOND
     limited = config("direct {}")
     limited.parameters["nnhal.max_sequences"].string_value = "3"

@@ -58,6 +58,13 @@ def test_labels_are_lines_of_a_file() -> None:
     assert config.labels == {"y": ("cat", "ähre")}
 
 
+@pytest.mark.parametrize("mark", "\u2028\u2029\x85\x0c\x0b\x1c\x1d\x1e")
+def test_only_line_feeds_end_labels(mark: str) -> None:
+    text = f"\ufeffgreat{mark}ape\r\ncat\n\ndog".encode()
+    config = served('output { name: "y" label_filename: "labels.txt" }', **{"labels.txt": text})
+    assert config.labels == {"y": (f"great{mark}ape", "cat", "", "dog")}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

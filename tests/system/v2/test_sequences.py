@@ -186,14 +186,23 @@ def test_requests_of_a_model_with_batches_are_one_item_each(client: Triton, unus
     assert run(client, BATCHED, unused, ones(), end=True) == [2, 2, 2]
 
 
-def test_a_model_has_so_many_sequences(client: Triton) -> None:
+def test_a_sequence_beyond_the_candidates_waits_for_one_to_end(client: Triton) -> None:
     first, second, third = (next(_ids) for _ in range(3))
     for identifier in (first, second):
         run(client, BATCHED, identifier, ones(), start=True)
-    assert "has 2 sequences, which is all that it may have" in refusal(client, BATCHED, third, ones(), start=True)
+
+    async def scenario() -> None:
+        async with _AIO[client.name].InferenceServerClient(client.address) as other:
+            x = input_of(client.api, "x", ones())
+            waiting = asyncio.ensure_future(
+                other.infer(BATCHED, [x], sequence_id=third, sequence_start=True, sequence_end=True)
+            )
+            ended = await other.infer(BATCHED, [x], sequence_id=second, sequence_end=True)
+            assert ended.as_numpy("y").tolist() == [[2, 2, 2]]
+            assert (await waiting).as_numpy("y").tolist() == [[1, 1, 1]]
+
+    asyncio.run(scenario())
     run(client, BATCHED, first, ones(), end=True)
-    assert run(client, BATCHED, third, ones(), start=True, end=True) == [1, 1, 1]
-    run(client, BATCHED, second, ones(), end=True)
 
 
 def test_a_sequence_that_is_idle_ends(client: Triton, unused: int) -> None:

@@ -22,6 +22,7 @@ from tests.support.shaped_models import (
     CLASSIFIER,
     FLAT,
     JOINED,
+    NARROW,
     OPEN,
     SCALAR,
     SEQUENCE,
@@ -91,6 +92,20 @@ def test_unknown_dimensions_stay_unknown(client: Triton, length: int) -> None:
     x = np.arange(3 * length, dtype=np.float32).reshape(length, 3)
     assert shapes(client, OPEN) == {"x": [-1, 3], "y": [-1, 3]}
     np.testing.assert_array_equal(client.infer(OPEN, {"x": x}).as_numpy("y"), -x)
+
+
+def test_dims_narrow_what_the_model_leaves_open(client: Triton) -> None:
+    assert shapes(client, NARROW) == {"x": [-1, 3], "y": [-1, 3]}
+    assert client.infer(NARROW, {"x": X[:3].reshape(1, 3)}).as_numpy("y").tolist() == [[0, -1, -2]]
+    with pytest.raises(InferenceServerException, match=r"input 'x'.* Expected \[-1,3\], got \[1,4\]"):
+        client.infer(NARROW, {"x": X.reshape(1, 4)})
+
+
+def test_an_output_that_the_configuration_leaves_out_is_for_who_names_it(client: Triton) -> None:
+    x = -X[:3].reshape(1, 3)
+    found = client.infer(NARROW, {"x": x})
+    assert found.as_numpy("large") is None
+    assert client.infer(NARROW, {"x": x}, outputs=["large"]).as_numpy("large").tolist() == [[0, 1, 2]]
 
 
 @pytest.mark.parametrize("binary", [True, False])

@@ -82,7 +82,7 @@ def cancel(
 
 def _options(text: str) -> Iterator[tuple[str, str]]:
     """Read options, a line each. Raises ValueError, also if one names a file, which is for the topology file to say."""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if not line.strip():
             continue
         name, equals, value = line.partition("=")

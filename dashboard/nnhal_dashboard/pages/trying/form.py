@@ -54,7 +54,7 @@ class SecondPlan:
 def parse_pins(text: str) -> dict[str, str]:
     """Return pins from lines such as ``name:conv*=npu``. Raises ValueError."""
     pins = {}
-    for line in filter(None, map(str.strip, text.splitlines())):
+    for line in filter(None, map(str.strip, text.split("\n"))):
         match, separator, device = line.rpartition("=")
         if not (match.strip() and separator and device.strip()):
             raise ValueError(f"the pin {line!r} is none, expected such as name:conv*=npu")

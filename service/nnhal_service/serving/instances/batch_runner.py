@@ -63,6 +63,7 @@ class BatchRunner:
         self._inputs = signature.inputs
         self._outputs = signature.outputs
         self._output_index = signature.output_index
+        self._listed_outputs = signature.listed_outputs
         self._has_values = any(served.is_value for served in signature.inputs)
         self.converts = any(served.is_value or served.tensor.stored != served.element_type for served in self._outputs)
         """Whether it takes more than views to hand outputs out."""
@@ -218,8 +219,8 @@ class BatchRunner:
     def _hand_out(self, batch: Batch, instance: Instance) -> None:
         """Give each request its outputs. Raises GENERAL_FAILURE if an output has not the length of the batch."""
         requests = batch.requests
-        requested = requests[0].request.outputs if len(requests) == 1 else ()
-        whole = {name: self._shown(name, instance) for name in requested or self._output_index}
+        wanted = requests[0].request.outputs or self._listed_outputs
+        whole = {name: self._shown(name, instance) for name in (wanted if len(requests) == 1 else self._output_index)}
         if len(requests) == 1:
             requests[0].outputs = whole
             return
@@ -229,7 +230,8 @@ class BatchRunner:
         start = 0
         for queued in requests:
             end = start + queued.size
-            queued.outputs = {name: to_array(whole[name])[start:end] for name in queued.request.outputs or whole}
+            names = queued.request.outputs or self._listed_outputs
+            queued.outputs = {name: to_array(whole[name])[start:end] for name in names}
             start = end
 
     def _shown(self, name: str, instance: Instance) -> TensorData:

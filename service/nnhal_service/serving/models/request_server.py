@@ -96,8 +96,9 @@ class RequestServer:
 
     @property
     def outputs(self) -> tuple[TensorDescription, ...]:
-        """Its outputs, in the model's order."""
-        return tuple(served.description for served in self.signature.outputs)
+        """Its outputs that the configuration lists, in the model's order."""
+        listed = self.signature.listed_outputs
+        return tuple(s.description for s in self.signature.outputs if s.tensor.name in listed)
 
     @property
     def max_batch_size(self) -> int:

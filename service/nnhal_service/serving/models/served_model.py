@@ -52,7 +52,13 @@ class ServedModel(RequestServer):
         sequences = config.sequences
         hidden = () if sequences is None else sequences.hidden
         signature = ModelSignature.of(
-            name, loaded.original, config.max_batch_size, hidden, config.input_shapes, config.output_shapes
+            name,
+            loaded.original,
+            config.max_batch_size,
+            hidden,
+            config.input_shapes,
+            config.output_shapes,
+            config.unlisted_outputs,
         )
         states = loaded.original.imported.states
         if states and sequences is None:

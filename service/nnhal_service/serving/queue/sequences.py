@@ -75,13 +75,15 @@ def flags_of(request: InferenceRequest, model: str) -> Flags:
 class RequestSequence:
     """One sequence: its requests in their order. The first one runs."""
 
-    __slots__ = ("id", "is_started", "lost", "memory", "timer", "turns")
+    __slots__ = ("id", "is_candidate", "is_started", "lost", "memory", "timer", "turns")
 
     def __init__(self, identifier: SequenceId) -> None:
         self.id = identifier
         self.memory: SequenceMemory | None = None
         self.turns: deque[Turn] = deque()
         self.timer: asyncio.TimerHandle | None = None
+        self.is_candidate = False
+        """Whether it has its turn, and does not wait for other sequences to end."""
         self.is_started = False
         self.lost = ""
         """Why its state is lost, until a request has been told."""
@@ -102,14 +104,15 @@ class Turn:
         self._has_begun = False
 
     async def begin(self, latest_ns: int) -> StartBatch:
-        """Wait until the earlier requests of the sequence have ended, until an instant of CLOCK_MONOTONIC at the most.
-        Returns what runs it.
+        """Wait until the sequence has its turn and its earlier requests have ended, until an instant of CLOCK_MONOTONIC
+        at the most. Returns what runs it.
 
         Raises ServingError: INVALID_ARGUMENT if the sequence has not been started, DEADLINE_EXCEEDED, CANCELLED,
         UNAVAILABLE if there are too many sequences.
         """
         cancellation = self.request.cancellation
-        if self.sequence.turns[0] is not self:
+        while not (self.sequence.is_candidate and self.sequence.turns[0] is self):
+            _require_wanted(cancellation)
             seconds = None if latest_ns == NEVER else max(0, latest_ns - time.monotonic_ns()) / 1e9
             self._waiter = self._sequencer.loop.asyncio.create_future()
             wake = partial(self._sequencer.loop.call, self.wake)
@@ -117,7 +120,8 @@ class Turn:
             try:
                 await asyncio.wait_for(self._waiter, seconds)
             except TimeoutError:
-                message = "Deadline exceeded while the request waited for others of its sequence"
+                others = "others of its sequence" if self.sequence.is_candidate else "other sequences to end"
+                message = f"Deadline exceeded while the request waited for {others}"
                 raise ServingError(ErrorKind.DEADLINE_EXCEEDED, message) from None
             finally:
                 cancellation.forget(wake)
@@ -162,6 +166,9 @@ class Sequencer:
         self._kept = kept
         self._shapes = shapes
         self._sequences: dict[SequenceId, RequestSequence] = {}
+        self._candidates = 0
+        self._waiting: deque[RequestSequence] = deque()
+        """The sequences that have no turn yet, the oldest first."""
         self._free: list[SequenceMemory] = []
         self._closed = False
 
@@ -183,6 +190,8 @@ class Sequencer:
             if len(self._sequences) >= self._config.most:
                 raise self._too_many()
             sequence = self._sequences[flags.id] = RequestSequence(flags.id)
+            self._waiting.append(sequence)
+            self._choose()
         if sequence.timer is not None:
             sequence.timer.cancel()
             sequence.timer = None
@@ -279,7 +288,22 @@ class Sequencer:
             sequence.timer.cancel()
         if self._sequences.get(sequence.id) is sequence:
             del self._sequences[sequence.id]
+            if sequence.is_candidate:
+                self._candidates -= 1
+                self._choose()
+            else:
+                self._waiting.remove(sequence)
         self._release(sequence)
+
+    def _choose(self) -> None:
+        """Give the oldest sequences that wait their turn, as far as there may be more."""
+        most = self._config.candidates or self._config.most
+        while self._waiting and self._candidates < most:
+            sequence = self._waiting.popleft()
+            sequence.is_candidate = True
+            self._candidates += 1
+            if sequence.turns:
+                sequence.turns[0].wake()
 
     def _release(self, sequence: RequestSequence, may_keep: bool = True) -> None:
         memory, sequence.memory = sequence.memory, None

@@ -55,6 +55,8 @@ class ServedTensor:
     """The type of clients' arrays; object for BYTES."""
     reshape: Reshape | None = None
     """How clients see it, if in another shape than the model."""
+    is_stated: bool = False
+    """Whether the configuration states its shape, whatever the model leaves open."""
 
     @property
     def is_value(self) -> bool:
@@ -73,7 +75,8 @@ class ServedTensor:
     @property
     def has_any_rank(self) -> bool:
         """Whether its rank is unknown."""
-        return not self.tensor.dimensions or (self.is_value and self.description.shape == (-1,))
+        is_unknown = not self.tensor.dimensions or (self.is_value and self.description.shape == (-1,))
+        return is_unknown and not self.is_stated
 
 
 class ModelSignature:
@@ -86,8 +89,10 @@ class ModelSignature:
         outputs: Sequence[ServedTensor],
         max_batch_size: int,
         hidden: Collection[str] = (),
+        unlisted: Collection[str] = (),
     ) -> None:
-        """``max_batch_size`` is 0 for a model without a batch axis. ``hidden`` are inputs that the server fills in.
+        """``max_batch_size`` is 0 for a model without a batch axis. ``hidden`` are inputs that the server fills in,
+        ``unlisted`` outputs that only requests that name them get.
 
         Raises INVALID_ARGUMENT if the model should have a batch axis but has none.
         """
@@ -97,6 +102,8 @@ class ModelSignature:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.output_index = {served.tensor.name: index for index, served in enumerate(self.outputs)}
+        self.listed_outputs = tuple(name for name in self.output_index if name not in unlisted)
+        """The outputs of a request that names none."""
         self._names = frozenset(served.tensor.name for served in self.inputs)
         if max_batch_size:
             for served in (*self.inputs, *self.outputs):
@@ -117,6 +124,7 @@ class ModelSignature:
         hidden: Collection[str] = (),
         input_shapes: Mapping[str, Reshape] = NO_SHAPES,
         output_shapes: Mapping[str, Reshape] = NO_SHAPES,
+        unlisted: Collection[str] = (),
     ) -> ModelSignature:
         """The signature of a model that is prepared on devices.
 
@@ -126,7 +134,7 @@ class ModelSignature:
         imported = prepared.imported
         inputs = [_served(name, prepared, tensor, input_shapes.get(tensor.name)) for tensor in imported.inputs]
         outputs = [_served(name, prepared, tensor, output_shapes.get(tensor.name)) for tensor in imported.outputs]
-        return cls(name, inputs, outputs, max_batch_size, hidden)
+        return cls(name, inputs, outputs, max_batch_size, hidden, unlisted)
 
     @property
     def hidden_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -249,7 +257,10 @@ def _served(model: str, prepared: PreparedPlan, imported: ImportedTensor, reshap
         shape = reshape.client
     quantisation = {"scale": operand.scale, "zero_point": operand.zero_point} if operand.scale else {}
     description = TensorDescription(imported.name, _NAMES[imported.element_type], shape, parameters=quantisation)
-    return ServedTensor(tensor, description, imported.element_type, reshape)
+    changes = reshape is not None and reshape.client != reshape.model
+    return ServedTensor(
+        tensor, description, imported.element_type, reshape if changes else None, is_stated=reshape is not None
+    )
 
 
 def _protocol_shape(dimensions: Dimensions) -> Dimensions:

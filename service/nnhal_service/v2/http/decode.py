@@ -12,8 +12,6 @@ from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
-import orjson
-
 from nnhal.arrays import Array
 from nnhal.inference.datatypes import BYTES, Datatype, TensorError, array_from_raw, datatype
 from nnhal_service.access import Charge
@@ -22,7 +20,7 @@ from nnhal_service.serving.errors import ServingError
 from nnhal_service.serving.requests.client_memory import TensorData
 from nnhal_service.serving.requests.request import InferenceRequest, Parameter
 from nnhal_service.v2.backend import ModelBackend
-from nnhal_service.v2.http.json_cut import cut_json
+from nnhal_service.v2.http.json_cut import cut_json, parsed_json
 from nnhal_service.v2.http.tensors_json import array_from_json, array_from_text
 from nnhal_service.v2.requested import (
     Caller,
@@ -198,9 +196,9 @@ def _kept_asked(text: bytes) -> _Asked:
 def _header(text: memoryview) -> tuple[dict[str, Any], _Lists]:
     """The JSON object of a request. Its lists are cut out if it is long."""
     if len(text) <= MOST_PARSED_JSON:
-        return _object(_parsed(text), "the request"), _Lists(None)
+        return _object(parsed_json(text, "the request is not JSON"), "the request"), _Lists(None)
     head, lists = cut_json(text)
-    return _object(_parsed(head), "the request"), _Lists(lists)
+    return _object(parsed_json(head, "the request is not JSON"), "the request"), _Lists(lists)
 
 
 class _Lists:
@@ -215,7 +213,7 @@ class _Lists:
         text = self._text(found)
         if text is not None and len(text) > _LONGEST_SHAPE:
             raise refuse(f"the shape of an input has {len(text)} characters, expected {_LONGEST_SHAPE} at the most")
-        return found if text is None else _parsed(b"".join((b"[", text, b"]")))
+        return found if text is None else parsed_json(b"".join((b"[", text, b"]")), "the request is not JSON")
 
     def array(self, kind: Datatype, shape: Sequence[int], found: object, charge: Charge) -> Array:
         """A tensor by its data. Raises TensorError or ServingError."""
@@ -266,13 +264,6 @@ def _output(entry: Mapping[str, Any], binary: bool) -> RequestedOutput:
     if not isinstance(asked, bool):
         raise refuse(f"output '{name}': parameter '{BINARY_DATA}' is {asked!r}, expected true or false")
     return requested_output(name, parameters, asked)
-
-
-def _parsed(content: memoryview | bytes) -> object:
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise refuse(f"the request is not JSON: {error}") from error
 
 
 def _object(value: object, what: str) -> dict[str, Any]:

@@ -11,10 +11,12 @@ lists within lists). To look at its bytes takes neither.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from nnhal.inference.datatypes import TensorError
@@ -36,6 +38,32 @@ Octets = NDArray[np.uint8]
 PIECE = 1 << 15
 """The bytes that are looked at, or parsed, at a time: 32 KiB of JSON are numbers within a millisecond."""
 _QUOTE, _BACKSLASH = b'"\\'
+_MOST_DIGITS = 20
+
+
+def parsed_json(text: bytes | bytearray | memoryview, refusal: str) -> object:
+    """Return the value of a JSON text, in which NaN, Infinity and -Infinity are numbers too, as clients write them.
+
+    Raises TensorError, with ``refusal`` and where it is malformed.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        text = bytes(text)
+        if b"NaN" not in text and b"Infinity" not in text:
+            raise TensorError(f"{refusal}: {error}") from error
+    try:
+        found = json.loads(text.decode(), parse_int=_whole_or_real)
+        orjson.dumps(found)  # refuses the surrogates that json takes
+    except (ValueError, RecursionError, TypeError) as error:
+        raise TensorError(f"{refusal}: {error}") from error
+    return found
+
+
+def _whole_or_real(digits: str) -> int | float:
+    """Return an integer of up to 64 bits, and of more digits a float, as orjson does."""
+    value = float(digits) if len(digits) > _MOST_DIGITS else int(digits)
+    return value if -(1 << 63) <= value < 1 << 64 else float(value)
 
 
 class Outline:

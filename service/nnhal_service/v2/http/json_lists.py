@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from nnhal.inference.datatypes import TensorError
-from nnhal_service.v2.http.json_cut import Octets, Outline, pieces_of
+from nnhal_service.v2.http.json_cut import Octets, Outline, parsed_json, pieces_of
 
 _OPEN, _CLOSE, _COMMA, _SPACE = b"[], "
 _NOTHING, _OPENS, _CLOSES, _SEPARATES, _ELEMENT = range(5)
@@ -61,10 +60,7 @@ def elements_of(text: memoryview, grown: Callable[[int], None]) -> Iterator[list
 
 
 def _parsed(elements: bytearray) -> list[Any]:
-    try:
-        found = orjson.loads(b"".join((b"[", elements, b"]")))
-    except orjson.JSONDecodeError as error:
-        raise TensorError(f"data is not a list of elements: {error.msg}") from error
+    found = parsed_json(b"".join((b"[", elements, b"]")), "data is not a list of elements")
     if not isinstance(found, list):
         raise TensorError("data is not a list of elements")
     return found

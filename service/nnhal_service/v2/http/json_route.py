@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import orjson
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.types import Scope
 
 from nnhal_service.v2.http.body import headers_of, read_body
-from nnhal_service.v2.http.json_cut import require_simple
+from nnhal_service.v2.http.json_cut import parsed_json, require_simple
 from nnhal_service.v2.http.services import Services
-from nnhal_service.v2.requested import refuse
 
 _CONTENT_TYPE = b"content-type"
 _MOST_MEMBERS = 1 << 12
@@ -69,7 +67,4 @@ def _parsed(body: bytes | bytearray) -> object:
     if not body:
         return None
     require_simple(memoryview(body), _MOST_MEMBERS)
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise refuse(f"the body is not JSON: {error}") from error
+    return parsed_json(body, "the body is not JSON")

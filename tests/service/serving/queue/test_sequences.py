@@ -44,10 +44,12 @@ class Memory:
 class Model:
     """A model with sequences, of which the requests are played by hand."""
 
-    def __init__(self, idle_ns: int = _MINUTE_NS, most: int = 8, kept: int = 1, *controls: SequenceControl) -> None:
+    def __init__(
+        self, idle_ns: int = _MINUTE_NS, most: int = 8, kept: int = 1, *controls: SequenceControl, candidates: int = 0
+    ) -> None:
         self.memories: list[Memory] = []
         shapes = {control.input: (1,) for control in controls}
-        config = Sequencing(idle_ns, most, controls)
+        config = Sequencing(idle_ns, most, controls, candidates)
         self.sequencer = Sequencer("m", config, self._make, kept, shapes, shared_loop())
 
     def _make(self) -> Memory:
@@ -220,6 +222,44 @@ async def test_there_are_so_many_sequences() -> None:
     assert caught.value.kind is ErrorKind.UNAVAILABLE
     await model.run(1, end=True)
     await model.run(3, start=True)
+
+
+@in_loop
+async def test_sequences_beyond_the_candidates_wait_for_one_to_end_the_oldest_first() -> None:
+    model = Model(most=5, candidates=2)
+    for identifier in (1, 2):
+        await model.run(identifier, start=True)
+    turns = [model.enter(each, start=True, end=True) for each in (3, 4, 5)]
+    third, fourth, fifth = (asyncio.ensure_future(turn.begin(NEVER)) for turn in turns)
+    with pytest.raises(ServingError, match="model 'm' has 5 sequences"):
+        model.enter(6, start=True)
+    await model.run(2, end=True)
+    await third
+    turns[0].end(None)
+    await fourth
+    assert not fifth.done()
+    turns[2].request.cancellation.cancel()
+    with pytest.raises(ServingError, match="cancelled"):
+        await fifth
+    turns[2].end(None)
+    await model.run(1)
+    turns[1].end(None)
+    await model.run(6, start=True, end=True)
+    assert model.sequencer.live == 1
+
+
+@in_loop
+async def test_a_sequence_that_waits_keeps_the_deadline_of_its_requests() -> None:
+    model = Model(candidates=1)
+    await model.run(1, start=True)
+    turn = model.enter(2, start=True)
+    with pytest.raises(ServingError, match="Deadline exceeded while the request waited for other sequences to end"):
+        await turn.begin(0)
+    turn.end(None)
+    assert model.sequencer.live == 1
+    await model.run(1, end=True)
+    await model.run(3, start=True, end=True)
+    assert model.sequencer.live == 0
 
 
 @in_loop

@@ -91,6 +91,25 @@ def test_numbers_that_are_not_finite_are_written_as_javascript_has_them() -> Non
         assert b"[NaN, Infinity, 1.0]" in response.content
 
 
+@pytest.mark.parametrize("repeats", [1, 10_000])
+def test_numbers_that_are_not_finite_are_read_as_they_are_written(served: Served, repeats: int) -> None:
+    given = floats(*[float("nan"), float("inf"), -float("inf"), 2.0**70] * repeats)
+    content = json.dumps({"inputs": [{**tensor("x", given), "data": given.tolist()}]})
+    found, _ = answer(served.client.post(PATH, content=content))
+    np.testing.assert_array_equal(np.array(found["outputs"][0]["data"], np.float32), given)
+
+
+@pytest.mark.parametrize("values", ["[NaN]", "[Infinity]", "[-Infinity]"])
+def test_integers_have_no_numbers_that_are_not_finite(served: Served, values: str) -> None:
+    content = f'{{"inputs": [{{"name": "x", "datatype": "INT32", "shape": [1], "data": {values}}}]}}'
+    assert "expected elements of INT32" in refused(served, content=content)
+
+
+@pytest.mark.parametrize("text", [b'["\\ud800", NaN]', b"[NaN,]", b"[NaN", b"nan", b"[NaN\xff]"])
+def test_what_is_malformed_beside_them_is_no_json(served: Served, text: bytes) -> None:
+    assert "the request is not JSON" in refused(served, content=text)
+
+
 def test_json_and_binary_outputs_go_together(served: Served) -> None:
     x, y = floats(1, 2), np.arange(3)
     header = {
