@@ -251,12 +251,14 @@ def _imported(builder: TfliteGraphBuilder, outputs: Sequence[int], entry: EntryP
     user_inputs = [
         _tensor(builder, index, builder.operands[index], names, entry.input_names.get(index)) for index in graph.inputs
     ]
+    # A signature names inputs apart from outputs, so that what comes out goes in again by its name.
+    output_names = _Names() if entry.output_names else names
     given: Sequence[str | None] = entry.output_names or [None] * len(outputs)
     user_outputs = [
-        _tensor(builder, index, operand, names, name)
+        _tensor(builder, index, operand, output_names, name)
         for index, operand, name in zip(graph.outputs, outputs, given, strict=True)
     ]
-    states = tuple(_state(state, names) for state in builder.states)
+    states = tuple(_state(state, names, output_names) for state in builder.states)
     inputs = (*user_inputs, *(state.before for state in states))
     results = (*user_outputs, *(state.after for state in states))
     used = {name for names in builder.origins for name in names}
@@ -298,10 +300,10 @@ def _require_fitting_subgraphs(model: Model) -> None:
         raise InvalidModel(f"the subgraphs do not fit their uses: {error.message}") from error
 
 
-def _state(state: StateVariable, names: _Names) -> ImportedState:
+def _state(state: StateVariable, names: _Names, output_names: _Names) -> ImportedState:
     element, shape = state.initial.dtype, state.initial.shape
     before = ImportedTensor(names.unique(state.name), state.before, element, shape)
-    after = ImportedTensor(names.unique(state.name + AFTER), state.after, element, shape)
+    after = ImportedTensor(output_names.unique(state.name + AFTER), state.after, element, shape)
     return ImportedState(before, after, state.initial, shape)
 
 

@@ -37,6 +37,16 @@ def test_a_signature_names_inputs_and_outputs(name: str, inputs: dict[str, np.nd
         np.testing.assert_allclose(found[output], values)
 
 
+def test_an_output_may_have_the_name_of_an_input() -> None:
+    file = TfliteFile()
+    x = file.input("x", floats(2))
+    (y,) = file.operator("ABS", [x], {"y": floats(2)})
+    file.signatures.append(Signature("stream", {"state": x}, {"state": y}))
+    imported = import_tflite(file.build(y), signature="stream")
+    assert [tensor.name for tensor in (*imported.inputs, *imported.outputs)] == ["state", "state"]
+    np.testing.assert_array_equal(run(imported, {"state": -A[0, :2]}), np.abs(A[:1, :2]))
+
+
 def test_one_that_there_is_not_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(InvalidModel, match="no signature 'other', it has 'magnitude', 'serving_default'"):
         import_tflite(two_signatures(), signature="other")
