@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 
 import onnx
@@ -20,6 +21,12 @@ _PREDICTORS = {
 }
 """The ranks of what predictors make, for inputs of rank 2."""
 _STRING_LABELS = {"classlabels_strings", "classlabels_ints_strings"}
+_WRONG_TYPES = re.compile(
+    r"\(op_type:(\w+)(?:, node name: ([^\n]*?))?\): [^\n]*?"
+    r"(?:elem type differs from existing elem type: \((\d+)\) vs \((\d+)\)"
+    r"|has (?:inconsistent type|unsupported type:) tensor\(\w+\))"
+)
+"""What onnx says of a node whose inputs, or results as they are declared, have other types than its operator has."""
 _NO_NAMES = ("?", "-1", "None")
 """What exporters write for a dimension that has neither a length nor a name."""
 
@@ -57,7 +64,8 @@ def _has_type(value: onnx.ValueInfoProto) -> bool:
 def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[str]]:
     """Return a model with inferred shapes, and a sentence for each declaration that they contradict.
 
-    Such a declaration is dropped. With ``lenient`` shapes need not all be inferable. Raises InvalidModel.
+    Such a declaration is dropped. With ``lenient`` shapes need not all be inferable. Raises InvalidModel; also, as ONNX
+    Runtime does, if a tensor has another element type than its node computes or takes.
     """
     InferenceBounds.of(model.graph).require_few()
     declared = {value.name: value for value in model.graph.output}
@@ -69,11 +77,26 @@ def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[
     try:
         inferred = _inferred(bare)
     except InferenceError as error:
+        _require_types(error)
         if not lenient:
             raise InvalidModel(f"the shapes of the ONNX model contradict one another: {error}") from error
         inferred = _without_inner_shapes(bare)
     warnings = [_merge(declared[value.name], value, inferred.graph.input) for value in inferred.graph.output]
     return inferred, [warning for warning in warnings if warning]
+
+
+def _require_types(error: InferenceError) -> None:
+    """Raise InvalidModel if it is about the types of a node, and not only about shapes."""
+    found = _WRONG_TYPES.search(str(error))
+    if found is None:
+        return
+    operator, node, computed, declared = found.groups()
+    says = found[0].rpartition("): ")[2]
+    if computed is not None:
+        names = [onnx.TensorProto.DataType.Name(int(code)) for code in (computed, declared)]
+        says = f"computes {names[0]}, declared as {names[1]}"
+    where = f"node '{node or ''}' ({operator})"
+    raise InvalidModel(f"the types of the ONNX model contradict one another: {where}: {says}") from error
 
 
 def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:

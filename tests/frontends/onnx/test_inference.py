@@ -8,7 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime import InferenceSession
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
 
+from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.onnx import import_onnx
 from tests.support.onnx_models import by_cpu_ref
 
@@ -45,6 +48,35 @@ def test_a_declared_shape_that_inference_contradicts_is_dropped(declared: Sizes)
 def test_a_name_for_a_dimension_that_is_known_is_no_contradiction() -> None:
     imported = import_onnx(model(RELU, [3], ["n"]))
     assert (imported.outputs[0].shape, imported.warnings) == ((3,), ())
+
+
+def typed(node: onnx.NodeProto, computed: int, declared: int, inner: int = TensorProto.UNDEFINED) -> onnx.ModelProto:
+    """A node of ``x`` and ``b``, and a sum of its result, with what is declared of all of them."""
+    x, b, y = (helper.make_tensor_value_info(*given, [3]) for given in (("x", 1), ("b", computed), ("y", declared)))
+    values = [helper.make_tensor_value_info("h", inner, [3])] if inner else []
+    graph = helper.make_graph([node, helper.make_node("Neg", ["h"], ["y"])], "g", [x, b], [y], value_info=values)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("as_one", [True, False])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            typed(helper.make_node("Relu", ["x"], ["h"]), 1, 6),
+            r"node 'Neg_1' .*computes FLOAT, declared as INT32",
+        ),
+        (typed(helper.make_node("Relu", ["x"], ["h"]), 1, 1, 6), r"\(Relu\): computes FLOAT, declared as INT32"),
+        (typed(helper.make_node("Cast", ["x"], ["h"], to=7), 1, 6), r"computes INT64, declared as INT32"),
+        (typed(helper.make_node("Add", ["x", "b"], ["h"]), 6, 1), r"\(Add\): B has inconsistent type tensor\(int32\)"),
+        (typed(helper.make_node("Gather", ["x", "b"], ["h"]), 1, 1), r"indices typestr: Tind, has unsupported type"),
+    ],
+)
+def test_types_that_contradict_one_another_are_refused(given: onnx.ModelProto, message: str, as_one: bool) -> None:
+    with pytest.raises((Fail, InvalidGraph)):
+        InferenceSession(given.SerializeToString(), providers=["CPUExecutionProvider"])
+    with pytest.raises(InvalidModel, match=message):
+        import_onnx(given, as_one=as_one)
 
 
 def test_a_declared_rank_that_the_target_of_a_reshape_contradicts_is_dropped() -> None:
