@@ -233,10 +233,12 @@ def parse_onnx(content: ModelContent) -> ModelProto:
     from google.protobuf.message import DecodeError
     from onnx import ModelProto  # "import onnx" would name the subpackage here
 
+    from nnhal_frontends.onnx.usual_form import to_usual_form
+
     if content[:1] == b"\0":  # no message begins so; a sparse file is not read to find that out
         raise InvalidModel(f"{len(content)} bytes that are neither an ONNX nor a TFLite model")
     try:
-        return ModelProto.FromString(content if isinstance(content, bytes) else content[:])
+        return to_usual_form(ModelProto.FromString(content if isinstance(content, bytes) else content[:]))
     except DecodeError as error:
         raise InvalidModel(
             f"{len(content)} bytes that are neither an ONNX nor a TFLite model, or whose graphs are nested too deep"

@@ -79,7 +79,7 @@ def run(
     finally:
         del _this_thread.control
     return tuple(
-        _stored(element_type(model, operand.type), number_of(model, operand.type) == VALUE, result)
+        _stored(element_type(model, operand.type), number_of(model, operand.type) == VALUE, operand, result)
         for operand, result in zip(outputs, results, strict=True)
     )
 
@@ -171,8 +171,9 @@ def _given(declared: TypeProto, array: Array | None) -> Value:
     return given
 
 
-def _stored(element: np.dtype[np.generic], is_value: bool, result: Value) -> Array:
-    """A result in the form that it has in memory."""
+def _stored(element: np.dtype[np.generic], is_value: bool, operand: Operand, result: Value) -> Array:
+    """A result in the form that it has in memory; of rank 0 only if the rank of its operand is unknown."""
     if is_value:
         return np.frombuffer(value_to_bytes(result), np.uint8)
-    return np.atleast_1d(np.asarray(result)).astype(element, copy=False)
+    array = np.asarray(result).astype(element, copy=False)
+    return np.atleast_1d(array) if operand.dimensions else array

@@ -16,6 +16,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from nnhal.arrays import Array
 from nnhal_frontends.content import ModelContent
+from nnhal_frontends.onnx.usual_form import to_usual_form
 from nnhal_frontends.onnx.weights_apart import LEAST_BYTES, OTHER_DATA, TYPES, is_constant
 
 _LEAST_FILE_BYTES = 1 << 16
@@ -65,7 +66,7 @@ def read_apart(content: ModelContent) -> FileApart | None:
         element = helper.tensor_dtype_to_np_dtype(tensor.data_type)
         into[name] = np.frombuffer(content, np.uint8, length, start).view(element).reshape(tuple(tensor.dims))
     once = len({tensor.name for tensor in model.graph.initializer}) == len(model.graph.initializer)
-    return FileApart(model, initializers, constants) if once else None
+    return FileApart(to_usual_form(model), initializers, constants) if once else None
 
 
 def _is_plain(tensor: TensorProto, length: int) -> bool:

@@ -40,15 +40,18 @@ def forget_unknown(graph: onnx.GraphProto) -> None:
 
 
 def with_types(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model in which every declared output has a type and a shape, which ONNX's checker wants of them.
+    """Return a model in which all inputs have a shape and all outputs a type too, which ONNX's checker wants of them.
 
     Runtimes find out both, so the model itself, which is returned if it has them all, is not to be blamed. What is
     added need not be true.
     """
-    if all(_has_type(value) for value in model.graph.output):
+    if all(_has_type(value) for value in (*model.graph.input, *model.graph.output)):
         return model
     completed = onnx.ModelProto()
     completed.CopyFrom(model)
+    for value in completed.graph.input:
+        if value.type.WhichOneof("value") == "tensor_type":
+            value.type.tensor_type.shape.SetInParent()
     for value in completed.graph.output:
         if not _has_type(value):
             value.type.tensor_type.elem_type = value.type.tensor_type.elem_type or onnx.TensorProto.FLOAT

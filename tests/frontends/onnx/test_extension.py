@@ -70,6 +70,21 @@ def test_an_operator_that_the_hal_has_not_is_run_between_those_that_it_has(drive
     assert names(check(driver, onnx_model(nodes, {"x": X.shape}, ["y"]), {"x": X})) == ["RELU", "RUN", "TANH"]
 
 
+def test_a_branch_may_give_a_scalar_where_the_other_gives_a_matrix(driver: Driver) -> None:
+    whole, total = (
+        helper.make_graph([node], "branch", [], [helper.make_tensor_value_info("b", TensorProto.FLOAT, shape)])
+        for node, shape in (
+            (helper.make_node("Relu", ["x"], ["b"]), [2, 3]),
+            (helper.make_node("ReduceSum", ["x"], ["b"], keepdims=0), []),
+        )
+    )
+    chosen = helper.make_node("If", ["c"], ["y"], then_branch=whole, else_branch=total)
+    model = onnx_model([chosen], {"x": (2, 3), "c": ()}, ["y"], element_types={"c": np.bool_})
+    for condition, shape in ((True, (2, 3)), (False, ())):
+        found = run_extended(driver, import_onnx(model), {"x": random(2, 3), "c": np.array([condition])})
+        assert found["y"].shape == shape
+
+
 def test_dimensions_may_depend_on_the_data(driver: Driver) -> None:
     model = onnx_model([helper.make_node("NonZero", ["x"], ["y"])], {"x": [2, 3]}, ["y"])
     for values in (np.eye(2, 3), np.zeros((2, 3))):

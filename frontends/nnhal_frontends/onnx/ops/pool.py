@@ -23,6 +23,7 @@ from nnhal_frontends.onnx.ops._window import (
     require_images,
     window_of,
 )
+from nnhal_frontends.onnx.ops.reduction import reduced_axes
 from nnhal_frontends.onnx.qdq import QuantizedForm
 from nnhal_frontends.weights import WeightsOperand
 
@@ -87,16 +88,14 @@ def global_lp_pool(b: NodeBuilder) -> None:
 
 def reduce_mean(b: NodeBuilder) -> None:
     """The mean along axes; along all if none are given."""
-    rank = len(b.shape(0))
-    axes = b.integers(1, "axes")
-    if not axes and b.attribute("noop_with_empty_axes", 0):
+    axes = reduced_axes(b)
+    if axes is None:
         b.finish_reshape(b.input(0))
         return
     if b.quantization(0) is not None and not _keeps_scale(b):
         _average(b, _whole_image(b))
         return
-    chosen = sorted(axis + rank if axis < 0 else axis for axis in axes or range(rank))
-    b.finish(OperationType.MEAN, [b.input(0), b.vector(chosen), b.int32(b.attribute("keepdims", 1))])
+    b.finish(OperationType.MEAN, [b.input(0), b.vector(axes), b.int32(b.attribute("keepdims", 1))])
 
 
 def _require_squares(b: NodeBuilder) -> None:

@@ -37,6 +37,14 @@ def test_axes_as_an_attribute_and_as_an_input(op_type: str, axes: list[int] | No
     assert operations(check(onnx_model([node], {"x": [2, 3, 4]}, ["y"], constants, 18), X)) == REDUCTIONS[op_type]
 
 
+@pytest.mark.parametrize("op_type", REDUCTIONS)
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_a_scalar_is_reduced_to_a_scalar(op_type: str, keepdims: int) -> None:
+    node = make_node(op_type, ["x"], ["y"], keepdims=keepdims)
+    imported = check(onnx_model([node], {"x": []}, ["y"], opset=18), {"x": np.array(3, np.float32)})
+    assert imported.outputs[0].shape == ()
+
+
 def test_no_axes_can_mean_no_reduction() -> None:
     node = make_node("ReduceSum", ["x"], ["y"], noop_with_empty_axes=1)
     assert operations(check(onnx_model([node], {"x": [2, 3, 4]}, ["y"]), X)) == ["RESHAPE"]
