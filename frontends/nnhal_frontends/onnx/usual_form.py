@@ -14,6 +14,8 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 _OWN_DOMAIN = "ai.onnx"
 _RUNTIMES = {"com.microsoft": 1}
 """The domains that ONNX Runtime imports by itself, in the versions that it imports."""
+_WITH_GRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+"""ONNX's own operators that have graphs."""
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
@@ -47,7 +49,8 @@ def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
     """Yield nodes, and those of the graphs within them."""
     for node in nodes:
         yield node
-        for attribute in node.attribute:
+        # To look at all attributes would take as long as to parse the file ten times.
+        for attribute in node.attribute if node.op_type in _WITH_GRAPHS or node.domain else ():
             if attribute.type in _GRAPHS:
                 for graph in (attribute.g, *attribute.graphs):
                     yield from _all_nodes(graph.node)
