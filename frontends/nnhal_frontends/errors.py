@@ -3,6 +3,7 @@
 NnhalError
 └── FrontendError         a user's model that cannot be imported
     ├── InvalidModel      a model that breaks the rules of its format
+    │   ├── UnfitSubgraphs   branches or turns of a loop whose values are others than those around them
     │   ├── UnreadableModel  a model in which a reader has failed: only the log can say at what
     │   └── UnfitShape       a shape that the user gives for an input, and that is not one of it
     ├── UnsupportedInput  an input of the model whose element type the NN HAL lacks
@@ -30,6 +31,10 @@ class InvalidModel(FrontendError):  # noqa: N818 - the base says that it is an e
 
 class UnreadableModel(InvalidModel):
     """A model in which a reader has failed. Its cause is what the reader raised."""
+
+
+class UnfitSubgraphs(InvalidModel):
+    """Subgraphs whose inputs and outputs are others than those of the operation that refers to them."""
 
 
 class UnfitShape(InvalidModel):

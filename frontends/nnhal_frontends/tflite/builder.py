@@ -108,8 +108,8 @@ class TfliteGraphBuilder:
     folded: dict[int, Array] = field(default_factory=dict)
     """The values of tensors that need no operation, since they are known before execution."""
     states: list[StateVariable] = field(default_factory=list)
-    exact_integers: frozenset[int] = frozenset()
-    """Tensors of int64 that are not narrowed, since only operations of the extension make and read them."""
+    wide: frozenset[int] = frozenset()
+    """Tensors of int64 that are not narrowed: only operations of the extension make and read them."""
     flat: frozenset[int] = frozenset()
     """Tensors of more axes than operations take, whose operands have one: only what moves them makes and reads them."""
     variables: Variables = field(default_factory=Variables)
@@ -136,7 +136,7 @@ class TfliteGraphBuilder:
 
     def _exact(self, index: int, lifetime: OperandLifeTime, shape: Dimensions) -> int:
         tensor = self.graph.tensors[index]
-        if index in self.exact_integers:
+        if index in self.wide:
             return self.model.add(extended_operand_of(tensor, lifetime, shape), tensor.name)
         try:
             return self.model.add(operand_of(tensor, lifetime, shape), tensor.name)
@@ -158,7 +158,7 @@ class TfliteGraphBuilder:
             operand = self.operands[index] = self._added(index)
         elif is_extension(self.model.operands[operand].type):
             element_type(self.graph.tensors[index])  # raises if the HAL lacks it
-            raise ValueError(f"'{self.graph.tensors[index].name}' has integers of 64 bits, expected 32")
+            raise _too_wide(self.graph.tensors[index])
         return operand
 
     def _added(self, index: int) -> int:
@@ -167,6 +167,8 @@ class TfliteGraphBuilder:
             return self._constant(tensor, values)
         if tensor.variable:
             raise ValueError(f"'{tensor.name}' is a variable, which only recurrent operators may read")
+        if index in self.wide:
+            raise _too_wide(tensor)
         shape = (prod(tensor.shape),) if index in self.flat else tensor.shape
         return self.model.add(operand_of(tensor, self._lifetime(index), shape), tensor.name)
 
@@ -227,6 +229,10 @@ class TfliteGraphBuilder:
             per_channel = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
             return self.model.constant(per_channel, values, channels=channels_of(tensor), name=tensor.name)
         return self.model.constant(code, values, found.scales[0], found.zero_points[0], name=tensor.name)
+
+
+def _too_wide(tensor: TfliteTensor) -> ValueError:
+    return ValueError(f"'{tensor.name}' has integers of 64 bits, expected 32")
 
 
 @dataclass(frozen=True, slots=True)

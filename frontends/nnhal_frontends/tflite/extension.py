@@ -67,18 +67,6 @@ def units(graph: TfliteGraph, left: Collection[int]) -> list[Unit]:
     return [_unit(graph, members, left, read) for members in ordered]
 
 
-def exact_integers(graph: TfliteGraph, left: Collection[int], is_main: bool) -> frozenset[int]:
-    """Return the tensors of int64 that only operators of the extension make and read: they need not be narrowed.
-
-    The inputs and outputs of subgraphs other than main are those of an IF or WHILE, which has them narrowed.
-    """
-    wide = {index for index, tensor in enumerate(graph.tensors) if tensor.code == TensorType.INT64}
-    for index, operator in enumerate(graph.operators):
-        if index not in left:
-            wide.difference_update((*operator.inputs, *operator.outputs))
-    return frozenset(wide if is_main else wide.difference((*graph.inputs, *graph.outputs)))
-
-
 def _unit(graph: TfliteGraph, members: list[int], left: Collection[int], read: Collection[int]) -> Unit:
     if members[0] not in left:
         return Unit(tuple(members))

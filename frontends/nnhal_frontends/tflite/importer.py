@@ -15,7 +15,14 @@ from nnhal.types.memory import NOWHERE
 from nnhal.validation import validate_model
 from nnhal_frontends.builder import ModelBuilder, ReferencedSubgraph
 from nnhal_frontends.content import ModelContent
-from nnhal_frontends.errors import InvalidModel, UnsupportedInput, UnsupportedNode, UnsupportedNodes
+from nnhal_frontends.errors import (
+    FrontendError,
+    InvalidModel,
+    UnfitSubgraphs,
+    UnsupportedInput,
+    UnsupportedNode,
+    UnsupportedNodes,
+)
 from nnhal_frontends.imported import ImportedModel, ImportedState, ImportedTensor
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.tflite.builder import (
@@ -29,7 +36,6 @@ from nnhal_frontends.tflite.composites import without_composites
 from nnhal_frontends.tflite.extension import (
     add_extension_operation,
     add_whole,
-    exact_integers,
     foresee,
     keeps_state,
     objection,
@@ -43,6 +49,7 @@ from nnhal_frontends.tflite.parts import TfliteFile
 from nnhal_frontends.tflite.signatures import EntryPoint, entry_point
 from nnhal_frontends.tflite.tensors import user_element_type
 from nnhal_frontends.tflite.variables import ASSIGN_VARIABLE, Variables
+from nnhal_frontends.tflite.wide_integers import wide_integers
 
 _MAX_BYTES = 2**32 - 1
 _MOST_PASSES = 16
@@ -66,9 +73,9 @@ def import_tflite(
 
     Nodes are named by operator, index and first output: ``CONV_2D_0:block/conv``. Inputs have the initial shape of an
     interpreter. Variables are states of the model. What the HAL cannot express becomes operations of the extension
-    nnhal.tflite, unless ``extension`` is false. A model with tables becomes one such operation as a whole, and with
-    ``as_one`` any model without variables. Raises InvalidModel if the file is malformed, UnsupportedNode or
-    UnsupportedInput if neither HAL nor extension can express an operator or an input.
+    nnhal.tflite, unless ``extension`` is false. A model becomes one such operation as a whole if it has tables or
+    control flow that the HAL does not have, and with ``as_one`` if it has no variables. Raises InvalidModel if the file
+    is malformed, UnsupportedNode or UnsupportedInput if neither HAL nor extension can express an operator or an input.
     """
     if not isinstance(file, TfliteFile):
         file = TfliteFile.read(file, limits)
@@ -78,6 +85,22 @@ def import_tflite(
     can_be_one = signature is None and not any(map(keeps_state, file.graphs))
     if file.content is not None and can_be_one and (as_one or (extension and _has_tables(file.graphs))):
         return replace(_whole(file.content, entry, room), signatures=listed)
+    try:
+        return replace(_in_operations(entry, limits, room, extension), signatures=listed)
+    except (UnsupportedNodes, UnfitSubgraphs) as error:
+        # LiteRT runs branches and turns that give values in other dimensions, or integers of 64 bits.
+        if file.content is None or not (can_be_one and extension and _is_about_control_flow(error)):
+            raise
+        return replace(_whole(file.content, entry, room), signatures=listed)
+
+
+def _is_about_control_flow(error: FrontendError) -> bool:
+    refused = error.refused if isinstance(error, UnsupportedNodes) else ()
+    return all(node.op_type in ("IF", "WHILE") for node in refused)
+
+
+def _in_operations(entry: EntryPoint, limits: ImportLimits, room: int, extension: bool) -> ImportedModel:
+    """Convert operator by operator. Raises as ``import_tflite``."""
     graphs = without_composites(entry.graphs, limits)
     subgraphs = SubgraphTable(graphs, lambda number: _part(graphs, number, subgraphs, room // len(graphs), extension))
 
@@ -88,7 +111,7 @@ def import_tflite(
 
     builder, outputs = _converted(make, extension)
     _keep_variables(builder, outputs)
-    return replace(_imported(builder, outputs, entry), signatures=listed)
+    return _imported(builder, outputs, entry)
 
 
 def _builder(
@@ -101,6 +124,7 @@ def _builder(
 def _whole(content: ModelContent, entry: EntryPoint, room: int) -> ImportedModel:
     """Import a file as one operation of the extension."""
     builder = _builder(entry.graphs, 0, SubgraphTable(entry.graphs, _no_subgraph), room + len(content))
+    builder.wide = wide_integers(builder.graph, range(len(builder.graph.operators)))
     _add_inputs(builder)
     try:
         add_whole(builder, content if isinstance(content, bytes) else content[:])
@@ -145,7 +169,7 @@ def _converted(make: Callable[[], TfliteGraphBuilder], extension: bool) -> tuple
 def _convert_all(builder: TfliteGraphBuilder, left: Collection[int]) -> dict[int, UnsupportedNode]:
     """Convert all operators, those in ``left`` for the extension. Return the errors by operator."""
     graph = builder.graph
-    builder.exact_integers = exact_integers(graph, left, builder.number == 0) if left else frozenset()
+    builder.wide = wide_integers(graph, left)
     builder.flat = flat_tensors(graph, left)
     _add_inputs(builder)
     refused: dict[int, UnsupportedNode] = {}
@@ -297,7 +321,7 @@ def _require_fitting_subgraphs(model: Model) -> None:
         if model.referenced:
             validate_model(model)
     except HalError as error:
-        raise InvalidModel(f"the subgraphs do not fit their uses: {error.message}") from error
+        raise UnfitSubgraphs(f"the subgraphs do not fit their uses: {error.message}") from error
 
 
 def _state(state: StateVariable, names: _Names, output_names: _Names) -> ImportedState:

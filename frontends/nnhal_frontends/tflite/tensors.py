@@ -1,7 +1,7 @@
 """TFLite's tensors as HAL operands: types, quantisation, constants.
 
 float32, float16, int32, bool     as they are
-int64                             TENSOR_INT32; constants must fit
+int64                             TENSOR_INT32 if all values provably fit 32 bits (wide_integers)
 uint8, int8                       TENSOR_QUANT8_ASYMM, TENSOR_QUANT8_ASYMM_SIGNED; scale 1 if the file has none
 int8 with a scale for each index  TENSOR_QUANT8_SYMM_PER_CHANNEL; all zero points are 0
 int4                              constants, as int8

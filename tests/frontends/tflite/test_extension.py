@@ -117,14 +117,47 @@ def test_integers_of_64_bits_are_exact_if_only_the_extension_uses_them() -> None
     check(content, {"x": np.array([2**62, 1, 2])}, tolerance=0)
 
 
-def test_integers_of_64_bits_that_the_hal_cannot_hold_fail_the_run() -> None:
+def test_integers_of_64_bits_are_exact_though_the_hal_has_the_operator() -> None:
     file = TfliteFile()
     options: Options = ("ReshapeOptions", {})
     y = updated(file, 2**40, -5)
     (z,) = file.operator("RESHAPE", [y, file.constant(numbers([3, 1]))], {"z": Spec((3, 1), np.int64)}, options)
-    imported = import_tflite(file.build(z))
-    with pytest.raises(HalError, match=r"a result has integers from -5 to 1099511627776, expected 32 bits"):
-        run(imported, {"x": np.array([1, 2, 3])})
+    check(file.build(z), {"x": np.array([-(2**63), 2, 3])}, tolerance=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [
+        (floats(3), np.array([3e9, -3e9, 1.5], np.float32)),
+        (Spec((3,), np.int64), np.array([2**62, -1, 7])),
+        (Spec((3,), np.float64), np.array([1e12, -3e9, 0.5])),
+    ],
+)
+def test_a_sum_may_leave_32_bits(given: Spec, values: Any) -> None:
+    file = TfliteFile()
+    (wide,) = file.operator("CAST", [file.input("x", given)], {"wide": WIDE}, ("CastOptions", {}))
+    (y,) = file.operator("ADD", [wide, file.constant(np.array([1, 2**40, 3]))], {"y": WIDE}, ("AddOptions", {}))
+    check(file.build(y), {"x": values}, tolerance=0)
+
+
+def test_integers_of_64_bits_that_are_lengths_are_the_hals() -> None:
+    file = TfliteFile()
+    x = file.input("x", Spec((2, 3), signature=(-1, 3)))
+    (length,) = file.operator("SHAPE", [x], {"length": Spec((2,), np.int64)}, ("ShapeOptions", {"OutType": 4}))
+    (y,) = file.operator("REVERSE_V2", [length, file.constant(numbers([0]))], {"y": Spec((2,), np.int64)})
+    imported = check(file.build(y), {"x": X}, tolerance=0)
+    assert RUN not in names_of(imported)
+    assert imported.outputs[0].element_type == np.int64
+
+
+def test_a_place_beyond_32_bits_is_no_other_place() -> None:
+    file = TfliteFile()
+    x, place = file.input("x", floats(4)), file.input("place", Spec((1,), np.int64))
+    imported = import_tflite(file.build(*file.operator("GATHER", [x, place], {"y": floats(1)}, ("GatherOptions", {}))))
+    given = np.arange(4, dtype=np.float32)
+    assert run(imported, {"x": given, "place": np.array([2])})[0].tolist() == [2]
+    with pytest.raises(HalError):
+        run(imported, {"x": given, "place": np.array([2**32 + 2])})
 
 
 def test_strings_pass_as_values() -> None:
@@ -335,3 +368,31 @@ def test_the_operands_of_a_message_are_those_of_the_hal() -> None:
     assert number_of(imported.model, operation.type) == 0
     assert main.operands[operation.inputs[1]].type == OperandType.TENSOR_INT32
     assert struct.unpack_from("<4s", messages(imported)[0], 4) == (b"TFL3",)
+
+
+def looped(counts: Spec, grows: bool) -> bytes:
+    """Turns until a counter has passed a constant; the value doubles, or gets one more element, in each."""
+    step = {np.dtype(np.int32): np.array([3], np.int32), np.dtype(np.int64): np.array([2**40])}[
+        np.dtype(counts.element_type)
+    ]
+    value, grown = (Spec((1,), signature=(-1,)), Spec((1,), signature=(-1,))) if grows else (floats(2), floats(2))
+    file = TfliteFile()
+    counter, _ = file.input("i", counts), file.input("x", value)
+    condition = file.subgraph(*file.operator("LESS", [counter, file.constant(4 * step)], {"more": booleans(1)}))
+    counter, x = file.input("i", counts), file.input("x", value)
+    (following,) = file.operator("ADD", [counter, file.constant(step)], {"next": counts}, ("AddOptions", {}))
+    one = file.constant(np.ones(1, np.float32))
+    joined: Options = ("ConcatenationOptions", {"Axis": 0})
+    code, inputs, options = ("CONCATENATION", [x, one], joined) if grows else ("ADD", [x, x], ("AddOptions", {}))
+    body = file.subgraph(following, *file.operator(code, inputs, {"y": grown}, options))
+    values = [file.input("start", counts), file.input("x", value)]
+    loop: Options = ("WhileOptions", {"CondSubgraphIndex": condition, "BodySubgraphIndex": body})
+    return file.build(*file.operator("WHILE", values, {"end": counts, "y": grown}, loop))
+
+
+@pytest.mark.parametrize(("counts", "grows"), [(int32(1), True), (Spec((1,), np.int64), False)])
+def test_a_loop_that_the_hal_has_not_is_the_whole_files(counts: Spec, grows: bool) -> None:
+    content = looped(counts, grows)
+    inputs = {"start": np.ones(1, counts.element_type), "x": np.ones(1 if grows else 2, np.float32)}
+    imported = check(content, inputs, tolerance=0)
+    assert messages(imported) == [content]
