@@ -123,5 +123,5 @@ def diff(
         print(json.dumps(report.as_dict(), allow_nan=False))
     else:
         show_report(report, output_console(), everything)
-    if report.over and not report_only:
+    if not report_only and (report.over or not any(layer.error for layer in report.layers)):
         raise typer.Exit(1)

@@ -91,6 +91,8 @@ def verdict(report: DiffReport) -> str:
     """Say in a sentence where the two sides part."""
     first, sides = report.first, f"{report.dut} and {report.ref}"
     compared = [layer for layer in report.layers if layer.error is not None]
+    if not compared:
+        return f"nothing was compared: of {len(report.layers)} layers none has values on both sides, {sides}"
     if first is None:
         equal = sum(layer.error.is_equal for layer in compared if layer.error is not None)
         helped = sum(layer.runs_on != report.dut for layer in compared)
