@@ -31,6 +31,7 @@ __all__ = [
     "UncheckedFile",
     "import_file",
     "import_model",
+    "import_usual",
     "import_whole_file",
     "parse_onnx",
 ]
@@ -54,11 +55,18 @@ class ModelFormat(IntEnum):
 
 
 def import_file(path: Path) -> ImportedModel:
-    """Import a model file; the content tells its format.
+    """Import a model file; the content tells its format. Open dimensions are those that a runtime begins with.
 
     Raises FrontendError as ``import_model`` does, and OSError or ValueError if the file cannot be read.
     """
-    return import_model(read_given_file(path, MOST_MODEL_BYTES, "a model"))
+    return import_usual(read_given_file(path, MOST_MODEL_BYTES, "a model"))
+
+
+def import_usual(content: ModelContent, format: ModelFormat | None = None) -> ImportedModel:  # noqa: A002
+    """Import a model in the dimensions that a runtime begins with, if the file has them. Raises FrontendError."""
+    imported = import_model(content, format)
+    shapes = {tensor.name: tensor.usual_shape for tensor in imported.inputs if tensor.usual_shape}
+    return import_model(content, format, shapes=shapes) if shapes else imported
 
 
 def import_model(
@@ -212,11 +220,19 @@ def _imported(
         format = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX  # noqa: A001
     if format == ModelFormat.TFLITE:
         # What reads a format is imported with the first model of that format.
-        from nnhal_frontends.tflite import import_tflite
+        from nnhal_frontends.tflite import TfliteFile, import_tflite
 
         file = cast("ModelContent | TfliteFile", content)
         imported = import_tflite(file, limits, as_one=as_one, signature=signature)
-        return with_dimensions(imported, shapes) if shapes else imported
+        if not shapes:
+            return imported
+        fixed = with_dimensions(imported, shapes)
+        if as_one or fixed.is_open or not imported.is_open:
+            return fixed
+        # More operators are the HAL's if all dimensions are known.
+        known = TfliteFile.read(file, limits) if isinstance(file, (bytes, mmap)) else file
+        given = {tensor.index: tensor.shape for tensor in fixed.inputs if tensor.index is not None}
+        return import_tflite(known.with_dimensions(given, signature), limits, signature=signature)
     if signature is not None:
         raise InvalidModel(f"signature '{signature}' of an ONNX model, which has none")
     from nnhal_frontends.onnx import import_onnx, state_outputs

@@ -33,6 +33,8 @@ class ImportedTensor:
     """What it is if it is no tensor, in words; empty for a tensor of numbers or strings."""
     index: int | None = None
     """Its index in the graph of a TFLite file, where names may be empty or repeated."""
+    usual_shape: tuple[int, ...] = ()
+    """The shape that a runtime begins with, if the file has one and leaves some of it open."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +120,11 @@ class ImportedModel:
     """``model``, if all dimensions of its main subgraph are known to follow from one another: nobody needs to find them
     out again. A model that is made of it may have others.
     """
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an input has a dimension that is unknown."""
+        return any(not tensor.kind and 0 in tensor.shape for tensor in self.inputs)
 
     @property
     def all_inputs(self) -> tuple[ImportedTensor, ...]:

@@ -11,6 +11,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from nnhal.arrays import Array
+from nnhal_frontends import import_model
 from nnhal_frontends.errors import UnsupportedNode
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.tflite import import_tflite
@@ -24,6 +25,9 @@ OPTIMISED = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
 def by_litert(content: bytes, inputs: Mapping[str, Array], resolver: OpResolverType = _REFERENCE) -> list[Array]:
     """Return the outputs that LiteRT computes."""
     interpreter = Interpreter(model_content=content, experimental_op_resolver_type=resolver)
+    for detail in interpreter.get_input_details():
+        if detail["shape"].tolist() != list(np.shape(inputs[detail["name"]])):
+            interpreter.resize_tensor_input(detail["index"], np.shape(inputs[detail["name"]]))
     interpreter.allocate_tensors()
     for detail in interpreter.get_input_details():
         interpreter.set_tensor(detail["index"], inputs[detail["name"]])
@@ -52,6 +56,8 @@ def check(
     Variables are zero.
     """
     imported = import_tflite(content)
+    if imported.is_open:
+        imported = import_model(content, shapes={tensor.name: inputs[tensor.name].shape for tensor in imported.inputs})
     zeros = {tensor.name: np.zeros(tensor.shape, tensor.element_type) for tensor in imported.inputs}
     results = by_cpu_ref(imported, {**zeros, **inputs})
     expected = by_litert(content, inputs, OPTIMISED) if optimised else by_any_kernel(content, inputs)

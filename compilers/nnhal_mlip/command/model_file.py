@@ -161,9 +161,9 @@ def _require_known(tensor: ImportedTensor) -> None:
 
 
 def _tflite(name: str, content: bytes, public: bool) -> FlowModel:
-    from nnhal_frontends import import_model
+    from nnhal_frontends import import_usual
 
-    return _flow_model(name, import_model(content, ModelFormat.TFLITE), (), public)
+    return _flow_model(name, import_usual(content, ModelFormat.TFLITE), (), public)
 
 
 def _flow_model(name: str, source: ImportedModel, sources: Sequence[tuple[SourceNode, ...]], public: bool) -> FlowModel:

@@ -121,7 +121,7 @@ class TfliteGraphBuilder:
     def input(self, index: int) -> int:
         """Add the operand of an input of the model. Raises ValueError if the HAL cannot hold the tensor."""
         tensor = self.graph.tensors[index]
-        self.operands[index] = self._exact(index, OperandLifeTime.SUBGRAPH_INPUT, tensor.initial_shape or (1,))
+        self.operands[index] = self._exact(index, OperandLifeTime.SUBGRAPH_INPUT, tensor.shape or (1,))
         return self.operands[index]
 
     def exact(self, index: int) -> int:

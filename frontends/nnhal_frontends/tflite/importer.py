@@ -71,8 +71,8 @@ def import_tflite(
 
     With a signature, inputs and outputs have the names that it gives them, otherwise those of their tensors.
 
-    Nodes are named by operator, index and first output: ``CONV_2D_0:block/conv``. Inputs have the initial shape of an
-    interpreter. Variables are states of the model. What the HAL cannot express becomes operations of the extension
+    Nodes are named by operator, index and first output: ``CONV_2D_0:block/conv``. Dimensions that the file leaves open
+    are open. Variables are states of the model. What the HAL cannot express becomes operations of the extension
     nnhal.tflite, unless ``extension`` is false. A model becomes one such operation as a whole if it has tables or
     control flow that the HAL does not have, and with ``as_one`` if it has no variables. Raises InvalidModel if the file
     is malformed, UnsupportedNode or UnsupportedInput if neither HAL nor extension can express an operator or an input.
@@ -336,7 +336,9 @@ def _tensor(
 ) -> ImportedTensor:
     tensor, dimensions = builder.graph.tensors[index], builder.model.operands[operand].dimensions
     shape = () if dimensions == (1,) and not tensor.initial_shape else dimensions
-    return ImportedTensor(names.unique(name or tensor.name), operand, user_element_type(tensor), shape, index=index)
+    usual = tensor.initial_shape if tensor.initial_shape != tensor.shape else ()
+    element = user_element_type(tensor)
+    return ImportedTensor(names.unique(name or tensor.name), operand, element, shape, index=index, usual_shape=usual)
 
 
 class _Names:

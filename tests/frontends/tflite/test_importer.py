@@ -9,8 +9,9 @@ import pytest
 
 from nnhal.resolved import propagate_dimensions
 from nnhal.types import OperandType
+from nnhal_frontends import import_model
 from nnhal_frontends.dimensions import with_dimensions
-from nnhal_frontends.errors import UnsupportedInput, UnsupportedNode
+from nnhal_frontends.errors import UnfitShape, UnsupportedInput, UnsupportedNode
 from nnhal_frontends.imported import ImportedTensor
 from nnhal_frontends.tflite import import_tflite
 from tests.support.drawn_values import random
@@ -42,12 +43,19 @@ def test_operations_are_named_by_operator_index_and_first_output() -> None:
     assert imported.operation_nodes == (("FULLY_CONNECTED_0:y",), ("FULLY_CONNECTED_0:y",), ("RELU_1:block/z",))
 
 
-def test_inputs_have_the_shape_that_an_interpreter_begins_with() -> None:
+@pytest.mark.parametrize("batch", [1, 5])
+def test_dimensions_that_a_file_leaves_open_are_open(batch: int) -> None:
     file = TfliteFile()
     x = file.input("x", Spec([1, 4], signature=[-1, 4]))
     (y,) = file.operator("RELU", [x], {"y": Spec([1, 4], signature=[-1, 4])})
-    imported = check(file.build(y), {"x": random(1, 4)})
-    assert imported.inputs[0].shape == imported.outputs[0].shape == (1, 4)
+    content = file.build(y)
+    imported = import_tflite(content)
+    assert imported.inputs[0].shape == imported.outputs[0].shape == (0, 4)
+    assert imported.inputs[0].usual_shape == (1, 4)
+    imported = check(content, {"x": random(batch, 4)})
+    assert imported.inputs[0].shape == imported.outputs[0].shape == (batch, 4)
+    with pytest.raises(UnfitShape, match=r"shape \[2, 5\] is given for input 'x'"):
+        import_model(content, shapes={"x": (2, 5)})
 
 
 def test_dimensions_that_are_settled_are_not_found_out_again() -> None:
