@@ -12,7 +12,7 @@ from tests.support.repositories import write
 from tests.support.tflite_variables import running_sum
 
 SUM, RUNNING, CONTROLLED, BATCHED, SHORT, STATELESS = "sum", "running", "controlled", "batched", "short", "stateless"
-GROWING = "growing"
+GROWING, CELL = "growing", "cell"
 TURNING = "turning"
 """A model that takes as long as a request says."""
 
@@ -72,6 +72,16 @@ def turning() -> bytes:
     return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
 
 
+def cell() -> bytes:
+    """The state is the last one and ``x``, of any number of rows, and ``y`` the sums of its rows."""
+    nodes = [
+        helper.make_node("Add", ["before", "x"], ["after"]),
+        helper.make_node("MatMul", ["after", "ones"], ["y"]),
+    ]
+    constants = {"ones": np.ones((3, 1), np.float32)}
+    return onnx_model(nodes, {"x": ("n", 3), "before": ("n", 3)}, ["y", "after"], constants).SerializeToString()
+
+
 _STATE = 'state { input_name: "before" output_name: "after" data_type: TYPE_FP32 dims: [1, 3] %s }'
 _CONTROLS = """
 sequence_batching {
@@ -103,6 +113,8 @@ def write_stateful_models(repository: Path) -> Path:
     state = 'state { input_name: "before" output_name: "after" data_type: TYPE_FP32 dims: [3] }'
     batched = f"max_batch_size: 4 sequence_batching {{ oldest {{ max_candidate_sequences: 2 }} {idle} {state} }}"
     write(repository, BATCHED, {"1/model.onnx": running_total(("n", 3)), "config.pbtxt": batched})
+    one = f"max_batch_size: 4 sequence_batching {{ direct {{}} {idle} {state} }}"
+    write(repository, CELL, {"1/model.onnx": cell(), "config.pbtxt": one})
     short = f"sequence_batching {{ max_sequence_idle_microseconds: 1000 {_STATE % ''} }}"
     write(repository, SHORT, {"1/model.onnx": running_total(), "config.pbtxt": short})
     state = 'state { input_name: "before" output_name: "after" }'

@@ -86,7 +86,7 @@ class Opener(Generic[S]):
             signature=placement.signature,
         )
         undo.callback(loaded.close)
-        inputs, outputs = inputs_of(loaded.prepared), outputs_of(loaded.prepared)
+        inputs, outputs = inputs_of(loaded.prepared), outputs_of(loaded.prepared, config.max_batch_size > 0)
         visible = without_controls(config, inputs)
         whole = complete(config, name, file, visible, outputs)
         complete_sequences(whole, states_of(loaded.prepared))

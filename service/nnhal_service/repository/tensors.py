@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,9 +36,16 @@ def inputs_of(prepared: PreparedPlan) -> list[ModelTensor]:
     return [_tensor(prepared, tensor) for tensor in prepared.imported.inputs]
 
 
-def outputs_of(prepared: PreparedPlan) -> list[ModelTensor]:
-    """Return the outputs. Raises as ``inputs_of``."""
-    return [_tensor(prepared, tensor) for tensor in prepared.imported.outputs]
+def outputs_of(prepared: PreparedPlan, has_batches: bool = False) -> list[ModelTensor]:
+    """Return the outputs. Raises as ``inputs_of``.
+
+    A model that ``has_batches`` and a state is prepared for one item: what it computes of the state has a first axis of
+    length 1, which is the batch.
+    """
+    outputs = [_tensor(prepared, tensor) for tensor in prepared.imported.outputs]
+    if not (has_batches and prepared.imported.states):
+        return outputs
+    return [replace(t, shape=(UNKNOWN, *t.shape[1:])) if t.shape and t.shape[0] == 1 else t for t in outputs]
 
 
 def states_of(prepared: PreparedPlan) -> list[tuple[ModelTensor, str]]:

@@ -28,6 +28,7 @@ from nnhal_client import connect
 from tests.support.model_server import Devices, Served, addresses, devices, model_server
 from tests.support.stateful_models import (
     BATCHED,
+    CELL,
     CONTROLLED,
     GROWING,
     RUNNING,
@@ -184,6 +185,13 @@ def test_requests_of_a_model_with_batches_are_one_item_each(client: Triton, unus
     assert run(client, BATCHED, unused, ones(), start=True) == [1, 1, 1]
     assert "must specify batch-size 1" in refusal(client, BATCHED, unused, ones(2, 3))
     assert run(client, BATCHED, unused, ones(), end=True) == [2, 2, 2]
+
+
+def test_an_output_that_is_computed_of_the_state_has_the_batch_axis(client: Triton, unused: int) -> None:
+    shown = client.shown("get_model_metadata", CELL)
+    assert [[int(n) for n in tensor["shape"]] for tensor in (*shown["inputs"], *shown["outputs"])] == [[-1, 3], [-1, 1]]
+    assert run(client, CELL, unused, ones(), start=True) == [3]
+    assert run(client, CELL, unused, ones(), end=True) == [6]
 
 
 def test_a_sequence_beyond_the_candidates_waits_for_one_to_end(client: Triton) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 import numpy as np
@@ -134,6 +134,8 @@ class ModelSignature:
         imported = prepared.imported
         inputs = [_served(name, prepared, tensor, input_shapes.get(tensor.name)) for tensor in imported.inputs]
         outputs = [_served(name, prepared, tensor, output_shapes.get(tensor.name)) for tensor in imported.outputs]
+        if max_batch_size and imported.states:  # it is prepared for the state of one item
+            outputs = list(map(_with_batch_axis, outputs))
         return cls(name, inputs, outputs, max_batch_size, hidden, unlisted)
 
     @property
@@ -261,6 +263,14 @@ def _served(model: str, prepared: PreparedPlan, imported: ImportedTensor, reshap
     return ServedTensor(
         tensor, description, imported.element_type, reshape if changes else None, is_stated=reshape is not None
     )
+
+
+def _with_batch_axis(served: ServedTensor) -> ServedTensor:
+    """An output whose first axis of length 1 is the batch."""
+    shape = served.description.shape
+    if shape[:1] != (1,):
+        return served
+    return replace(served, description=replace(served.description, shape=(-1, *shape[1:])))
 
 
 def _protocol_shape(dimensions: Dimensions) -> Dimensions:
