@@ -214,7 +214,10 @@ void Model::add_operation(std::int32_t type, Dimensions inputs, Dimensions outpu
       const auto [found, is_new] = numbers.try_emplace(index, static_cast<std::int32_t>(numbers.size()));
       if (is_new) draft.main.operands.push_back(assembly.placed(*this, index));
       to.push_back(found->second);
-      is_checked &= !is_oem(operands_[index].type);
+      if (!is_oem(operands_[index].type)) continue;
+      if (type != kOemOperation && !is_extension(type))  // who defines these says what they take
+        bad_data("operand " + std::to_string(index) + " has a type of an OEM, which no operation of the NDK takes");
+      is_checked = false;
     }
   };
   add(operation.inputs, checked.inputs);

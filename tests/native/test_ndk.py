@@ -38,6 +38,7 @@ def test_a_program_executes_in_every_way(program: Program) -> None:
         ("handles", ["after misuse", "an execution outlives its handle's compilation"]),
         ("signals", ["once", "signals are as they were"]),
         ("forks", ["in the child", "in the parent"]),
+        ("oem", ["refused"]),
     ],
 )
 def test_what_a_program_does_wrong_harms_nothing(program: Program, trap: str, lines: list[str]) -> None:

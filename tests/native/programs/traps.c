@@ -83,11 +83,28 @@ static void outlives(void) {
   add(compiled(model), "again");
 }
 
+/* Operands of an OEM are for operations of that OEM: the NDK's own refuse them when they are added. */
+static void oem(void) {
+  enum { TENSOR_OEM_BYTE = 10001, OEM_OPERATION = 10000, FLOOR = 7 };
+  const uint32_t lengths[] = {2, 2}, input = 0, output = 1;
+  for (int which = 0; which < 2; ++which) {
+    const OperandType types[] = {{which ? FLOAT32_TENSOR : TENSOR_OEM_BYTE, 2, lengths, 0, 0},
+                                 {which ? TENSOR_OEM_BYTE : FLOAT32_TENSOR, 2, lengths, 0, 0}};
+    ANeuralNetworksModel* model;
+    OK(ANeuralNetworksModel_create(&model));
+    for (int index = 0; index < 2; ++index) OK(ANeuralNetworksModel_addOperand(model, &types[index]));
+    EXPECT(BAD_DATA, ANeuralNetworksModel_addOperation(model, FLOOR, 1, &input, 1, &output));
+    OK(ANeuralNetworksModel_addOperation(model, OEM_OPERATION, 1, &input, 1, &output));
+    ANeuralNetworksModel_free(model);
+  }
+  printf("refused\n");
+}
+
 int main(int count, char** arguments) {
   const struct {
     const char* name;
     void (*run)(void);
-  } traps[] = {{"handles", handles}, {"signals", signals}, {"forks", forks}, {"outlives", outlives}};
+  } traps[] = {{"handles", handles}, {"signals", signals}, {"forks", forks}, {"outlives", outlives}, {"oem", oem}};
   for (size_t index = 0; index < sizeof traps / sizeof *traps; ++index)
     if (count == 2 && !strcmp(arguments[1], traps[index].name)) return traps[index].run(), 0;
   return 2;
