@@ -240,7 +240,9 @@ class ModelServer:
 
     def _build(self, undo: ExitStack) -> None:
         settings, directory = self._settings, self._directory
-        memory = SystemSharedMemory(settings.client_shm_regions) if settings.allow_client_shm else None
+        memory = (
+            SystemSharedMemory(self._client_ports, settings.client_shm_regions) if settings.allow_client_shm else None
+        )
         if memory is not None:
             undo.callback(memory.close)
         server = ServerDescription(
@@ -280,6 +282,9 @@ class ModelServer:
             self._servers.append(self._grpc)
         if settings.allow_metrics:
             self._servers.append(self._metrics_server())
+
+    def _client_ports(self) -> set[int]:
+        return {int(self.addresses[name].rpartition(":")[2]) for name in ("grpc", "http") if name in self.addresses}
 
     def _front_workers(
         self, backends: ServerBackends, grpc: TcpListener | None, http: TcpListener | None, undo: ExitStack

@@ -11,7 +11,8 @@ import os
 import socket
 import struct
 from collections.abc import Collection
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from urllib.parse import unquote
 
 from nnhal_hosting.access.listeners import TcpListener
@@ -27,6 +28,8 @@ _STATE_AT = 1
 _LISTENS = 10
 _LOCALHOST = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 _UNIX = "unix:"
+_ALL_USERS = ["0", "0", str(2**32 - 1)]
+"""The map of the first user namespace."""
 
 
 class LocalUsers:
@@ -82,7 +85,23 @@ class LocalUsers:
         if answer is None or answer[_STATE_AT] == _LISTENS:  # as the kernel answers if the connection is gone
             return None
         uid, inode = _UID_AND_INODE.unpack_from(answer, _UID_AT)
-        return uid if inode else None  # a socket that its process has closed is shown as root's
+        return known_uid(uid) if inode else None  # a socket that its process has closed is shown as root's
+
+
+def known_uid(uid: int) -> int | None:
+    """Return the number of a user as the kernel has told it; None if it stands for all that have none here.
+
+    So it may in a user namespace that does not have all users, as in a container without root: the kernel shows the
+    others by one number, which a user of the namespace may have too.
+    """
+    return None if uid == _overflow_uid() else uid
+
+
+@cache
+def _overflow_uid() -> int:
+    if Path("/proc/self/uid_map").read_text().split() == _ALL_USERS:
+        return -1
+    return int(Path("/proc/sys/kernel/overflowuid").read_text())
 
 
 def peer_name(client: tuple[str, int] | None) -> str:

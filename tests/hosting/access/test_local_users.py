@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -78,6 +80,24 @@ def test_a_process_that_may_not_ask_the_kernel_lets_nobody_in(monkeypatch: pytes
     with server_at("127.0.0.1") as server, socket.create_connection(server.getsockname()) as client:
         monkeypatch.setattr("nnhal_hosting.access.local_users.SocketDiagnosis", refuse)
         assert "needs a token" in users_at(server).objection(peer_name(client.getsockname()))
+
+
+@needs_root
+def test_a_user_without_a_number_in_a_user_namespace_is_unknown() -> None:
+    """The kernel shows all of them as one user, who may be one of the namespace."""
+    program = """
+import ctypes, os, socket
+from nnhal_hosting.access import LocalUsers, TcpListener, peer_name
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+assert ctypes.CDLL(None).unshare(0x10000000) == 0, "no user namespaces"
+users = LocalUsers(TcpListener(*server.getsockname()), [os.geteuid()])
+print(os.geteuid(), users.objection(peer_name(client.getsockname())))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    if "no user namespaces" in done.stderr:
+        pytest.skip("this host has no user namespaces")
+    assert done.stdout.startswith(f"{STRANGER} the kernel does not say which user"), done.stderr
 
 
 def test_users_matter_only_at_ports_of_this_host_without_credentials() -> None:

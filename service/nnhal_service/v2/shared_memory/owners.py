@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import select
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from nnhal_hosting.access import tcp_address
 from nnhal_hosting.logs import get_logger
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.shared_memory.peers import Address, Process, address_of, process_at, remote_ends, started
+from nnhal_service.v2.shared_memory.peers import ConnectedClient, clients_at, connected_inodes, started
 
 _LEAST_PRUNED = 64
 """The number of remembered connections above which those that have closed are forgotten."""
@@ -26,23 +27,31 @@ class RegionOwner:
     A process keeps its regions when it connects again, and all of its connections share them.
     """
 
-    pid: int = 0
+    uid: int
+    """The user who has opened the connection by which it was found."""
+    pid: int
     """0 for a connection."""
-    started: str = ""
+    started: str
     """The start of the process, which tells it from a later process of the same number."""
-    uid: int = -1
-    address: Address | None = None
-    """The client's end of a connection; None for a process."""
+    inode: int
+    """That of the connection's socket; 0 for a process."""
+
+    @classmethod
+    def of(cls, client: ConnectedClient) -> RegionOwner:
+        return cls(client.uid, client.pid, client.started, 0 if client.pid else client.inode)
 
 
 class Owners:
     """Finds the owner behind a connection, and reports when it is gone. Safe to use from several threads."""
 
-    def __init__(self, gone: Callable[[RegionOwner], None]) -> None:
-        """``gone`` is called, in a thread of its own, once for each watched owner that is gone."""
+    def __init__(self, gone: Callable[[RegionOwner], None], ports: Callable[[], Collection[int]]) -> None:
+        """``gone`` is called, in a thread of its own, once for each watched owner that is gone. ``ports`` tells those
+        that clients connect to.
+        """
         self._gone = gone
+        self._ports = ports
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[RegionOwner, Process]] = {}
+        self._known: dict[str, tuple[RegionOwner, ConnectedClient]] = {}
         self._prune_at = _LEAST_PRUNED
         self._watched: dict[RegionOwner, int] = {}  # the pidfd of a process, -1 for a connection
         self._wakeup, self._alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -62,22 +71,29 @@ class Owners:
         return known[0] if known is not None and known[1].is_connected else None
 
     def of(self, peer: str) -> RegionOwner:
-        """The owner behind gRPC's name of a peer. Raises UNSUPPORTED if it cannot be told from others."""
+        """The owner behind gRPC's name of a peer. Raises UNSUPPORTED if it cannot be told from others, or if its user
+        is unknown.
+        """
         known = self.known(peer)
         if known is not None:
             return known
-        address = address_of(peer)
-        if address is None:
+        if tcp_address(peer) is None:
             raise ServingError(
                 ErrorKind.UNSUPPORTED,
                 "system shared memory is for clients that connect by TCP: those of a unix socket cannot be told apart",
             )
-        process = process_at(address)
-        if process is None:
-            return RegionOwner(address=address)
-        owner = RegionOwner(process.pid, process.started, process.uid)
+        clients = clients_at(peer, self._ports())
+        owners = {RegionOwner.of(client) for client in clients}
+        if len(owners) != 1:
+            raise ServingError(
+                ErrorKind.UNSUPPORTED,
+                "system shared memory: the kernel does not say which user of this host has opened the connection, "
+                "expected a client on the server's host and in its network and user namespaces, and no proxy between "
+                "them; other clients send tensors in their requests",
+            )
+        (owner,) = owners
         with self._lock:
-            self._known[peer] = owner, process
+            self._known[peer] = owner, clients.pop()
             if len(self._known) > self._prune_at:
                 self._known = {peer: known for peer, known in self._known.items() if known[1].is_connected}
                 self._prune_at = max(_LEAST_PRUNED, 2 * len(self._known))
@@ -123,7 +139,7 @@ class Owners:
             ready = {fd for fd, _ in poll.poll(_POLL_MS if by_connection else None)}
             if self._wakeup in ready:
                 os.read(self._wakeup, 4096)
-            connected = remote_ends() if by_connection else set()
+            connected = connected_inodes() if by_connection else set()
             for owner, pidfd in watched.items():
                 if pidfd in ready or (pidfd < 0 and not _lives(owner, connected)):
                     self._end(owner)
@@ -138,10 +154,10 @@ class Owners:
         self._gone(owner)
 
 
-def _lives(owner: RegionOwner, connected: set[Address]) -> bool:
-    if owner.address is None:  # a process that had ended before it could be watched
+def _lives(owner: RegionOwner, connected: Collection[int]) -> bool:
+    if not owner.inode:  # a process that had ended before it could be watched
         return bool(owner.started) and started(owner.pid) == owner.started
-    return owner.address in connected
+    return owner.inode in connected
 
 
 def _pidfd(owner: RegionOwner) -> int:

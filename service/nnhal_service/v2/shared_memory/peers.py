@@ -1,14 +1,15 @@
-"""The process at the other end of a TCP connection, if it is on this host."""
+"""Who is at the other end of a TCP connection, if that is on this host: its user, and its process if it can be seen."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from nnhal_hosting.access import tcp_address
+from nnhal_hosting.access import known_uid, tcp_address
 
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _ESTABLISHED = 0x01
@@ -20,41 +21,60 @@ Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
-    """A process that holds one end of a connection."""
+class ConnectedClient:
+    """Who holds a client's end of a connection."""
 
-    pid: int
-    started: str
-    """Its start, which tells it from a later process of the same number."""
     uid: int
-    fd: int
-    """The descriptor of its socket."""
+    """Who has opened the socket."""
     inode: int
-    """The inode of its socket: while ``fd`` refers to it, the connection is the same."""
+    """The inode of its socket: while that is connected, the connection is the same."""
+    pid: int = 0
+    """Its process; 0 if that cannot be seen, as another user's often cannot, or one of another PID namespace."""
+    started: str = ""
+    """The start of the process, which tells it from a later process of the same number."""
+    fd: int = -1
+    """The descriptor of its socket."""
 
     @property
     def is_connected(self) -> bool:
         """Whether it still holds the socket."""
-        return _target(f"/proc/{self.pid}/fd/{self.fd}") == f"socket:[{self.inode}]"
+        if self.pid:
+            return _target(f"/proc/{self.pid}/fd/{self.fd}") == f"socket:[{self.inode}]"
+        return self.inode in connected_inodes()
 
 
-def address_of(peer: str) -> Address | None:
-    """The address in gRPC's name of a peer, such as ``ipv4:127.0.0.1:5000``; None unless it is a TCP connection."""
+class _Row(NamedTuple):
+    """An established connection, seen from one of its ends."""
+
+    local: Address
+    remote: Address
+    uid: int
+    inode: int
+    """0 if no process holds that end any more; it is shown as root's then."""
+
+
+def clients_at(peer: str, ports: Collection[int]) -> set[ConnectedClient]:
+    """Return who is connected from an address to one of this host's ports.
+
+    ``peer`` is gRPC's name of the address, such as ``ipv4:127.0.0.1:5000``. Nobody is if the client is on another host
+    or in another network namespace, if it has closed the connection, or if its user has no number in this user
+    namespace. Connections to several ports may come from one address, and not all need be of one client.
+    """
     address = tcp_address(peer)
-    return None if address is None else (_canonical(address[0].packed), address[1])
+    if address is None:
+        return set()
+    local = _canonical(address[0].packed), address[1]
+    found = set()
+    for row in _rows():
+        uid = known_uid(row.uid)
+        if row.local == local and row.remote[1] in ports and row.inode and uid is not None:
+            found.add(_holder(uid, row.inode) or ConnectedClient(uid, row.inode))
+    return found
 
 
-def process_at(address: Address) -> Process | None:
-    """The process that has a connection's end at an address; None if it is not on this host, or hidden."""
-    for local, _, state, uid, inode in _rows():
-        if local == address and state == _ESTABLISHED and inode:
-            return _holder(uid, inode)
-    return None
-
-
-def remote_ends() -> set[Address]:
-    """The remote addresses of all established connections of this host."""
-    return {remote for _, remote, state, _, _ in _rows() if state == _ESTABLISHED}
+def connected_inodes() -> set[int]:
+    """Return the inodes of all sockets of this network namespace that are connected."""
+    return {row.inode for row in _rows()}
 
 
 def started(pid: int) -> str:
@@ -66,7 +86,7 @@ def started(pid: int) -> str:
     return stat.rpartition(")")[2].split()[19]
 
 
-def _rows() -> Iterator[tuple[Address, Address, int, int, int]]:
+def _rows() -> Iterator[_Row]:
     for table in _TABLES:
         try:
             lines = table.read_text().splitlines()[1:]
@@ -74,13 +94,9 @@ def _rows() -> Iterator[tuple[Address, Address, int, int, int]]:
             continue  # a host without IPv6
         for line in lines:
             fields = line.split()
-            yield (
-                _address(fields[_LOCAL]),
-                _address(fields[_REMOTE]),
-                int(fields[_STATE], 16),
-                int(fields[_UID]),
-                int(fields[_INODE]),
-            )
+            if int(fields[_STATE], 16) == _ESTABLISHED:
+                ends = _address(fields[_LOCAL]), _address(fields[_REMOTE])
+                yield _Row(*ends, int(fields[_UID]), int(fields[_INODE]))
 
 
 def _address(text: str) -> Address:
@@ -95,7 +111,7 @@ def _canonical(packed: bytes) -> str:
     return (mapped.packed if mapped else packed).hex()
 
 
-def _holder(uid: int, inode: int) -> Process | None:
+def _holder(uid: int, inode: int) -> ConnectedClient | None:
     """The process that holds a socket; the one with the lowest number if several share it."""
     wanted = f"socket:[{inode}]"
     for pid in sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
@@ -105,7 +121,7 @@ def _holder(uid: int, inode: int) -> Process | None:
             continue  # it has ended, or belongs to another user
         for descriptor in descriptors:
             if _target(descriptor) == wanted:
-                return Process(pid, started(pid), uid, int(descriptor.name), inode)
+                return ConnectedClient(uid, inode, pid, started(pid), int(descriptor.name))
     return None
 
 

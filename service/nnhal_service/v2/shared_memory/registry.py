@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,17 +33,19 @@ class _Registered(NamedTuple):
 class SystemSharedMemory:
     """The SharedMemory of files in /dev/shm. ``owner`` is gRPC's name of the peer; each client has names of its own.
 
-    A client's regions are forgotten when its process ends, or when its connection ends if the process is not on this
-    host. A file that one client has registered is refused to other clients.
+    A client's regions are forgotten when its process ends, or when its connection ends if the process cannot be seen.
+    A file that one client has registered is refused to other clients, and one that its user may not read and write.
     """
 
-    def __init__(self, max_regions: int = 1024, directory: Path = _DIRECTORY) -> None:
-        """``max_regions`` is the number of regions that one client may have."""
+    def __init__(
+        self, ports: Callable[[], Collection[int]], max_regions: int = 1024, directory: Path = _DIRECTORY
+    ) -> None:
+        """``ports`` tells those that clients connect to; ``max_regions`` is how many one client may have."""
         self._max_regions = max_regions
         self._directory = directory
         self._lock = threading.Lock()
         self._regions: dict[RegionOwner, dict[str, _Registered]] = {}
-        self._owners = Owners(self._drop)
+        self._owners = Owners(self._drop, ports)
 
     def register(self, region: SharedRegion, owner: str) -> None:
         client = self._owners.of(owner)
@@ -66,8 +68,13 @@ class SystemSharedMemory:
         self._owners.watch(client)
 
     def unregister(self, name: str, owner: str) -> None:
-        """Forget a region, or all of the owner's if the name is empty. An unknown name is no error, as in Triton."""
-        client = self._owners.of(owner)
+        """Forget a region, or all of the owner's if the name is empty. An unknown name is no error, as in Triton, and
+        neither is an owner who cannot have a region.
+        """
+        try:
+            client = self._owners.of(owner)
+        except ServingError:
+            return
         with self._lock:
             mine = self._regions.get(client, {})
             dropped = [mine.pop(each) for each in ([name] if name else list(mine)) if each in mine]
@@ -165,7 +172,7 @@ def _require_name(name: str) -> None:
 def _require_file(descriptor: Descriptor, key: str, client: RegionOwner) -> int:
     """The size of a file. Raises INVALID_ARGUMENT unless it is regular, and the client's user may read and write it."""
     found = os.fstat(descriptor.fileno())
-    allowed = client.uid in (-1, 0, found.st_uid) or found.st_mode & _FOR_OTHERS == _FOR_OTHERS
+    allowed = client.uid in (0, found.st_uid) or found.st_mode & _FOR_OTHERS == _FOR_OTHERS
     if not (stat.S_ISREG(found.st_mode) and allowed):
         descriptor.close()
         raise _cannot_open(key)

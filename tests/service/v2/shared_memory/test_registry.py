@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -18,13 +20,54 @@ from nnhal_hosting.access import peer_name
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.backend import SharedRegion
 from nnhal_service.v2.shared_memory import SystemSharedMemory
-from nnhal_service.v2.shared_memory.owners import Owners, RegionOwner
+from nnhal_service.v2.shared_memory.owners import Owners
+from tests.support.strangers import GUEST, STRANGER, as_stranger, needs_root
 from tests.support.waiting import wait_until
 
 _CLIENT = """
 import socket, sys
 kept = [socket.create_connection(("127.0.0.1", int(sys.argv[1]))) for _ in range(int(sys.argv[2]))]
 sys.stdin.read()
+"""
+_SERVER = """
+import encodings.idna, json, os, socket, sys
+from pathlib import Path
+from nnhal_hosting.access import peer_name
+from nnhal_service.serving.errors import ServingError
+from nnhal_service.v2.backend import SharedRegion
+from nnhal_service.v2.shared_memory import SystemSharedMemory
+
+server = socket.create_server(("127.0.0.1", 0))
+server.settimeout(30)
+own, their = os.pipe()
+peers = {}
+for uid in map(int, sys.argv[1].split(",")):
+    if not os.fork():
+        os.setgroups([]), os.setgid(uid), os.setuid(uid)
+        client = socket.create_connection(server.getsockname())
+        os.close(their)
+        os.read(own, 1)
+        os._exit(0)
+    connection, address = server.accept()
+    peers[uid] = connection, peer_name(address)
+memory = SystemSharedMemory(lambda: [server.getsockname()[1]])
+"""
+"""A server, and clients of other users that end with it. Then it is given up to be root."""
+_REGISTER = """
+found = {}
+for name in json.loads(sys.argv[2]):
+    path = Path("/dev/shm", name)
+    for uid, (connection, peer) in peers.items():
+        try:
+            memory.register(SharedRegion("r", name, 0, 4), peer)
+            memory.write("r", 0, b"done", peer)
+            memory.unregister("r", peer)
+            said = ""
+        except ServingError as error:
+            said = error.message
+        found.setdefault(name, {})[uid] = said
+memory.close()
+print(json.dumps(found))
 """
 
 
@@ -62,8 +105,8 @@ def listener() -> Iterator[socket.socket]:
 
 
 @pytest.fixture
-def memory() -> Iterator[SystemSharedMemory]:
-    registry = SystemSharedMemory()
+def memory(listener: socket.socket) -> Iterator[SystemSharedMemory]:
+    registry = SystemSharedMemory(lambda: [listener.getsockname()[1]])
     yield registry
     registry.close()
 
@@ -180,16 +223,104 @@ def test_the_regions_of_killed_clients_are_gone(
 def test_a_connection_whose_process_is_hidden_owns_until_it_is_closed(
     memory: SystemSharedMemory, listener: socket.socket, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if the client were in another container."""
-    monkeypatch.setattr("nnhal_service.v2.shared_memory.owners.process_at", lambda _: None)
+    """As if the client were in another PID namespace."""
+    monkeypatch.setattr("nnhal_service.v2.shared_memory.peers._holder", lambda *_: None)
     with socket.create_connection(listener.getsockname()) as connection:
         accepted, address = listener.accept()
         with accepted:
             peer = peer_name(address[:2])
             memory.register(region(file), peer)
             assert memory.status("r", peer) == [region(file)]
-            connection.close()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()  # with a reset, so that the port can be used again at once
         wait_until(lambda: not open_files(file), "the file is closed")
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(address)
+            other.connect(listener.getsockname())
+            assert memory.status("", peer) == []
+
+
+@needs_root
+@pytest.mark.parametrize("server", [0, GUEST, 41234])
+def test_a_client_has_the_files_of_its_user_whoever_runs_the_server(server: int) -> None:
+    """A server that is not root can see whose a connection is, and not which process of that user has it."""
+    clients = {server, STRANGER, 51234}
+    modes = {
+        (owner, mode): f"nnhal-test-{os.getpid()}-{owner}-{mode:o}" for owner in clients for mode in (0o600, 0o666)
+    }
+    try:
+        for (owner, mode), name in modes.items():
+            path = Path("/dev/shm", name)
+            path.write_bytes(bytes(4))
+            os.chown(path, owner, owner)
+            path.chmod(mode)
+        arguments = ",".join(map(str, clients)), json.dumps(list(modes.values()))
+        found = as_stranger(_SERVER, _REGISTER, *arguments, uid=server)
+        for (owner, mode), name in modes.items():
+            may_open = server in (0, owner) or mode == 0o666
+            for client in clients:
+                may_use = may_open and (client in (0, owner) or mode == 0o666)
+                said = found[name][str(client)]
+                assert said.startswith("Unable to open") != may_use, (owner, oct(mode), client, said)
+            assert (Path("/dev/shm", name).read_bytes() == b"done") == may_open
+    finally:
+        for name in modes.values():
+            Path("/dev/shm", name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("peer", ["ipv4:127.0.0.1:1", "ipv4:10.9.8.7:40000", "ipv6:[::1]:40000", "ipv4:127.0.0.1:x"])
+def test_a_client_whose_user_is_unknown_has_no_region(memory: SystemSharedMemory, file: Path, peer: str) -> None:
+    """As one of another host or network namespace, behind a forwarded port, or one that has closed its connection."""
+    file.chmod(0o666)
+    for call in (memory.register, memory.read, memory.status):
+        arguments = {memory.register: (region(file),), memory.read: ("r", 0, 1), memory.status: ("",)}[call]
+        error = refusal(call, *arguments, peer)
+        assert error.kind == ErrorKind.UNSUPPORTED
+    memory.unregister("", peer)
+    assert open_files(file) == 0
+
+
+def test_who_has_closed_its_connection_registers_nothing(
+    memory: SystemSharedMemory, listener: socket.socket, file: Path
+) -> None:
+    with socket.create_connection(listener.getsockname()) as connection:
+        accepted, address = listener.accept()
+        with accepted:
+            connection.close()
+            assert accepted.recv(1) == b""
+            error = refusal(memory.register, region(file), peer_name(address[:2]))
+            assert "which user of this host has opened the connection" in error.message
+
+
+def test_a_port_that_another_connection_uses_too_is_not_its_owners(
+    memory: SystemSharedMemory, listener: socket.socket, file: Path
+) -> None:
+    """One port may have connections to several servers, each of another user."""
+    with socket.create_server(("127.0.0.1", 0)) as other, socket.socket() as first, socket.socket() as client:
+        for connection in (first, client):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        first.bind(("127.0.0.1", 0))
+        first.connect(other.getsockname())
+        peer = peer_name(first.getsockname())
+        assert refusal(memory.register, region(file), peer).kind == ErrorKind.UNSUPPORTED
+        client.bind(first.getsockname())
+        client.connect(listener.getsockname())
+        memory.register(region(file), peer)
+        assert memory.status("", peer) == [region(file)]
+
+
+def test_an_address_of_ipv4_within_ipv6_is_its_clients(file: Path) -> None:
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
+        memory = SystemSharedMemory(lambda: [server.getsockname()[1]])
+        with socket.create_connection(("127.0.0.1", server.getsockname()[1])):
+            accepted, address = server.accept()
+            with accepted:
+                assert address[0] == "::ffff:127.0.0.1"
+                for peer in (peer_name(address[:2]), f"ipv4:127.0.0.1:{address[1]}"):
+                    memory.register(region(file), peer)
+                    memory.unregister("", peer)
+        memory.close()
 
 
 def test_a_region_that_is_in_use_is_closed_when_the_use_has_ended(
@@ -254,19 +385,8 @@ def test_a_region_lies_within_its_file(
         assert open_files(file) == 0
 
 
-def test_another_users_file_is_refused(
-    memory: SystemSharedMemory, listener: socket.socket, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file.chmod(0o600)
-    with Client(listener) as client:
-        monkeypatch.setattr(
-            "nnhal_service.v2.shared_memory.owners.Owners.of", lambda *_: RegionOwner(client.process.pid, "", 65534)
-        )
-        assert refusal(memory.register, region(file), client.peer).kind == ErrorKind.INVALID_ARGUMENT
-
-
 def test_one_client_may_not_take_all_descriptors(listener: socket.socket, file: Path) -> None:
-    registry = SystemSharedMemory(max_regions=2)
+    registry = SystemSharedMemory(lambda: [listener.getsockname()[1]], max_regions=2)
     with Client(listener) as client:
         registry.register(region(file, "a"), client.peer)
         registry.register(region(file, "b"), client.peer)
@@ -282,7 +402,7 @@ def test_clients_of_a_unix_socket_cannot_be_told_apart(memory: SystemSharedMemor
 
 
 def test_connections_that_have_closed_are_not_remembered(listener: socket.socket) -> None:
-    owners = Owners(lambda _: None)
+    owners = Owners(lambda _: None, lambda: [listener.getsockname()[1]])
     try:
         with Client(listener) as lasting:
             for _ in range(3):
@@ -295,7 +415,7 @@ def test_connections_that_have_closed_are_not_remembered(listener: socket.socket
 
 
 def test_a_client_has_no_more_regions_than_it_may(listener: socket.socket, file: Path) -> None:
-    memory = SystemSharedMemory(2)
+    memory = SystemSharedMemory(lambda: [listener.getsockname()[1]], 2)
     with Client(listener) as client, Client(listener) as other:
         for name in ("a", "b"):
             memory.register(region(file, name), client.peer)
