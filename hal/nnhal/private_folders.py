@@ -1,4 +1,4 @@
-"""Folders of sockets: nobody but their owner and root may change them, or put another folder in their place.
+"""Folders of sockets and of code: nobody but their owner and root may change or replace them.
 
 A folder is opened step by step from the root, without following links, so that what was looked at is what is used.
 """
@@ -44,6 +44,20 @@ def require_trusted_folder(path: Path, owners: Collection[int]) -> None:
     _walk(path, {_ROOT, *owners}, is_made=False)
 
 
+def require_trusted_file(path: Path, owners: Collection[int]) -> None:
+    """Raise OSError or ValueError if anybody but root and these users could change a file, or put another in its place.
+
+    The file is the one that links lead to.
+    """
+    path = Path(os.path.realpath(path))
+    require_trusted_folder(path.parent, owners)
+    file = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _require(file, path, {_ROOT, *owners}, may_be_sticky=False)
+    finally:
+        os.close(file)
+
+
 def _walk(path: Path, owners: Collection[int], is_made: bool, group: int | None = None) -> None:
     path = Path(os.path.realpath(path))
     folder = os.open("/", _STEP)
@@ -79,7 +93,8 @@ def _require(folder: int, path: Path, owners: Collection[int], may_be_sticky: bo
     status = os.fstat(folder)
     if status.st_uid not in owners:
         expected = " or ".join(str(owner) for owner in sorted(owners))
-        raise ValueError(f"{path}: a folder of user {status.st_uid}, expected one of user {expected}")
+        kind = "folder" if stat.S_ISDIR(status.st_mode) else "file"
+        raise ValueError(f"{path}: a {kind} of user {status.st_uid}, expected one of user {expected}")
     mode = stat.S_IMODE(status.st_mode)
     others = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_of_one(status.st_gid, status.st_uid))
     if others and not (may_be_sticky and mode & stat.S_ISVTX):

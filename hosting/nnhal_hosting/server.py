@@ -26,6 +26,8 @@ from nnhal_hosting.standard_services import REFLECT, SERVICE_NAME, WATCH, Proces
 
 _RPC_OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0))
 _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+_OPEN_TO_ALL = (f"/{_HEALTH}/", REFLECT)
+"""What needs no link."""
 _GRACE_SECONDS = 2.0
 S = TypeVar("S")
 
@@ -57,7 +59,9 @@ class ServerProcess:
         self._opened = opened
         self.link = LinkServer(endpoint.link, self._open, limits, allowed_uids, poller, admin_keys)
         self._operator_methods = OperatorMethods(admin_keys)
-        self._admission = CallAdmission(calls, SESSION_METADATA, (WATCH, REFLECT), self._operator_methods.has)
+        self._admission = CallAdmission(
+            calls, SESSION_METADATA, (WATCH, REFLECT), self._operator_methods.has, self._admit
+        )
         self.rpc = grpc.server(
             ThreadPoolExecutor(1),  # for no call: the admission has threads for all
             handlers=[self._operator_methods],
@@ -135,6 +139,14 @@ class ServerProcess:
     def _listener_ended(self, _: str) -> None:
         self._health.end()
         self._end_process()
+
+    def _admit(self, method: str, context: grpc.ServicerContext) -> None:
+        """Refuse a call of who has no link: its socket may let in a whole group, and links are for those who may call.
+
+        Operators' calls are not asked here, since they show an admin key.
+        """
+        if not method.startswith(_OPEN_TO_ALL):
+            self._admission.require_session(context)
 
     def _open(self, session: Session) -> None:
         self._admission.opened(session.token)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nnhal.private_folders import make_private_folder, require_trusted_folder
+from nnhal.private_folders import make_private_folder, require_trusted_file, require_trusted_folder
 
 OTHER_USER = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")
@@ -71,3 +71,25 @@ def test_a_group_may_write_only_if_it_is_the_users_own(tmp_path: Path) -> None:
     os.chown(tmp_path / "group", 0, OTHER_USER)
     with pytest.raises(ValueError, match="mode 0770 lets others write"):
         make_private_folder(tmp_path / "group")
+
+
+def test_a_file_is_trusted_if_its_user_alone_may_change_or_replace_it(tmp_path: Path) -> None:
+    for name in ("own", "open"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch(0o644)
+    (tmp_path / "link").symlink_to("open/file")
+    require_trusted_file(tmp_path / "link", ())
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(ValueError, match=rf"^{tmp_path}/open: mode 0777 lets others write"):
+        require_trusted_file(tmp_path / "link", ())
+    (tmp_path / "own" / "file").chmod(0o666)
+    with pytest.raises(ValueError, match=rf"^{tmp_path}/own/file: mode 0666 lets others write"):
+        require_trusted_file(tmp_path / "own" / "file", ())
+
+
+@needs_root
+def test_a_file_of_another_user_is_not_trusted(tmp_path: Path) -> None:
+    (tmp_path / "file").touch(0o644)
+    os.chown(tmp_path / "file", OTHER_USER, OTHER_USER)
+    with pytest.raises(ValueError, match=rf"file: a file of user {OTHER_USER}, expected one of user 0"):
+        require_trusted_file(tmp_path / "file", ())

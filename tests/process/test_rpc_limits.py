@@ -27,6 +27,7 @@ from tests.support.resources import forget_peak, peak_bytes, resident_bytes
 from tests.support.waiting import settled, wait_until
 from tests.support.wire import WireDevice
 
+CHECK = "/grpc.health.v1.Health/Check"
 GET_TYPE = "/nnhal.v1.DeviceService/GetType"
 MEBIBYTE = 1 << 20
 SETTINGS = {
@@ -86,8 +87,12 @@ def test_a_message_that_is_too_long_is_refused(endpoint: Endpoint) -> None:
 
 
 def test_bytes_that_are_no_message_are_an_error_of_their_sender(endpoint: Endpoint) -> None:
-    with grpc.insecure_channel(endpoint.address) as channel, pytest.raises(grpc.RpcError) as caught:
-        complete(GET_TYPE, b"\xff" * 9)(channel).result(20)
+    with (
+        Link(endpoint.link) as link,
+        grpc.insecure_channel(endpoint.address) as channel,
+        pytest.raises(grpc.RpcError) as caught,
+    ):
+        complete(GET_TYPE, b"\xff" * 9, link.metadata)(channel).result(20)
     call: Any = caught.value
     assert (call.code(), call.details()) == (
         grpc.StatusCode.INVALID_ARGUMENT,
@@ -96,8 +101,12 @@ def test_bytes_that_are_no_message_are_an_error_of_their_sender(endpoint: Endpoi
 
 
 def test_a_call_without_a_message_is_an_error_of_its_sender(endpoint: Endpoint) -> None:
-    with grpc.insecure_channel(endpoint.address) as channel, pytest.raises(grpc.RpcError) as caught:
-        half_sent(GET_TYPE, messages=())(channel).result(20)
+    with (
+        Link(endpoint.link) as link,
+        grpc.insecure_channel(endpoint.address) as channel,
+        pytest.raises(grpc.RpcError) as caught,
+    ):
+        half_sent(GET_TYPE, link.metadata, messages=())(channel).result(20)
     call: Any = caught.value
     assert (call.code(), call.details()) == (
         grpc.StatusCode.INVALID_ARGUMENT,
@@ -129,7 +138,7 @@ def test_calls_of_a_session_beyond_those_that_may_wait_are_refused(endpoint: End
 def test_of_clients_without_a_session_the_newest_is_heard_first(endpoint: Endpoint) -> None:
     with ExitStack() as stack:
         for _ in range(10):
-            stack.enter_context(idle_calls(endpoint.address, 100, half_sent(GET_TYPE)))
+            stack.enter_context(idle_calls(endpoint.address, 100, half_sent(CHECK)))
             assert is_healthy(endpoint.address)
 
 

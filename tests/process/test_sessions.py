@@ -329,7 +329,7 @@ def test_a_call_without_the_token_of_an_open_link_is_refused(
         events, error = wire.events(method, message)
         assert isinstance(error, HalError)
         assert error.status == INVALID
-        assert [event.notified.status for event in events] == [INVALID.value]
+        assert not events
 
 
 def test_the_token_of_a_closed_link_is_refused(cpu_ref: Endpoint, wire: WireDevice) -> None:

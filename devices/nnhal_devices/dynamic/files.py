@@ -1,4 +1,7 @@
-"""Finding backend files by name. A problem with a directory or a file is logged as a warning, and the rest is found."""
+"""Finding backend files by name. A problem with a directory or a file is logged as a warning, and the rest is found.
+
+What is found is executed. So nobody but root and the user of this process may be able to change it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nnhal.given_files import open_given_file
+from nnhal.private_folders import require_trusted_file, require_trusted_folder
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
@@ -94,8 +98,9 @@ def _candidates(directory: Path) -> Iterator[tuple[Path, BackendName]]:
         _log.warning("a backend directory is skipped", directory=str(directory), reason="the path is not absolute")
         return
     try:
+        require_trusted_folder(directory, {os.geteuid()})
         entries = sorted(entry.name for entry in directory.iterdir())
-    except OSError as error:
+    except (OSError, ValueError) as error:
         _log.warning("a backend directory is skipped", directory=str(directory), reason=_words(error))
         return
     for entry in entries:
@@ -111,12 +116,11 @@ def _canonical(entry: Path) -> Path | None:
     """Resolve a file's path. Returns None, and logs a warning, if there is no regular file."""
     try:
         path = Path(os.path.realpath(entry, strict=True))
-        regular = path.is_file()
-    except OSError as error:
+        if not path.is_file():
+            raise ValueError("no regular file")
+        require_trusted_file(path, {os.geteuid()})
+    except (OSError, ValueError) as error:
         _skip(entry, _words(error))
-        return None
-    if not regular:
-        _skip(entry, "no regular file")
         return None
     return path
 
@@ -125,5 +129,5 @@ def _skip(entry: Path, reason: str) -> None:
     _log.warning("a backend file is skipped", file=str(entry), reason=reason)
 
 
-def _words(error: OSError) -> str:
-    return error.strerror or str(error)
+def _words(error: OSError | ValueError) -> str:
+    return getattr(error, "strerror", None) or str(error)

@@ -126,6 +126,14 @@ class CallAdmission(_Interceptor):
         with self._lock:
             self._shares.pop(token, None)
 
+    def require_session(self, context: grpc.ServicerContext) -> None:
+        """Raise INVALID_ARGUMENT if a call carries the token of no session that was ``opened``."""
+        token = _token(self._token_key, context.invocation_metadata())
+        with self._lock:
+            is_known = token in self._shares
+        if not is_known:
+            invalid_argument(f"the call needs the token of an open link as metadata {self._token_key!r}")
+
     def close(self) -> None:
         """Wait for the calls that are served."""
         self._stalls.close()
@@ -149,7 +157,7 @@ class CallAdmission(_Interceptor):
             if self._streams.open >= limits.streams:
                 return self._refusals, self._full(limits.streams, "streams are open", "STREAMS")
             return self._streams, ""
-        token = next((str(value) for key, value in metadata or () if key == self._token_key), "")
+        token = _token(self._token_key, metadata)
         with self._lock:
             share = self._shares.get(token)
         full = self._full(limits.waiting, "calls wait already", "WAITING")
@@ -265,6 +273,10 @@ class _Entrance(ThreadPoolExecutor):
         finally:
             self._calls.received(self._call)
             self._call.work = _nothing  # it refers to the request, and in a circle to this object
+
+
+def _token(key: str, metadata: Any) -> str:
+    return next((str(value) for name, value in metadata or () if name == key), "")
 
 
 def _nothing() -> None:

@@ -53,6 +53,23 @@ def test_no_directory_has_nothing(place: Path) -> None:
     assert warned == []
 
 
+@pytest.mark.parametrize("changed", ["directory", "above", "file", "target"])
+def test_what_others_may_change_is_not_executed(place: Path, changed: str) -> None:
+    (place / "above").mkdir()
+    file = touch(place / "above" / "directory" / "A_a_backend.py")
+    target = touch(place / "elsewhere" / "target.py")
+    link = file.with_name("A_b_backend.py")
+    link.symlink_to(target)
+    which = {"directory": file.parent, "above": file.parent.parent, "file": file, "target": target.parent}[changed]
+    which.chmod(which.stat().st_mode | 0o022)
+    with warnings_logged() as warned:
+        left = names([file.parent])
+    assert left == {"file": ["target.py"], "target": [file.name]}.get(changed, [])
+    assert len(warned) == 1
+    assert f"{which}: mode" in warned[0].reason
+    assert "lets others write there" in warned[0].reason
+
+
 def test_directories_of_no_use_are_warnings_and_the_others_are_searched(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -10,15 +11,21 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
+from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError
+from nnhal.link import SESSION_METADATA
 from nnhal.remote.admin import ProcessAdmin
-from nnhal.remote.supervisor import SupervisorControl
+from nnhal.remote.supervisor import SupervisorControl, supervisor_endpoint
 from nnhal.v1 import supervisor_pb2 as wire
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.control import controlled
+from tests.support.idle_calls import complete, is_healthy
+from tests.support.reflected import methods_of
 from tests.support.waiting import wait_for_death, wait_until
 
 State = wire.SupervisedProcess
@@ -66,6 +73,26 @@ def process_of(control: SupervisorControl, name: str) -> wire.SupervisedProcess:
 
 def events_of(control: SupervisorControl, name: str, after: int = 0) -> list[tuple[str, str]]:
     return [(event.kind, event.text) for event in control.events(after) if event.subject == name]
+
+
+@pytest.mark.parametrize("process", ["device", "framework", "supervisor"])
+def test_who_has_no_link_is_answered_by_health_and_reflection_only(testbed: Testbed, process: str) -> None:
+    """A group may reach the sockets (NNHAL_GROUP), and not all of its users may open links."""
+    endpoint = {
+        "device": testbed.endpoint("first"),
+        "framework": Endpoint(testbed.framework, "framework"),
+        "supervisor": supervisor_endpoint(testbed.directory),
+    }[process]
+    methods = [method for method in methods_of(endpoint.address) if not method.startswith("/grpc.")]
+    assert len(methods) > 10
+    with grpc.insecure_channel(endpoint.address) as channel:
+        for method, metadata in itertools.product(methods, [(), ((SESSION_METADATA, "f" * 64),)]):
+            with pytest.raises(grpc.RpcError) as caught:
+                complete(method, b"", metadata)(channel).result(60)
+            call: Any = caught.value
+            assert call.code() == grpc.StatusCode.INVALID_ARGUMENT, method
+            assert "the call needs the token of an open link" in call.details()
+    assert is_healthy(endpoint.address)
 
 
 def test_processes_are_listed_in_the_order_of_the_topology(testbed: Testbed, control: SupervisorControl) -> None:

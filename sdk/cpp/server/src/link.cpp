@@ -158,7 +158,7 @@ void LinkServer::accept_links() {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for want of descriptors: clients wait as long
       continue;
     }
-    ucred peer{};
+    ucred peer{0, static_cast<uid_t>(-1), static_cast<gid_t>(-1)};  // nobody, if the kernel does not say
     socklen_t size = sizeof peer;
     getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size);
     const auto channel = std::make_shared<Channel>(std::move(connection));

@@ -20,7 +20,6 @@ from nnhal_tools.check.checked_device import CheckedDevice
 from nnhal_tools.check.session import CheckSession
 
 GROUP = "getters"
-_SOCKETS = "messages.md#sockets"
 _PLACE = "the device"
 
 
@@ -82,14 +81,6 @@ def same_answers(device: CheckedDevice) -> None:
     first, second = _asked(device.session()), _asked(device.session())
     for name, answer in first.items():
         require(answer == second[name], f"another answer of {name}", "the same as before")
-
-
-@check(GROUP, _SOCKETS)
-def without_a_session(device: CheckedDevice) -> None:
-    """The getters need no session."""
-    session = device.session()
-    session.metadata = ()
-    _asked(session)
 
 
 @check(GROUP, "memory.md")
