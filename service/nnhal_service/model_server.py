@@ -229,6 +229,7 @@ class ModelServer:
         options = metrics_options(settings.metrics_config)
         self._metrics = Metrics(self._models, fleet, options, clients, self.collect, events)
         undo.callback(self._metrics.close)
+        self._monitor.models.on_gone = self._metrics.requests.forget
         directory = Path(settings.trace_directory) if settings.trace_directory else None
         start = trace_start(settings.trace_config)
         self._tracer = Tracer(

@@ -167,6 +167,31 @@ def test_what_one_worker_loads_and_unloads_all_workers_serve_or_refuse_at_once(
         assert connection.infer("nothing")[0] == NOT_FOUND
 
 
+def test_a_model_takes_its_metrics_with_it_and_begins_anew(
+    served: Served, connections: list[Connection], repository: Path
+) -> None:
+    """Whether or not somebody has asked for metrics meanwhile."""
+    write(repository, "counted", {"1/model.onnx": onnx_file("Abs")})
+    labels = {"model": "counted", "version": "1"}
+    for asks in (True, False):
+        for connection in connections:
+            assert connection.ask("/v2/repository/models/counted/load", {}) == (200, {})
+            assert connection.infer("counted")[0] == 200
+            if asks:
+                counts = (metrics(served).sum(n, labels) for n in ("nv_inference_count", "nnhal_partition_runs"))
+                assert [*counts] == [1, 1]
+            assert connection.ask("/v2/repository/models/counted/unload", {}) == (200, {})
+            if asks:
+                told = [line for line in metrics(served).text.splitlines() if '"counted"' in line]
+                assert [line.partition("}")[0] for line in told] == [
+                    'nnhal_last_event_seconds{kind="unloaded",subject="counted"'
+                ]
+    assert connections[0].ask("/v2/repository/models/counted/load", {}) == (200, {})
+    assert connections[0].infer("counted")[0] == 200
+    counts = (metrics(served).sum(name, labels) for name in ("nv_inference_count", "nnhal_partition_runs"))
+    assert [*counts] == [1, 1]
+
+
 def test_requests_in_flight_end_before_their_model_is_unloaded(
     served: Served, connections: list[Connection], repository: Path
 ) -> None:

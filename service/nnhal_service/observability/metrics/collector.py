@@ -51,6 +51,8 @@ _IDLE = (3, 4)
 """Columns idle and iowait of the line ``cpu`` in /proc/stat."""
 _COUNTED = 8
 """Columns that are added up; the later ones are included in these."""
+_UNLOADED = "unloaded"
+"""The event of a model after which its earlier ones are told no more."""
 _TEXT = "of models that native clients have loaded"
 LatestEvents = Callable[[], Mapping[tuple[str, str], float]]
 """Says when each kind of event last happened to each device or model, in seconds since the epoch."""
@@ -215,8 +217,10 @@ class Metrics(Collector):
             "When it last happened to a device or a model, in seconds since the epoch",
             labels=["kind", "subject"],
         )
-        for labels, seconds in self._events().items():
-            latest.add_metric(labels, seconds)
+        events, names = self._events(), {*answers, *(name for name, _ in statistics)}
+        for (kind, subject), seconds in events.items():
+            if subject in names or seconds >= events.get((_UNLOADED, subject), 0.0):
+                latest.add_metric((kind, subject), seconds)
         yield latest
         yield from self._clients.families()
         yield from device_families(answers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from prometheus_client.core import HistogramMetricFamily, Metric, SummaryMetricFamily
 
@@ -59,11 +59,15 @@ class Durations:
                 for row, other in zip(rows, more, strict=True):
                     row.merge(other)
 
-    def families(self, served: Iterable[Key]) -> Iterator[Metric]:
-        """Yield all metrics of the models that are served; others are forgotten."""
+    def forget(self, key: Key) -> None:
+        """Forget a model that is served no more."""
         with self._lock:
-            self._models = {key: self._models[key] for key in served if key in self._models}
-            rows = {key: [row.copy() for row in rows] for key, rows in self._models.items()}
+            self._models.pop(key, None)
+
+    def families(self, served: Collection[Key]) -> Iterator[Metric]:
+        """Yield all metrics of the models that are served."""
+        with self._lock:
+            rows = {key: [row.copy() for row in rows] for key, rows in self._models.items() if key in served}
         for number, kind in enumerate(KINDS):
             of_kind = {key: rows[key][number] for key in rows}
             if self._options.summary_latencies:

@@ -35,6 +35,11 @@ class RequestMetrics:
         if self._has_durations and finished.timing is not None:
             self.durations.record((finished.model_name, finished.model_version), finished.timing)
 
+    def forget(self, model: str, version: str) -> None:
+        """Forget a model that is served no more."""
+        self.runs.forget((model, version))
+        self.durations.forget((model, version))
+
     def take(self) -> RecordedRequests:
         """What was recorded since the last call, which is forgotten here."""
         return RecordedRequests(self.runs.take(), self.durations.take())

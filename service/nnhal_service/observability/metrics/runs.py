@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -59,11 +59,15 @@ class Runs:
             for key, more in models.items():
                 self._models.setdefault(key, RecordedRuns()).merge(more)
 
-    def families(self, served: Iterable[Key]) -> Iterator[Metric]:
-        """Yield all metrics of the models that are served; others are forgotten."""
+    def forget(self, key: Key) -> None:
+        """Forget a model that is served no more."""
         with self._lock:
-            self._models = {key: self._models[key] for key in served if key in self._models}
-            rows = {key: model.copy() for key, model in self._models.items()}
+            self._models.pop(key, None)
+
+    def families(self, served: Collection[Key]) -> Iterator[Metric]:
+        """Yield all metrics of the models that are served."""
+        with self._lock:
+            rows = {key: model.copy() for key, model in self._models.items() if key in served}
         yield from _step_families(rows)
         yield from _edge_families(rows)
         fallbacks = CounterMetricFamily(

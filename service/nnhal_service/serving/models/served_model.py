@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nnhal_service.runtime import LoadedModel
 from nnhal_service.serving.config import ServingConfig
@@ -154,6 +154,8 @@ class ServedModelRegister:
         self._lock = threading.Lock()
         self._models: dict[ServedModel, None] = {}
         self._closed = RequestCounts()
+        self.on_gone: Callable[[str, str], None] = lambda *_: None
+        """Called with the name and the version of a model that is served no more, when its last request has ended."""
 
     def add(self, model: ServedModel) -> None:
         """Know a model until it is removed."""
@@ -166,6 +168,9 @@ class ServedModelRegister:
             if model in self._models:
                 del self._models[model]
                 self._closed.add(model.counts)
+                name, version = model.name, model.version
+                if not any((other.name, other.version) == (name, version) for other in self._models):
+                    self.on_gone(name, version)
 
     def all(self) -> list[ServedModel]:
         """The models, the oldest first."""

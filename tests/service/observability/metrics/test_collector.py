@@ -29,7 +29,7 @@ from tests.support.processes import device_process
 from tests.support.repositories import onnx_file
 from tests.support.scrape import M, Scrape
 from tests.support.serving import shared_loop
-from tests.support.waiting import wait_for_death, wait_until
+from tests.support.waiting import stop, wait_for_death, wait_until
 
 X_BYTES = 2 * 3 * 4
 TRITON_COUNTERS = (
@@ -226,7 +226,7 @@ def test_a_scrape_goes_on_without_a_device_that_is_dead_or_silent(short_path: Pa
         assert [scrape.of("nnhal_device_up", {"device": name}) for name in devices] == [1, 1, 0]
         os.kill(dead.pid, signal.SIGKILL)
         wait_for_death(dead.pid)
-        os.kill(silent.pid, signal.SIGSTOP)
+        stop(silent.pid)
         try:
             for _ in range(3):
                 scrape = Scrape(metrics.render())
