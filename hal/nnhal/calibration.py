@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nnhal.given_files import MOST_TEXT_BYTES, read_given_file
+from nnhal.given_files import MOST_TEXT_BYTES, parse_json, read_given_file
 from nnhal.whole_files import write_whole
 
 VERSION = 1
@@ -58,7 +58,7 @@ def read_calibration(path: Path, machine: str = "") -> dict[str, DeviceCalibrati
 
 def write_calibration(path: Path, devices: Mapping[str, DeviceCalibration], machine: str = "") -> None:
     """Keep devices in a file, beside the others that it has. Raises as ``read_calibration``, and OSError."""
-    machines = _machines(path.read_bytes(), path) if path.exists() else {}
+    machines = _machines(read_given_file(path, MOST_TEXT_BYTES, "a calibration"), path) if path.exists() else {}
     kept = machines.setdefault(machine or this_machine(), {})
     kept.update({name: asdict(device) for name, device in devices.items()})
     text = json.dumps({"version": VERSION, "machines": machines}, indent=2) + "\n"
@@ -81,7 +81,7 @@ def processor_name() -> str:
 
 def _machines(content: bytes, path: Path) -> dict[str, dict[str, Any]]:
     try:
-        given = json.loads(content)
+        given = parse_json(content)
     except ValueError as error:
         raise ValueError(f"{path} is no calibration: {error}") from error
     if not isinstance(given, dict) or given.get("version") != VERSION:

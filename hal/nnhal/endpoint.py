@@ -97,10 +97,11 @@ class Endpoint:
         """Return this endpoint without links in its path, so that its two sockets belong to the same process.
 
         Raises ValueError if somebody could change its directory who is neither this user, nor root, nor in
-        NNHAL_SERVER_UIDS.
+        NNHAL_SERVER_UIDS; OSError if that cannot be seen.
         """
         directory = Path(os.path.realpath(self.directory))
-        with contextlib.suppress(OSError):  # what is not there, or may not be entered, is told by who connects
+        # What is not there, or may not be entered, is told by who connects, and cannot.
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             require_trusted_folder(directory, server_uids())
         return Endpoint(directory, self.service)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -17,7 +17,7 @@ _LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])|\x0a\x08location\x12
 
 
 @contextmanager
-def opened_external_data(path: str | os.PathLike[str]) -> Iterator[dict[str, BinaryIO]]:
+def opened_external_data(path: str | os.PathLike[str]) -> Iterator[Mapping[str, BinaryIO]]:
     """Open the files that a model in ONNX names, by the names that it has for them.
 
     A name is of a file in the model's folder, or below it: others, and files that are not there, are left out, since

@@ -13,6 +13,8 @@ import stat
 from collections.abc import Collection
 from pathlib import Path
 
+from nnhal.user_numbers import known_user
+
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN_ONLY = 0o700
 _GROUP_TOO = 0o750
@@ -91,7 +93,7 @@ def _next(folder: int, name: str, is_made: bool, group: int | None) -> int:
 
 def _require(folder: int, path: Path, owners: Collection[int], may_be_sticky: bool) -> None:
     status = os.fstat(folder)
-    if status.st_uid not in owners:
+    if known_user(status.st_uid) not in owners:
         expected = " or ".join(str(owner) for owner in sorted(owners))
         kind = "folder" if stat.S_ISDIR(status.st_mode) else "file"
         raise ValueError(f"{path}: a {kind} of user {status.st_uid}, expected one of user {expected}")
@@ -104,8 +106,13 @@ def _require(folder: int, path: Path, owners: Collection[int], may_be_sticky: bo
 
 
 def _is_of_one(group: int, user: int) -> bool:
-    """Whether a group has one user alone, as the groups that are named after their users."""
+    """Whether a group has one user alone, as the groups that are named after their users.
+
+    Others are not believed: a directory service need not tell all users who have a group.
+    """
     try:
+        if grp.getgrgid(group).gr_name != pwd.getpwuid(user).pw_name:
+            return False
         members = {pwd.getpwnam(name).pw_uid for name in grp.getgrgid(group).gr_mem}
     except KeyError:
         return False

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import invalid_argument
+from nnhal.exhaustion import host_failure
 from nnhal.fence import fault_of_pair
 from nnhal.link import Channel
 from nnhal_hosting.inflight_descriptors import has_inflight
@@ -75,15 +76,18 @@ def _fault_of_socket(descriptor: Descriptor, ends: ChannelEnds) -> str:
     with _view(descriptor) as end:
         if ends.has(end):
             return "an end of a channel of this process"
-    return "a socket in which other descriptors wait to be received" if has_inflight(descriptor) else ""
+    try:
+        return "a socket in which other descriptors wait to be received" if has_inflight(descriptor) else ""
+    except OSError as error:
+        raise host_failure("a socket cannot be looked into", error) from error
 
 
 def _kernel_object(descriptor: Descriptor) -> str:
     """Say which object of the kernel a descriptor stands for, which is not in a file system; nothing for a file."""
     try:
         target = str(Path(f"/proc/self/fd/{descriptor.fileno()}").readlink())
-    except OSError:
-        return ""
+    except OSError as error:
+        raise host_failure("a descriptor cannot be looked at", error) from error
     found = None if target.startswith(("/", "pipe:")) else _KERNEL_OBJECT.match(target)
     return f"an object of the kernel ({found[1]})" if found else ""
 

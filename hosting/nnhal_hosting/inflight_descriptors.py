@@ -16,8 +16,12 @@ _MOST_BYTES = 1 << 16
 
 
 def has_inflight(descriptor: Descriptor) -> bool:
-    """Whether descriptors wait in a socket. Unknown, and taken for no, before Linux 5.7."""
-    return _inflight_in(descriptor.fileno()) > 0
+    """Whether descriptors wait in a socket. Linux tells it from 5.7 on; before, it is taken for no.
+
+    Raises OSError if it cannot be seen, as without a free descriptor.
+    """
+    lines = Path(f"/proc/self/fdinfo/{descriptor.fileno()}").read_text().splitlines()
+    return any(int(count) for name, _, count in (line.partition(":") for line in lines) if name == "scm_fds")
 
 
 class InflightWatch:
@@ -35,7 +39,10 @@ class InflightWatch:
             except OSError:  # it is closed by now, or no descriptor is left
                 continue
             inode = os.fstat(descriptor.fileno()).st_ino
-            if not has_inflight(descriptor):
+            try:
+                if not has_inflight(descriptor):
+                    continue
+            except OSError:  # it is looked at the next time
                 continue
             seen.add(inode)
             if inode in self._seen:
@@ -58,11 +65,3 @@ def _drop_inflight(descriptor: Descriptor) -> None:
                 pass
         except OSError:  # somebody else has received them
             return
-
-
-def _inflight_in(number: int) -> int:
-    try:
-        lines = Path(f"/proc/self/fdinfo/{number}").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(int(count) for name, _, count in (line.partition(":") for line in lines) if name == "scm_fds")

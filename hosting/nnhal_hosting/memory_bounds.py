@@ -40,10 +40,11 @@ class MemoryBounds:
     def usual_limit(self, held: int = 0) -> int:
         """Return how many bytes a process that holds ``held`` may take if nobody says so.
 
-        They are four fifths of what the host has available, and no more than four fifths of what each group may use.
+        They are four fifths of what the host has available, nothing if it does not say, and no more than four fifths of
+        what each group may use.
         """
         lines = (self._proc / "meminfo").read_text().splitlines()
-        available = next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), _NO_LIMIT)
+        available = next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), 0)
         return min([held + int(available * _SHARE), *(int(limit * _SHARE) for _, limit in self.group_limits())])
 
     def group_limits(self) -> Iterator[tuple[int, int]]:

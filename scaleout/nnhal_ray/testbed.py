@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import ray
 
 from nnhal.contexts import Closing
 from nnhal.endpoint import Endpoint
+from nnhal.given_files import MOST_TEXT_BYTES, open_given_file, read_given_file
 from nnhal.remote.admin import FrameworkAdmin
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal.whole_files import write_whole
@@ -95,7 +95,7 @@ class HostTestbed(Closing):
                 lines += ["[[host]]", f"name = {json.dumps(name)}", f"url = {json.dumps(address)}"]
         text = "".join(f"{line}\n" for line in lines).encode()
         path = self.directory / _HOSTS
-        if not path.exists() or path.read_bytes() != text:
+        if not path.exists() or read_given_file(path, MOST_TEXT_BYTES, "hosts") != text:
             write_whole(path, text)
 
     def close(self) -> None:
@@ -152,8 +152,7 @@ def _directory() -> Iterator[Path]:
 
 def _remove_if_left(directory: Path) -> None:
     """Remove the directory of a process that is gone; one that is being made has no lock yet, and stays."""
-    with suppress(OSError):  # another user's, or one that another process removes
-        lock = os.open(directory / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
-        with closing(os.fdopen(lock)) as held:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(directory)
+    # It may be another user's, or one that another process removes.
+    with suppress(OSError, ValueError), open_given_file(directory / _LOCK, "a lock", follows=False) as held:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(directory)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nnhal.given_files import read_given_file, read_given_text, read_given_toml
+from nnhal.given_files import parse_json, parse_toml, read_given_file, read_given_text, read_given_toml
 
 MOST = 64
 
@@ -76,3 +76,51 @@ def test_toml_that_cannot_be_read_is_refused(tmp_path: Path, text: str, told: st
 def test_toml_is_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a = [1, 2]")
     assert read_given_toml(tmp_path / "file", "settings") == {"a": [1, 2]}
+
+
+def test_a_link_is_refused_where_links_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("file")
+    assert read_given_file(tmp_path / "file", MOST, "settings", follows=False) == b"x"
+    with pytest.raises(OSError, match="link"):
+        read_given_file(tmp_path / "link", MOST, "settings", follows=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a." * 500_000 + "a = 1",
+        "[" + "a." * 500_000 + "a]",
+        "x = {" + 'a."b".' * 100_000 + "a = 1}",
+        "x = [1, {" + "a . 'b'\t. " * 100_000 + "a = 1}]",
+        'x = ["""a"""", {y = """"""}, {' + "a." * 300_000 + 'a = 1}, "x"]',
+        "x = ['''a'''', {" + "a." * 300_000 + "a = 1}]",
+        '# "\n' + "a." * 300_000 + "a = 1",
+    ],
+)
+def test_a_key_of_many_parts_is_refused_unread(tmp_path: Path, text: str) -> None:
+    """The time that it takes grows with the square of its parts: minutes and gigabytes within the limit of bytes."""
+    (tmp_path / "file").write_text(text)
+    with pytest.raises(ValueError, match=r"file: line [12]: got a key of more than 8 parts, expected settings"):
+        read_given_toml(tmp_path / "file", "settings")
+
+
+def test_dots_that_are_no_part_of_a_key_are_read() -> None:
+    names = ".".join("abcdefghijk")
+    text = f'''
+a.b.c.d.e.f.g.h = 1
+"{names}" = "{names}"  # {names}
+b = ['{names}', 1.5, "\\"{names}", 2020-01-01T00:00:00.123]
+c = """
+{names}
+"""
+d = \'\'\'{names}\'\'\'
+'''
+    found = parse_toml(text, "settings")
+    assert (found[names], found["b"][0], found["d"]) == (names, names, names)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, b'{"a":' * 100_000, "{", "9" * 5000])
+def test_json_that_cannot_be_read_is_refused(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match=r"nested too deeply|Expecting property name|Exceeds the limit"):
+        parse_json(text)

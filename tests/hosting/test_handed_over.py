@@ -6,6 +6,7 @@ import os
 import select
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from nnhal.errors import HalError
 from nnhal.fence import create_fence
 from nnhal.link import channel_pair
 from nnhal.memory import create_ashmem
+from nnhal.types import ErrorStatus
 from nnhal_hosting.handed_over import ChannelEnds, require_usable
+from tests.support.process_limits import descriptor_limit
 
 
 def refused(descriptor: Descriptor, words: str, ends: ChannelEnds | None = None) -> None:
@@ -146,3 +149,20 @@ def test_the_refusal_says_which_of_several_it_is() -> None:
     given = [Descriptor(os.memfd_create("a")), Descriptor(os.eventfd(0)), Descriptor(os.memfd_create("b"))]
     with pytest.raises(HalError, match=r"^INVALID_ARGUMENT: descriptor 2 of 3 is an object of the kernel"):
         require_usable(given, ChannelEnds())
+
+
+def test_a_socket_that_cannot_be_looked_into_is_refused_for_now() -> None:
+    """As without a free descriptor: links might wait in it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        given = Descriptor(theirs.detach())
+        with descriptor_limit(0, os.getpid()):
+            held = []
+            with suppress(OSError):
+                while True:
+                    held.append(Descriptor(os.dup(given.fileno())))
+            with pytest.raises(HalError, match="a socket cannot be looked into") as refusal:
+                require_usable([given], ChannelEnds())
+        assert refusal.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+        held.clear()
+        require_usable([given], ChannelEnds())

@@ -57,3 +57,10 @@ def test_without_a_limit_it_is_what_the_host_has_available(tmp_path: Path, limit
 
 def test_without_control_groups_it_is_that_too(tmp_path: Path) -> None:
     assert memory_of(tmp_path, "", {}).usual_limit() == 819_200
+
+
+def test_a_host_that_does_not_say_what_is_available_has_nothing_to_give(tmp_path: Path) -> None:
+    memory = memory_of(tmp_path, "", {})
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 2000 kB\n")
+    assert memory.usual_limit() == 0
+    assert memory.usual_limit(100) == 100

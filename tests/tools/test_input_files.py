@@ -33,7 +33,7 @@ def test_an_input_that_comes_again_begins_the_next_sample(files: dict[str, str])
 
 
 def test_mistakes_say_what_was_expected(files: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="expected arrays, as numpy saves them"):
+    with pytest.raises(ValueError, match=r"expected arrays in .npy or .npz, as numpy saves it"):
         read_inputs([files["text"]], ["x"])
     with pytest.raises(ValueError, match=r"the model has inputs \['x', 'y'\]: use NAME=FILE"):
         read_inputs([files["1"]], ["x", "y"])

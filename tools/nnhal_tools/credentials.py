@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from nnhal.errors import NnhalError
+from nnhal.given_files import MOST_TEXT_BYTES, read_given_file
 from nnhal.whole_files import write_whole
 from nnhal_hosting.admin_keys import new_admin_key
 
@@ -80,7 +81,7 @@ def make_certificate(folders: CredentialFolders, names: Sequence[str]) -> Iterat
         folder = Path(temporary)
         _make(folder, names)
         for path in (folders.clients / "ca.pem", key, certificate):
-            write_whole(path, (folder / path.name).read_bytes())
+            write_whole(path, read_given_file(folder / path.name, MOST_TEXT_BYTES, "a certificate"))
             yield path
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.given_arrays import read_given_arrays
 from nnhal.tensors import Tensor
 
 
@@ -30,17 +30,13 @@ def read_samples(texts: Sequence[str], names: Sequence[str]) -> list[dict[str, A
 def _named_arrays(texts: Sequence[str], names: Sequence[str]) -> Iterator[tuple[str, Array]]:
     for text in texts:
         name, path = _split(text, names)
-        try:
-            loaded = np.load(path)
-            if isinstance(loaded, np.lib.npyio.NpzFile):
-                with loaded:
-                    yield from [(key, loaded[key]) for key in loaded.files]
-                continue
-        except (EOFError, ValueError, BadZipFile) as error:
-            raise ValueError(f"{path}: expected arrays, as numpy saves them in files .npy and .npz") from error
+        loaded = read_given_arrays(path)
+        if "" not in loaded:
+            yield from loaded.items()
+            continue
         if not name and len(names) != 1:
             raise ValueError(f"{path} holds one array, the model has inputs {list(names)}: use NAME=FILE")
-        yield name or names[0], loaded
+        yield name or names[0], loaded[""]
 
 
 def _split(text: str, names: Sequence[str]) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from onnx.backend.test.runner import Runner
 
 from nnhal.errors import NnhalError
 from nnhal.extensions.onnx import NAME
+from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal_client.model import Model
 from nnhal_tools.onnx_backend import NnhalBackend
 
@@ -135,7 +136,8 @@ def _stored(folder: Path, what: str, declared: Sequence[onnx.ValueInfoProto]) ->
     values = []
     for number in range(len(list(folder.glob(f"{what}_*.pb")))):
         message, read = _READERS[declared[number].type.WhichOneof("value") or ""]
-        values.append(read(message.FromString((folder / f"{what}_{number}.pb").read_bytes())))
+        content = read_given_file(folder / f"{what}_{number}.pb", MOST_MODEL_BYTES, "a tensor")
+        values.append(read(message.FromString(content)))
     return values
 
 

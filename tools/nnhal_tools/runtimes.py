@@ -12,6 +12,7 @@ import numpy as np
 import onnxruntime
 
 from nnhal.arrays import Array
+from nnhal.given_files import open_given_file
 from nnhal_frontends.tflite_identifier import is_tflite
 
 RUNTIMES = ("ort", "litert")
@@ -164,7 +165,7 @@ def opened_runtime(name: str, path: Path) -> OnnxRuntime | LiteRT:
 
 def runtime_of(path: Path) -> str:
     """The name of the runtime that a file is for."""
-    with path.open("rb") as file:
+    with open_given_file(path, "a model") as file:
         return "litert" if is_tflite(file.read(8)) else "ort"
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nnhal.given_files import parse_toml
 from nnhal_cascade.command import formatting
 from nnhal_cascade.command.network import Network
 from nnhal_cascade.command.report import MisfitReport
@@ -163,6 +163,6 @@ def _keys(system: System, name: str) -> dict[str, object]:
 def _value(text: str) -> object:
     """A value of TOML, or a text without its quotation marks."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"value = {text}", "a value")["value"]
+    except ValueError:
         return text

@@ -378,8 +378,9 @@ def inspect(
     binary: Annotated[Path, typer.Argument(help="A binary of an MLIP.", metavar="BINARY")],
 ) -> None:
     """Check a binary, and show its metadata, its layers and its program as text."""
+    from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
     from nnhal_mlip.command.binary_listing import listing
     from nnhal_mlip.program.binary import read_binary
 
-    for line in listing(read_binary(binary.read_bytes())):
+    for line in listing(read_binary(read_given_file(binary, MOST_MODEL_BYTES, "a binary"))):
         print(line)

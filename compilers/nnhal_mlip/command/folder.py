@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nnhal.given_files import parse_json
 from nnhal_mlip.command.model_file import FlowModel, flow_model
 from nnhal_mlip.command.plan_file import MlipPlan, PlanFileError, PlannedSubgraph, read_checked, read_plan
 from nnhal_mlip.command.sharing import share
@@ -53,13 +53,13 @@ class CompiledFolder:
 
     def memory(self, subgraph: PlannedSubgraph) -> list[TileMemoryRange]:
         """Return the memory map of a subgraph. Raises as ``simulators``."""
-        return [TileMemoryRange(**each) for each in json.loads(read_checked(self.path, subgraph.memory))]
+        return [TileMemoryRange(**each) for each in parse_json(read_checked(self.path, subgraph.memory))]
 
     def ranges(self) -> Mapping[str, tuple[float, float]]:
         """Return the ranges that int8 has its scales from; none if the network was not calibrated."""
         if self.plan.calibration is None:
             return {}
-        found = json.loads(read_checked(self.path, self.plan.calibration))
+        found = parse_json(read_checked(self.path, self.plan.calibration))
         return {name: (float(low), float(high)) for name, (low, high) in found["ranges"].items()}
 
 

@@ -5,7 +5,6 @@ One compiles a pair of a nodes file and a constants file into a binary, the othe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
+from nnhal.given_arrays import read_given_arrays
+from nnhal.given_files import MOST_MODEL_BYTES, parse_json, read_given_file
 from nnhal_mlip.compiler.compiler import CompiledSubgraph, compile_files
 from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_mlip.flow.files.options import parse_options
@@ -90,8 +90,7 @@ def output_bytes(run: SimulatedRun) -> bytes:
 
 def _input(path: Path, port: ProgramPort) -> Array:
     if path.suffix == ".npy":
-        loaded: Array = np.load(path, allow_pickle=False)
-        return loaded
+        return read_given_arrays(path, "an array in .npy")[""]
     content = read_given_file(path, MOST_MODEL_BYTES, "an input")
     own = ELEMENT_DTYPES[port.type]
     count = int(np.prod(port.shape))
@@ -106,7 +105,7 @@ def _input(path: Path, port: ProgramPort) -> Array:
 
 def _ranges(path: Path) -> Mapping[str, tuple[float, float]]:
     try:
-        found = json.loads(read_given_file(path, _MOST_RANGES_BYTES, "ranges"))["ranges"]
+        found = parse_json(read_given_file(path, _MOST_RANGES_BYTES, "ranges"))["ranges"]
         return {name: (float(low), float(high)) for name, (low, high) in found.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: expected a calibration.json of 'nnhal mlip compile': {error}") from error

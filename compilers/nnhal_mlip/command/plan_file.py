@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
+from nnhal.given_files import MOST_MODEL_BYTES, open_given_file, read_given_file
 from nnhal_mlip.command.sharing import SharingChoices
 from nnhal_mlip.timing.profile import TimingProfile
 
@@ -142,7 +142,7 @@ def profile_figures(profile: TimingProfile) -> dict[str, int | str]:
 
 def planned(folder: Path, name: str) -> PlannedFile:
     """Return the entry of a file that was written into a folder."""
-    with (folder / name).open("rb") as file:
+    with open_given_file(folder / name, "a file of a compiled model") as file:
         return PlannedFile(file=name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
-import numpy as np
 from numpy.lib.format import write_array
 
 from nnhal.arrays import Array
-from nnhal.given_files import open_given_file
+from nnhal.given_arrays import read_given_arrays
 from nnhal.types.layout import describe
 from nnhal_mlip.command.model_file import FlowPort
 
@@ -74,14 +73,10 @@ def _samples(path: Path, ports: Sequence[FlowPort]) -> list[ModelSample]:
 
 
 def _arrays(path: Path) -> dict[str, Array]:
-    try:
-        with open_given_file(path, "an npz file") as file:
-            loaded = np.load(file)
-            if isinstance(loaded, np.lib.npyio.NpzFile):
-                return {name: loaded[name] for name in loaded.files}
-    except (ValueError, BadZipFile, EOFError) as error:
-        raise ValueError(f"{path}: is no npz file that can be read: {error}") from error
-    raise ValueError(f"{path}: got one array without a name, expected an npz file: numpy.savez(file, NAME=array)")
+    found = read_given_arrays(path, "an npz file")
+    if "" in found:
+        raise ValueError(f"{path}: got one array without a name, expected an npz file: numpy.savez(file, NAME=array)")
+    return found
 
 
 def _split(path: Path, port: FlowPort, array: Array) -> list[Array]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from nnhal.given_arrays import unpack_arrays
+from nnhal.given_files import read_given_file
 from nnhal.v1 import supervisor_pb2
 from nnhal.whole_files import write_whole
 from nnhal_dashboard.monitoring.ring import RANGES, SAMPLES, TIERS, Ring, RingColumn
@@ -69,13 +70,11 @@ class HistoryFile:
 
     def _content(self) -> bytes | None:
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            return read_given_file(self._path, MOST_BYTES, "a history", follows=False, shown="it")
         except FileNotFoundError:
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            if os.fstat(descriptor).st_size > MOST_BYTES:
-                raise _OtherFormError(f"it is longer than {MOST_BYTES >> 20} MiB")
-            return file.read()
+        except ValueError as error:
+            raise _OtherFormError(str(error)) from error
 
 
 class _OtherFormError(ValueError):
@@ -108,30 +107,30 @@ def _content(kept: KeptHistory) -> bytes:
 
 def _kept(content: bytes, occasions: Mapping[str, Sequence[str]]) -> KeptHistory:
     """Read a file. Raises _OtherFormError, or whatever numpy raises, if it is none."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        about = orjson.loads(arrays["about"].tobytes())
-        if about["form"] != FORM:
-            raise _OtherFormError(f"it has form {about['form']}, expected {FORM}")
-        names = [str(name) for name in about["names"]]
+    arrays = unpack_arrays(io.BytesIO(content))
+    about = orjson.loads(arrays["about"].tobytes())
+    if about["form"] != FORM:
+        raise _OtherFormError(f"it has form {about['form']}, expected {FORM}")
+    names = [str(name) for name in about["names"]]
 
-        def taken(name: str, *shape: int) -> NDArray[Any]:
-            array: NDArray[Any] = arrays[name]
-            return np.array(array.reshape(shape))
+    def taken(name: str, *shape: int) -> NDArray[Any]:
+        array: NDArray[Any] = arrays[name]
+        return np.array(array.reshape(shape))
 
-        ring = Ring(occasions)
-        ring.at, ring.seconds = taken("at", SAMPLES), taken("seconds", SAMPLES)
-        if ring.at[-1] > time.time():
-            raise _OtherFormError("it is of a time to come: the clock was set back")
-        ring.durations = taken("durations", SAMPLES, RANGES).astype(np.int64)
-        ring.settled = [int(each) for each in about["settled"]]
-        samples = taken("samples", len(names), SAMPLES)
-        for name, known, values in zip(names, about["known"], samples, strict=True):
-            ring.columns[name] = column = RingColumn(float(known))
-            column.samples = np.array(values)
-        for number, tier in enumerate(TIERS):
-            ring.tier_durations[number] = taken(f"durations_{number}", tier.most, RANGES).astype(np.int64)
-            stretches = taken(f"tier_{number}", len(names), 3, tier.most)
-            for column, values in zip(ring.columns.values(), stretches, strict=True):
-                column.tiers[number] = np.array(values)
+    ring = Ring(occasions)
+    ring.at, ring.seconds = taken("at", SAMPLES), taken("seconds", SAMPLES)
+    if ring.at[-1] > time.time():
+        raise _OtherFormError("it is of a time to come: the clock was set back")
+    ring.durations = taken("durations", SAMPLES, RANGES).astype(np.int64)
+    ring.settled = [int(each) for each in about["settled"]]
+    samples = taken("samples", len(names), SAMPLES)
+    for name, known, values in zip(names, about["known"], samples, strict=True):
+        ring.columns[name] = column = RingColumn(float(known))
+        column.samples = np.array(values)
+    for number, tier in enumerate(TIERS):
+        ring.tier_durations[number] = taken(f"durations_{number}", tier.most, RANGES).astype(np.int64)
+        stretches = taken(f"tier_{number}", len(names), 3, tier.most)
+        for column, values in zip(ring.columns.values(), stretches, strict=True):
+            column.tiers[number] = np.array(values)
     told = (dict(zip(("at_ns", "subject", "kind", "text"), each, strict=True)) for each in about["events"])
     return KeptHistory(ring, [supervisor_pb2.ProcessEvent(**each) for each in told])

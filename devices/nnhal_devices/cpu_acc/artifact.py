@@ -26,6 +26,7 @@ from onnx import ModelProto
 
 from nnhal.arrays import Array
 from nnhal.extensions.onnx import FILE_KEY, NUMBERS, number_of, tensor_in_another_file
+from nnhal.given_files import parse_json
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType
 from nnhal_devices.cpu_acc.elements import QUANTIZED
@@ -107,7 +108,7 @@ def read_artifact(data: bytes, model: ResolvedModel) -> OptimisedGraph | None:
     end = start + proto_bytes
     content, blob = data[start:end], memoryview(data)[end + -end % _ALIGNMENT :]
     try:
-        inputs, outputs, is_message, places = json.loads(data[_HEADER.size : start])
+        inputs, outputs, is_message, places = parse_json(data[_HEADER.size : start])
         weights = {name: _weights(place, blob) for name, place in places.items()}
         main = model.model.main
         fits = list(outputs.values()) == list(main.output_indexes) and set(inputs.values()) <= set(main.input_indexes)

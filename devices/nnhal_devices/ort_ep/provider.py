@@ -11,6 +11,7 @@ from pathlib import Path
 
 import onnxruntime
 
+from nnhal.given_files import open_given_file
 from nnhal.types import DeviceType
 from nnhal_devices.cpu_acc.runtime_words import words_of
 from nnhal_devices.cpu_acc.session import RUNTIME_ERRORS
@@ -85,7 +86,7 @@ def _path_of(library: str) -> Path:
         path = _library_of_package(library)
     if not path.is_file():
         raise ValueError(f"library {path}: No such file")
-    with path.open("rb") as file:
+    with open_given_file(path, "a shared object") as file:
         is_own = path.stat().st_size and mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ).find(_OWN.encode()) >= 0
     if is_own:
         raise ValueError(f"library {path} has {_OWN}, whose models would come back to this device")

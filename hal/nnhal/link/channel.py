@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import NnhalError
+from nnhal.user_numbers import known_user
 
 MAX_MESSAGE_BYTES = 64 * 1024
 MAX_DESCRIPTORS_PER_MESSAGE = 16
@@ -211,10 +212,12 @@ class Channel:
 
 
 def peer_credentials(connection: socket.socket) -> tuple[int, int]:
-    """Return the process and the user that made the other end of a unix socket."""
+    """Return the process and the user that made the other end of a unix socket; UNKNOWN_USER if it has no number here,
+    and 0 for a process that has none.
+    """
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(raw)
-    return pid, uid
+    return pid, known_user(uid)
 
 
 def is_channel(descriptor: Descriptor) -> bool:

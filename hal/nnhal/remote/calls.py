@@ -81,7 +81,7 @@ class Calls:
         self.endpoint = endpoint
         try:
             endpoint = endpoint.trusted()
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise TransportError(str(error)) from error
         self._patience = patience
         self._watch = Watch(endpoint, client_name, patience) if patience is not None else None

@@ -2,7 +2,7 @@
 
 from nnhal_hosting.access.hosts import AllowedHosts, HostName, objection_to_page
 from nnhal_hosting.access.listeners import TcpListener, require_safe
-from nnhal_hosting.access.local_users import LocalUsers, known_uid, peer_name, tcp_address
+from nnhal_hosting.access.local_users import LocalUsers, peer_name, tcp_address
 from nnhal_hosting.access.tls import Tls
 from nnhal_hosting.access.tokens import AccessRole, Identity, TokenFileError, Tokens, read_tokens
 
@@ -16,7 +16,6 @@ __all__ = [
     "Tls",
     "TokenFileError",
     "Tokens",
-    "known_uid",
     "objection_to_page",
     "peer_name",
     "read_tokens",

@@ -11,10 +11,10 @@ import os
 import socket
 import struct
 from collections.abc import Collection
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import lru_cache
 from urllib.parse import unquote
 
+from nnhal.user_numbers import UNKNOWN_USER, known_user
 from nnhal_hosting.access.listeners import TcpListener
 from nnhal_hosting.socket_diagnosis import ALL_STATES, ANY_COOKIE, SocketDiagnosis
 
@@ -28,8 +28,6 @@ _STATE_AT = 1
 _LISTENS = 10
 _LOCALHOST = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 _UNIX = "unix:"
-_ALL_USERS = ["0", "0", str(2**32 - 1)]
-"""The map of the first user namespace."""
 
 
 class LocalUsers:
@@ -41,7 +39,7 @@ class LocalUsers:
     def __init__(self, listener: TcpListener, uids: Collection[int] = ()) -> None:
         """``listener`` has the port's own address, with the port that was chosen."""
         self._listener = listener
-        self._uids = {0, os.geteuid(), *uids}
+        self._uids = {0, os.geteuid(), *uids} - {UNKNOWN_USER}
         try:
             self._diagnosis: SocketDiagnosis | None = SocketDiagnosis()
         except OSError:
@@ -68,7 +66,7 @@ class LocalUsers:
         if uid in self._uids:
             return ""
         own = f"user {os.geteuid()}, who runs the server"
-        if uid is None:
+        if uid == UNKNOWN_USER:
             return (
                 f"the kernel does not say which user of this host sent this request, expected {own}; a client behind a "
                 "proxy, or in a namespace of its own, needs a token, and the server the option --tokens"
@@ -78,30 +76,14 @@ class LocalUsers:
             "other users, and --tokens whoever has a token"
         )
 
-    def _uid(self, peer: str) -> int | None:
-        """The user who has opened the client's socket; None if that cannot be seen."""
+    def _uid(self, peer: str) -> int:
+        """The user who has opened the client's socket; UNKNOWN_USER if that cannot be seen."""
         question = _question(peer, self._listener)
         answer = self._diagnosis.answer(question) if self._diagnosis is not None and question else None
         if answer is None or answer[_STATE_AT] == _LISTENS:  # as the kernel answers if the connection is gone
-            return None
+            return UNKNOWN_USER
         uid, inode = _UID_AND_INODE.unpack_from(answer, _UID_AT)
-        return known_uid(uid) if inode else None  # a socket that its process has closed is shown as root's
-
-
-def known_uid(uid: int) -> int | None:
-    """Return the number of a user as the kernel has told it; None if it stands for all that have none here.
-
-    So it may in a user namespace that does not have all users, as in a container without root: the kernel shows the
-    others by one number, which a user of the namespace may have too.
-    """
-    return None if uid == _overflow_uid() else uid
-
-
-@cache
-def _overflow_uid() -> int:
-    if Path("/proc/self/uid_map").read_text().split() == _ALL_USERS:
-        return -1
-    return int(Path("/proc/sys/kernel/overflowuid").read_text())
+        return known_user(uid) if inode else UNKNOWN_USER  # a socket that its process has closed is shown as root's
 
 
 def peer_name(client: tuple[str, int] | None) -> str:

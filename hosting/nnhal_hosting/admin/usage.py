@@ -55,7 +55,7 @@ def is_in_own_pid_namespace(session: Session) -> bool:
     started_ns, namespaces = process_started_ns(session.pid), _namespaces_of(session.pid)
     if started_ns is None or started_ns > session.opened_ns:  # it has ended, or another has its process id by now
         return False
-    return namespaces == _namespaces_of(os.getpid())
+    return namespaces > 0 and namespaces == _namespaces_of(os.getpid())
 
 
 @cache

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from google.protobuf import json_format, text_format
 
 from nnhal.inference import model_config_pb2 as wire
-from nnhal_service.repository.config_bounds import require_bounds, require_length
+from nnhal_service.repository.config_bounds import MOST_BYTES, require_bounds, require_length
 from nnhal_service.repository.source import ModelSource
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
@@ -37,8 +37,7 @@ def read_config(source: ModelSource, name: str, custom: str = "") -> wire.ModelC
         file = CONFIG_FILE
         if file not in source.files(""):
             return wire.ModelConfig()
-    content = source.read(file)
-    require_length(content, file)
+    content = source.read(file, MOST_BYTES)
     try:
         return _checked(text_format.Parse(content.decode("utf-8-sig"), wire.ModelConfig()), name)
     except text_format.ParseError as error:

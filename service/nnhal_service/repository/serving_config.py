@@ -17,6 +17,7 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.requests.reshape import Reshape
 
 _NS_PER_US = 1000
+_MOST_LABEL_BYTES = 16 << 20
 
 
 def serving_config_of(
@@ -117,7 +118,7 @@ def _read_labels(output: str, file: str, source: ModelSource) -> tuple[str, ...]
     if not is_file_name(file):
         _refuse(f"label_filename of {output!r} is {file!r}, expected a file in the model's folder")
     try:
-        text = source.read(file).decode("utf-8-sig")
+        text = source.read(file, _MOST_LABEL_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         _refuse(f"label_filename of {output!r}: {file!r} is not text in UTF-8 ({error.reason})")
     # Only line feeds end lines: splitlines would also cut a label at U+2028, a form feed and others.

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
+from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal_hosting.logs import get_logger
 from nnhal_service.repository.names import is_file_name, is_version
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
-_MAX_BYTES = 2**31 - 1
-"""The most that one protobuf message or flatbuffer can hold, and so one model file."""
 _log = get_logger(__name__)
 
 Fingerprint = tuple[tuple[str | int, ...], ...]
@@ -34,8 +31,8 @@ class ModelSource(Protocol):
     def files(self, folder: str) -> list[str]:
         """Return the names of the files in a folder, ``""`` for the model's own; none if the folder does not exist."""
 
-    def read(self, name: str) -> bytes:
-        """Return a file's content."""
+    def read(self, name: str, most_bytes: int = MOST_MODEL_BYTES) -> bytes:
+        """Return a file's content, of at most so many bytes."""
 
     def fingerprint(self, folder: str) -> Fingerprint:
         """Return the fingerprint of the files in a folder."""
@@ -57,18 +54,12 @@ class FolderSource:
     def files(self, folder: str) -> list[str]:
         return sorted(name for name in self._names(folder, Path.is_file) if is_file_name(name))
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most_bytes: int = MOST_MODEL_BYTES) -> bytes:
         path = self._resolve(name)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with os.fdopen(descriptor, "rb") as file:
-                status = os.fstat(descriptor)
-                if not stat.S_ISREG(status.st_mode):
-                    raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{name!r} is not a regular file")
-                if status.st_size > _MAX_BYTES:
-                    message = f"{name!r} has {status.st_size} bytes, expected at most {_MAX_BYTES}"
-                    raise ServingError(ErrorKind.INVALID_ARGUMENT, message)
-                return file.read()
+            return read_given_file(path, most_bytes, "a file of a model", follows=False, shown=repr(name))
+        except ValueError as error:
+            raise ServingError(ErrorKind.INVALID_ARGUMENT, str(error)) from error
         except OSError as error:
             raise _unreadable(name, path, error) from error
 
@@ -131,10 +122,14 @@ class GivenSource:
         parts = (name.rpartition("/") for name in self._files)
         return sorted(name for parent, _, name in parts if parent == folder)
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most_bytes: int = MOST_MODEL_BYTES) -> bytes:
         if name not in self._files:
             raise ServingError(ErrorKind.NOT_FOUND, f"there is no file {name!r}")
-        return self._files[name]
+        content = self._files[name]
+        if len(content) > most_bytes:
+            message = f"{name!r}: got {len(content)} bytes, expected a file of a model of at most {most_bytes}"
+            raise ServingError(ErrorKind.INVALID_ARGUMENT, message)
+        return content
 
     def fingerprint(self, folder: str) -> Fingerprint:
         prefix = f"{folder}/" if folder else ""

@@ -126,7 +126,7 @@ def test_every_number_that_has_an_effect_has_bounds() -> None:
         ('model_warmup { inputs { key: "x" value { dims: 9223372036854775807 } } }', "model_warmup.inputs.dims is 922"),
         ("input { dims: -2 }", "input.dims is -2, expected -1 to 2147483647"),
         ("version_policy { specific { versions: 0 } }", "version_policy.specific.versions is 0, expected 1 to"),
-        ("# " + "x" * 2**20, "config.pbtxt has 1048578 bytes, expected at most 1048576"),
+        ("# " + "x" * 2**20, "config.pbtxt.: got 1048578 bytes, expected a file of a model of at most 1048576"),
     ],
 )
 def test_a_number_beyond_its_bounds_is_named_with_them(text: str, message: str) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from nnhal.given_files import read_given_text
 from nnhal_tools.credentials import ROLES, CredentialFolders, make_admin_key, make_certificate, make_tokens, token_path
 
 
@@ -28,7 +29,7 @@ def secrets(
     if show:
         if show not in ROLES:
             raise ValueError(f"--show {show}: expected {', '.join(ROLES)}")
-        print(token_path(folders, show).read_text().strip())
+        print(read_given_text(token_path(folders, show), "a token").strip())
         return
     folders.create()
     names = [name.strip() for name in certificate.split(",") if name.strip()]

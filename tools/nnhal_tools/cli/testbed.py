@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from nnhal.errors import NnhalError
+from nnhal.given_files import read_given_text
 
 _FILE = "docker-compose.yml"
 _PUBLISHED = "deploy/published.env"
@@ -89,7 +90,7 @@ def _images(folder: Path, registry: str) -> dict[str, str]:
         return {**images, "NNHAL_PULL": "if_not_present", "NNHAL_BUILD": "if_not_present"}
     if not (folder / _PUBLISHED).is_file():
         return {}
-    lines = (folder / _PUBLISHED).read_text().splitlines()
+    lines = read_given_text(folder / _PUBLISHED, "the registry of images").splitlines()
     return {name: value for name, _, value in (line.partition("=") for line in lines) if name}
 
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 
-from nnhal.given_files import MOST_MODEL_BYTES, read_given_text
+from nnhal.given_files import MOST_MODEL_BYTES, parse_json, read_given_text
 from nnhal_mlip.flow.errors import FlowFilesError
 from nnhal_mlip.flow.files.constants_file import ConstantsFile
 from nnhal_mlip.flow.files.extension import check_scales
@@ -170,7 +170,7 @@ def to_text(value: Any) -> str:
 
 def parse(text: str) -> Any:
     """Return what a text says. Raises ValueError if it is no JSON, or an object has a key twice."""
-    return json.loads(text, object_pairs_hook=_object)
+    return parse_json(text, _object)
 
 
 def _lines(value: Any, depth: int) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
 from starlette.responses import Response
 
+from nnhal.given_files import parse_toml
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of
 
@@ -36,8 +36,8 @@ def set_faults(
         if times.strip():
             fault["times"] = int(times)
         try:
-            fault |= tomllib.loads(more)
-        except tomllib.TOMLDecodeError as error:
+            fault |= parse_toml(more, "keys of a fault")
+        except ValueError as error:
             raise ValueError(f"further keys: {error}; expected lines of TOML, such as ms = 20") from error
         return f"{', '.join(collector.contacts.set_faults(process, fault))}."
 

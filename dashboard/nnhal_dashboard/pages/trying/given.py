@@ -10,6 +10,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.extensions.values import Value
+from nnhal.given_arrays import array_in
 from nnhal.types.layout import Dimensions
 from nnhal_dashboard.pages.trying.elements import SCALINGS, elements_of, exact_elements, integer_range, scaled
 from nnhal_dashboard.pages.trying.fields import ChosenFile, InputFields
@@ -110,20 +111,10 @@ def _texts(parsed: object) -> Array:
 
 
 def _npy(file: ChosenFile) -> Array:
-    """Read a file whose header is checked first: it might announce more than there is."""
-    stream = BytesIO(file.content)
     try:
-        version = np.lib.format.read_magic(stream)
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, element_type = read_header(stream)
-        announced = prod(shape) * element_type.itemsize
-        if announced > len(file.content):
-            raise ValueError(f"it announces {announced:,} bytes of numbers, and has {len(file.content):,} in all")
-        stream.seek(0)
-        array: Array = np.load(stream, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+        return array_in(BytesIO(file.content), len(file.content))
+    except ValueError as error:
         raise ValueError(f"file {file.name!r} cannot be read as .npy: {error}") from error
-    return array
 
 
 def _shaped(array: Array, dimensions: Dimensions) -> Array:

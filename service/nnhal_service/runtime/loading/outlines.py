@@ -25,6 +25,7 @@ from nnhal.calibration import DeviceCalibration
 from nnhal.codec import model_from_wire, model_to_wire
 from nnhal.errors import HalError
 from nnhal.extensions import onnx
+from nnhal.given_files import parse_json, read_given_file
 from nnhal.private_folders import make_private_folder
 from nnhal.remote import DeviceDescription, DeviceIdentity
 from nnhal.types import (
@@ -210,8 +211,7 @@ class OutlinePlace:
         """Return the outline; None if there is none."""
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError, DecodeError, HalError):
             make_private_folder(self._directory)
-            with self._path.open("rb") as file:
-                found = file.read(_MOST_BYTES)
+            found = read_given_file(self._path, _MOST_BYTES, "an outline", follows=False)
             content = found[_DIGEST_BYTES:]
             if sha256(content).digest() == found[:_DIGEST_BYTES]:
                 return _decoded(content)
@@ -260,7 +260,7 @@ def _encoded(outline: ModelOutline) -> bytes:
 def _decoded(content: bytes) -> ModelOutline:
     """Raises DecodeError, HalError, LookupError, TypeError and ValueError for what ``_encoded`` does not make."""
     end = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
-    text = json.loads(content[_LENGTH_BYTES:end])
+    text = parse_json(content[_LENGTH_BYTES:end])
     model = model_from_wire(model_pb2.Model.FromString(content[end:]), _no_pool)
     imported = ImportedModel(
         model,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import string
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -198,8 +199,8 @@ def open_entry(directory: Path, token: bytes, needed: NumberOfCacheFiles) -> tup
     """Open the files of an entry, and say whether it may be complete; missing files and directories are created.
 
     It is incomplete if a file was missing, or if all are empty, which is how a device that caches nothing of a model
-    leaves them. A file with another hard link is created anew, and the content behind that link is left alone. Raises
-    OSError, also if others own the directory or may write to it.
+    leaves them. A file with another hard link, or a pipe, is created anew, and the content behind that link is left
+    alone. Raises OSError, also if others own the directory or may write to it.
     """
     try:
         make_private_folder(directory)
@@ -209,7 +210,8 @@ def open_entry(directory: Path, token: bytes, needed: NumberOfCacheFiles) -> tup
     data = [directory / name for name in file_names(token, _DATA, needed.num_data_cache)]
     for path in (*model, *data):
         with contextlib.suppress(FileNotFoundError):
-            if path.lstat().st_nlink > 1:
+            status = path.lstat()
+            if status.st_nlink > 1 or not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
                 path.unlink()
     try:
         entry = CompilationCache(_open(model, 0), _open(data, 0), token)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from nnhal_hosting.access import known_uid, tcp_address
+from nnhal.user_numbers import UNKNOWN_USER, known_user
+from nnhal_hosting.access import tcp_address
 
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _ESTABLISHED = 0x01
@@ -66,8 +67,8 @@ def clients_at(peer: str, ports: Collection[int]) -> set[ConnectedClient]:
     local = _canonical(address[0].packed), address[1]
     found = set()
     for row in _rows():
-        uid = known_uid(row.uid)
-        if row.local == local and row.remote[1] in ports and row.inode and uid is not None:
+        uid = known_user(row.uid)
+        if row.local == local and row.remote[1] in ports and row.inode and uid != UNKNOWN_USER:
             found.add(_holder(uid, row.inode) or ConnectedClient(uid, row.inode))
     return found
 

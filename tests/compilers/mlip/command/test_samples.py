@@ -60,7 +60,7 @@ def test_files_that_are_no_npz_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="got one array without a name"):
         read_samples([alone], [IMAGE])
     for path in (text, cut):
-        with pytest.raises(ValueError, match="is no npz file that can be read"):
+        with pytest.raises(ValueError, match="expected an npz file, as numpy saves it"):
             read_samples([path], [IMAGE])
 
 

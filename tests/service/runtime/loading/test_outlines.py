@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -162,6 +163,18 @@ def test_a_damaged_outline_is_none(directory: CacheDirectory, length: int) -> No
     assert place(directory).kept() is None
     file.write_bytes(content)
     assert place(directory).kept() is not None
+
+
+def test_a_pipe_in_place_of_an_outline_is_not_waited_for_and_replaced(directory: CacheDirectory) -> None:
+    imported = whole(2)
+    keep(directory, imported)
+    (file,) = directory.path.iterdir()
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        file.unlink()
+        make(file)
+        assert place(directory).kept() is None
+        keep(directory, imported)
+        assert place(directory).kept() is not None
 
 
 def test_a_directory_that_cannot_be_made_keeps_none(tmp_path: Path) -> None:

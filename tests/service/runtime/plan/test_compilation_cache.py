@@ -431,6 +431,15 @@ def no_directory(testbed: Testbed) -> None:
     testbed.cache.write_text("a file")
 
 
+def test_a_pipe_in_place_of_a_file_is_made_anew(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    (name,) = file_names(TOKEN, "1", 1)
+    os.mkfifo(tmp_path / name)
+    entry, is_complete = open_entry(tmp_path, TOKEN, NumberOfCacheFiles(1, 0))
+    assert not is_complete
+    assert stat.S_ISREG(os.fstat(entry.model[0].fileno()).st_mode)
+
+
 @pytest.mark.parametrize("spoil", [link_elsewhere, no_directory])
 def test_a_model_is_prepared_even_if_the_cache_cannot_be_opened(
     testbed: Testbed, spoil: Callable[[Testbed], None]
