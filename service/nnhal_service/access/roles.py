@@ -17,11 +17,15 @@ _CALLS: Mapping[str, AccessRole] = {
             *("ServerMetadata", "ModelReady", "ModelMetadata", "ModelConfig", "ModelStatistics", "RepositoryIndex"),
             *("SystemSharedMemoryStatus", "CudaSharedMemoryStatus"),
         ),
+        AccessRole.INFER: (
+            *("ModelInfer", "ModelStreamInfer", "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister"),
+            *("CudaSharedMemoryRegister", "CudaSharedMemoryUnregister"),
+        ),
         AccessRole.ADMIN: ("RepositoryModelLoad", "RepositoryModelUnload", "TraceSetting", "LogSettings"),
     }.items()
     for name in names
 }
-"""All other calls need INFER. The two of settings need VIEW only if they change none."""
+"""All other calls need ADMIN. The two of settings need VIEW only if they change none."""
 _OPEN_SERVICES = ("/grpc.health.v1.Health/",)
 _REFLECTION = "/grpc.reflection."
 _READING = ("GET", "HEAD")
@@ -33,7 +37,8 @@ _PATHS = (
     (re.compile(r"/v2/repository/index"), AccessRole.VIEW, AccessRole.VIEW),
     (re.compile(r"/v2/logging"), AccessRole.VIEW, AccessRole.ADMIN),
     (re.compile(r"/v2(/models/[^/]+)?/trace/setting"), AccessRole.VIEW, AccessRole.ADMIN),
-    (re.compile(r"/v2(/.*)?"), AccessRole.VIEW, AccessRole.INFER),
+    (re.compile(r"/v2/(models|systemsharedmemory|cudasharedmemory)/.*"), AccessRole.VIEW, AccessRole.INFER),
+    (re.compile(r"/v2(/.*)?"), AccessRole.VIEW, AccessRole.ADMIN),
     (re.compile(r"/metrics"), AccessRole.VIEW, AccessRole.VIEW),
     (re.compile(r"/(docs|redoc|openapi\.json)(/.*)?"), AccessRole.VIEW, AccessRole.VIEW),
 )
@@ -46,7 +51,7 @@ def role_for_call(method: str) -> AccessRole:
         return AccessRole.NOBODY
     if method.startswith(_REFLECTION):
         return AccessRole.VIEW
-    return _CALLS.get(method, AccessRole.INFER)
+    return _CALLS.get(method, AccessRole.ADMIN)
 
 
 @lru_cache(_KEPT)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_hosting.access import AccessRole, read_tokens
 from nnhal_service.access import Guard, Rate, RateLimits
 from nnhal_service.access.roles import role_for_call, role_for_request
@@ -13,6 +14,8 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 from tests.support.tokens import token_file
 
 PEER = "ipv4:127.0.0.1:4000"
+
+SERVICE = wire.DESCRIPTOR.services_by_name["GRPCInferenceService"]
 
 
 @pytest.fixture
@@ -118,6 +121,17 @@ def test_no_number_of_clients_has_more_than_the_table_of_them_holds() -> None:
     now[0] = 2
     guard.admit(AccessRole.INFER, "", "ipv6:[2001:db8:1::1]:1")
     guard.admit(AccessRole.INFER, "", "ipv6:[2001:db8:1::1]:1")
+
+
+def test_a_call_without_a_role_of_its_own_needs_the_highest() -> None:
+    """As one that a later version adds."""
+    assert role_for_call("/inference.GRPCInferenceService/ModelForget") == AccessRole.ADMIN
+    assert role_for_request("POST", "/v2/forget") == AccessRole.ADMIN
+    for method in SERVICE.methods:
+        role = role_for_call(f"/{SERVICE.full_name}/{method.name}")
+        assert (role == AccessRole.ADMIN) == (
+            method.name in ("RepositoryModelLoad", "RepositoryModelUnload", "TraceSetting", "LogSettings")
+        )
 
 
 @pytest.mark.parametrize(
