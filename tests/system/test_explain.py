@@ -76,27 +76,41 @@ def test_the_command_shows_tables(tmp_path: Path) -> None:
     assert "measured" not in done.stdout.replace("its times are measured", "")
 
 
-def open_network(directory: Path) -> Path:
-    """A product over an open batch and an open length, of which the weights take 4 and no other."""
+def open_network(directory: Path, length: int = 4) -> Path:
+    """A product over an open batch and an open length, of which the weights take one and no other."""
     nodes = [
-        helper.make_node("Relu", ["x"], ["a"], name="first"),
-        helper.make_node("MatMul", ["a", "w"], ["y"], name="last"),
+        helper.make_node("MatMul", ["x", "w"], ["p"], name="product"),
+        helper.make_node("Tanh", ["p"], ["y"], name="last"),
     ]
     path = directory / "open.onnx"
     shapes = {"x": ["batch", "length"]}
-    onnx.save(onnx_model(nodes, shapes, ["y"], {"w": np.ones((4, 2), np.float32)}), path)
+    onnx.save(onnx_model(nodes, shapes, ["y"], {"w": np.ones((length, 2), np.float32)}), path)
     return path
 
 
 def test_a_run_that_fails_leaves_the_explanation_and_times_of_open_dimensions_are_unknown(tmp_path: Path) -> None:
-    done = nnhal("explain", str(open_network(tmp_path)), "--devices", "cpu_acc", "--runs", "1")
+    path = tmp_path / "never.onnx"
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"])
+    onnx.save(onnx_model([node], {"x": ["length"]}, ["y"], {"shape": np.array([-1, 9_999_991])}), path)
+    done = nnhal("explain", str(path), "--devices", "cpu_acc", "--runs", "1")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("2 operations in 1 step: 2 on cpu_acc")
+    assert lines[0].startswith("1 operation in 1 step: 1 on cpu_acc")
     assert len(lines) <= 11
     assert "modelled unknown" in lines
-    assert any(line.startswith("not measured: ") for line in lines)
-    assert "open dimensions: x [batch, length]; --dim and --shape fix them" in lines
+    (failure,) = [line for line in lines if line.startswith("not measured: ")]
+    assert "the model ran with none of " in failure and "RESHAPE" in failure
+    assert "open dimensions: x [length]: costs count each as 1 unless --shape or --dim fixes it" in lines
+
+
+def test_open_dimensions_get_lengths_that_the_model_runs_with_and_a_plan_for_these(tmp_path: Path) -> None:
+    done = nnhal("explain", str(open_network(tmp_path, 37)), "--devices", "gpu_acc,cpu_acc", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert any("measured: " in line and "not measured" not in line for line in lines)
+    (told,) = [line for line in lines if line.startswith("it ran with ")]
+    assert told.startswith("it ran with --shape x:1x37, for which the plan is: 2 operations in 1 step: 2 on cpu_acc; ")
+    assert "all on gpu_acc would be " in told and "unknown" not in told
 
 
 def test_dimensions_that_are_fixed_by_name_have_times(tmp_path: Path) -> None:

@@ -161,6 +161,35 @@ def test_an_open_batch_is_fixed_by_its_name(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["outputs"]["y"] == [[0, 2]]
 
 
+def test_random_inputs_have_lengths_that_the_model_runs_with(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Pad", ["audio", "pads"], ["padded"], mode="reflect"),
+        helper.make_node("ReduceMax", ["padded", "last"], ["largest"], keepdims=1),
+        helper.make_node("Squeeze", ["state", "last"], ["only"]),
+        helper.make_node("Add", ["largest", "only"], ["y"]),
+    ]
+    shapes: dict[str, list[int | None]] = {"audio": [None, None], "state": [2, None, 4]}
+    constants = {"pads": np.array([0, 40, 0, 40]), "last": np.array([1])}
+    path = tmp_path / "open.onnx"
+    onnx.save(onnx_model(nodes, shapes, ["y"], constants), path)
+    done = nnhal("run", str(path), "--json")
+    assert done.returncode == 0, done.stderr
+    assert "audio float32 [1, 64], state float32 [2, 1, 4]; open dimensions, audio [?, ?]" in done.stderr
+    assert "--shape chooses them" in done.stderr
+    assert np.array(json.loads(done.stdout)["outputs"]["y"]).shape == (2, 4)
+
+
+def test_if_it_runs_with_no_lengths_that_are_tried_it_asks_for_them(tmp_path: Path) -> None:
+    path = tmp_path / "never.onnx"
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"])
+    onnx.save(onnx_model([node], {"x": ["length"]}, ["y"], {"shape": np.array([-1, 9_999_991])}), path)
+    done = nnhal("run", str(path))
+    assert done.returncode == 1
+    *_, error, hint = done.stderr.splitlines()
+    assert error.startswith("nnhal: inputs have open dimensions, x [length], and the model ran with none of ")
+    assert hint == "hint: give them: --shape x:N, or --dim NAME=N for one that has a name"
+
+
 def test_without_inputs_random_ones_are_made_told_and_compared(model: Path) -> None:
     done = nnhal("run", str(model), "--repeat", "3", "--compare", "ort", "--seed", "5", "--json")
     assert done.returncode == 0, done.stderr

@@ -127,14 +127,24 @@ def _costs(explanation: Explanation) -> Iterator[str]:
         if measured is not None
         else ""
     )
-    alone = [
+    if alone := _alone(explanation):
+        yield alone
+
+
+def _alone(explanation: Explanation) -> str:
+    """Say what the whole model would take on each device; nothing of devices whose times are unknown."""
+    return "; ".join(
         f"all on {other.device} "
         + (f"would be {whole_model_words(other)}" if other.modelled_ns else f"is not possible: {other.reason}")
         for other in explanation.counterfactuals
         if other.modelled_ns >= 0
-    ]
-    if alone:
-        yield "; ".join(alone)
+    )
+
+
+def plan_words(explanation: Explanation) -> str:
+    """Say in a line which device takes how much, how long that takes, and how long other devices would."""
+    summary = next(_plan(explanation))
+    return "; ".join(filter(None, (summary, f"modelled {modelled(explanation.modelled_ns)}", _alone(explanation))))
 
 
 def _copied(copied: CopiedBytes) -> str:

@@ -8,13 +8,14 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal.tensors import mismatch
-from nnhal.types import OperationType
+from nnhal.types import OperandLifeTime, OperationType
 from nnhal.types.layout import Dimensions, combine, describe
 from nnhal_frontends import import_model
 from nnhal_frontends.dimensions import dimension_names
@@ -22,6 +23,7 @@ from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.input_shapes import labels_of, parse_lengths, parse_shapes, shapes_with
 
+_CONSTANT = (OperandLifeTime.CONSTANT_COPY, OperandLifeTime.CONSTANT_POOL)
 _MOST_NAMED = 5
 """Nodes that an error lists."""
 
@@ -41,6 +43,8 @@ class GivenModel:
     """The entry points that the file names."""
     nodes: tuple[str, ...] = ()
     """The names of the file's nodes."""
+    weight_lengths: tuple[int, ...] = ()
+    """The lengths that axes of the file's weights have, the shortest first."""
 
     def open_inputs(self) -> str:
         """Say which inputs have open dimensions, with their names: ``x [batch, 3, ?]``. Empty if none has."""
@@ -57,18 +61,18 @@ class GivenModel:
             if not kind.hasobject and not (fits and _may_hold(given.dtype, kind)):
                 raise ValueError(mismatch(name, given, kind, self._shape_in_words(tensor)))
 
-    def with_ones(self) -> dict[str, Dimensions]:
-        """The dimensions that the user has fixed, and 1 for those of other inputs that are open."""
-        opened = {t.name: tuple(length or 1 for length in t.shape) for t in self.inputs if 0 in t.shape}
-        return {**self.dimensions, **opened}
+    def shapes_of(self, arrays: Mapping[str, Array]) -> dict[str, Dimensions]:
+        """Return the dimensions of the arrays for inputs that have open ones."""
+        return {tensor.name: arrays[tensor.name].shape for tensor in self.inputs if 0 in tensor.shape}
 
-    def random_inputs(self, seed: int) -> dict[str, Array]:
-        """Random arrays for all inputs, as ``random_array`` makes them, of length 1 where they are open.
+    def random_inputs(self, seed: int, shapes: Mapping[str, Dimensions] = MappingProxyType({})) -> dict[str, Array]:
+        """Random arrays for all inputs, as ``random_array`` makes them; open dimensions without ``shapes`` are 1.
 
         Raises ValueError if an input is no tensor of numbers.
         """
         generator = np.random.default_rng(seed)
-        return {t.name: random_array(replace(t, shape=tuple(n or 1 for n in t.shape)), generator) for t in self.inputs}
+        chosen = {t.name: shapes.get(t.name) or tuple(length or 1 for length in t.shape) for t in self.inputs}
+        return {t.name: random_array(replace(t, shape=chosen[t.name]), generator) for t in self.inputs}
 
     def require_pins(self, pins: Iterable[str]) -> None:
         """Raise ValueError if a pin can match no node: no name of the file, or no operation of the HAL."""
@@ -124,7 +128,9 @@ def read_model(path: Path, lengths: Sequence[str] = (), shapes: Sequence[str] = 
         fixed = shapes_with(given, dims, declared, names)
         imported = _imported(path, content, fixed, signature)
     nodes = tuple(dict.fromkeys(chain(*imported.operation_nodes, imported.folded_nodes)))
-    return GivenModel(path, imported.inputs, fixed, names, imported.signatures, nodes)
+    weights = [o.dimensions for o in imported.model.main.operands if o.lifetime in _CONSTANT and len(o.dimensions) > 1]
+    weight_lengths = tuple(sorted({length for dimensions in weights for length in dimensions}))
+    return GivenModel(path, imported.inputs, fixed, names, imported.signatures, nodes, weight_lengths)
 
 
 def _may_hold(given: np.dtype[np.generic], expected: np.dtype[np.generic]) -> bool:

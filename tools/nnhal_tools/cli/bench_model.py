@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -33,6 +34,7 @@ from nnhal_tools.cli.ephemeral import ephemeral_testbed
 from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.cli.run import random_words
 from nnhal_tools.given_model import read_model, require_writable
+from nnhal_tools.open_dimensions import inputs_that_run
 from nnhal_tools.runtimes import RUNTIMES, opened_runtime, runtime_of
 from nnhal_tools.trace import add_operations, add_run
 
@@ -73,11 +75,16 @@ def bench_model(
     file.require_pins(pins)
     inputs = file.random_inputs(seed)
     runtimes = {name: opened_runtime(name, model) for name in _runtimes_for(model, beside)}
-    given = BenchedModel(model, inputs, seed, file.with_ones(), runtimes, signature, pins)
     console = Console(stderr=True, soft_wrap=True)
-    console.print(random_words(inputs, seed), markup=False)
-    with ephemeral_testbed(chosen, console) as (testbed, framework), Progress(console=console) as progress, _busy(busy):
+    with ephemeral_testbed(chosen, console) as (testbed, framework), _busy(busy), Progress(console=console) as progress:
         task = progress.add_task(model.name, total=rounds)
+        if file.open_inputs():
+            load = partial(framework.load, model, pins=pins, dimensions=file.dimensions, signature=signature)
+            with load() as tried:
+                inputs = inputs_that_run(tried, file, seed, partial(load, fallback="deny"))
+        console.print(random_words(inputs, seed, file), markup=False)
+        dimensions = {**file.dimensions, **file.shapes_of(inputs)}
+        given = BenchedModel(model, inputs, seed, dimensions, runtimes, signature, pins)
         endpoints = {entry.title: testbed.endpoint(entry.title) for entry in chosen.device}
         operated = Operated(Endpoint(testbed.framework, "framework"), endpoints, testbed.admin_key)
         report, loaded = measured(framework, operated, given, rounds, lambda: progress.advance(task))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Annotated
@@ -14,8 +15,10 @@ import typer
 from rich.console import Console
 
 from nnhal.errors import NnhalError
+from nnhal.types.layout import Dimensions
 from nnhal_client.explanation import Explanation, Measured
 from nnhal_client.model import Model
+from nnhal_client.planned import ModelPlan
 from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
 from nnhal_pages.explanation.fragment import page
@@ -23,9 +26,9 @@ from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.chosen_devices import DevicesOption, TopologyOption, chosen_topology
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.cli.model_options import Everything, Lengths, Pins, Shapes, SignatureName, pins_from
-from nnhal_tools.explain import show, with_unknown_times
+from nnhal_tools.explain import plan_words, show, with_unknown_times
 from nnhal_tools.given_model import GivenModel, read_model, require_writable
-from nnhal_tools.input_files import random_inputs
+from nnhal_tools.open_dimensions import inputs_that_run, shape_options
 from nnhal_tools.trace import add_run
 
 _MOST_NAMED = 16
@@ -79,22 +82,27 @@ def explain(
     given.require_pins(pins)
     console = Console(stderr=True, soft_wrap=True)
     with ephemeral_framework(chosen, console) as framework:
+        plan_model = partial(
+            framework.plan, model, pins=pins, partitioner=partitioner.value, relaxed=relaxed, signature=signature
+        )
         with console.status(f"planning {model.name}"):
-            plan = framework.plan(
-                model,
-                pins=pins,
-                partitioner=partitioner.value,
-                relaxed=relaxed,
-                dimensions=given.dimensions,
-                signature=signature,
-                explains=not runs,
-            )
-        explanation, failure = plan.groups[0].explanation, ""
+            plan = plan_model(dimensions=given.dimensions, explains=not runs)
+        explanation, failure, shapes, for_runs = plan.groups[0].explanation, "", dict[str, Dimensions](), list[str]()
         if explanation is None:  # it runs by what comes of the plan, which a device may fail to prepare
             with console.status(f"preparing {model.name}"):
                 loaded = framework.load(plan=plan)
-            reports, failure = _run(loaded, runs)
+            with console.status(f"running {model.name}"):
+                shapes, reports, failure = _run(
+                    loaded,
+                    given,
+                    runs,
+                    lambda: framework.load(plan=plan_model(dimensions=given.dimensions, fallback="deny")),
+                )
             explanation = loaded.explain()
+            if shapes:
+                for_runs = _planned_for(
+                    shapes, partial(plan_model, dimensions={**given.dimensions, **shapes}, explains=True)
+                )
             if reports:
                 explanation = replace(explanation, measured=_measured(reports, len(loaded.steps)))
             if trace:
@@ -103,19 +111,29 @@ def explain(
     if html:
         html.write_text(page(explanation, f"{model.name} on {', '.join(d.name for d in explanation.devices)}"))
     if as_json:
-        print(json.dumps({**asdict(explanation), "not_measured": failure}))
+        print(json.dumps({**asdict(explanation), "not_measured": failure, "ran_with": shapes}))
     else:
-        _show(explanation, given, failure, everything)
+        _show(explanation, given, [*([f"not measured: {failure}"] if failure else []), *for_runs], everything)
 
 
-def _show(explanation: Explanation, given: GivenModel, failure: str, everything: bool) -> None:
-    notes = [f"not measured: {failure}"] if failure else []
+def _show(explanation: Explanation, given: GivenModel, notes: Sequence[str], everything: bool) -> None:
+    notes = list(notes)
     if given.signatures:
         notes.append(f"signatures: {', '.join(given.signatures[:_MOST_NAMED])}; --signature chooses one")
-    if told := given.open_inputs():
-        ran = "; it ran with 1 in their place" if explanation.measured is not None else ""
-        notes.append(f"open dimensions: {told}{ran}; --dim and --shape fix them")
+    if opened := given.open_inputs():
+        notes.append(f"open dimensions: {opened}: costs count each as 1 unless --shape or --dim fixes it")
     show(explanation, output_console(), notes, everything)
+
+
+def _planned_for(shapes: Mapping[str, Dimensions], plan: Callable[[], ModelPlan]) -> list[str]:
+    """Say with which dimensions the runs were made, and what the plan for just these would be."""
+    options = shape_options(shapes)
+    try:
+        explanation = plan().groups[0].explanation
+    except NnhalError as error:
+        return [f"it ran with {options}, for which no plan can be made: {error}"]
+    assert explanation is not None  # as was asked for
+    return [f"it ran with {options}, for which the plan is: {plan_words(with_unknown_times(explanation))}"]
 
 
 def _write_trace(path: Path, reports: Sequence[RunReport], model: Model, name: str) -> None:
@@ -125,13 +143,15 @@ def _write_trace(path: Path, reports: Sequence[RunReport], model: Model, name: s
     timeline.write(path)
 
 
-def _run(model: Model, runs: int) -> tuple[list[RunReport], str]:
-    """The reports of the runs, and why there are not as many; empty if there are. Then there are none."""
+def _run(
+    model: Model, given: GivenModel, runs: int, load_strict: Callable[[], Model]
+) -> tuple[dict[str, Dimensions], list[RunReport], str]:
+    """Return the dimensions that were chosen, the reports of the runs, and why there are none; empty if there are."""
     try:
-        inputs = random_inputs(model.inputs) if runs else {}
-        return [model.run_with_report(inputs)[1] for _ in range(runs)], ""
+        inputs = inputs_that_run(model, given, 0, load_strict)
+        return given.shapes_of(inputs), [model.run_with_report(inputs)[1] for _ in range(runs)], ""
     except (NnhalError, ValueError) as error:
-        return [], str(error)
+        return {}, [], str(error)
 
 
 def _measured(reports: Sequence[RunReport], steps: int) -> Measured:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,6 @@ from rich.table import Table
 
 from nnhal.arrays import Array
 from nnhal.extensions.values import Value
-from nnhal.tensors import stored_inputs
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
@@ -24,8 +24,9 @@ from nnhal_tools.cli.chosen_devices import DevicesOption, TopologyOption, chosen
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.explain import ledger_parts
-from nnhal_tools.given_model import read_model, require_writable
+from nnhal_tools.given_model import GivenModel, read_model, require_writable
 from nnhal_tools.input_files import read_inputs
+from nnhal_tools.open_dimensions import inferred, inputs_that_run
 from nnhal_tools.paint import unwritten_outputs
 from nnhal_tools.runtimes import RuntimeDifference, differences, opened_runtime, place_alike
 from nnhal_tools.trace import add_run
@@ -87,12 +88,18 @@ def run(
         given.require_inputs(arrays)
     else:
         arrays = given.random_inputs(seed)
-        console.print(f"without --input: {random_words(arrays, seed)}", markup=False)
     runtime = opened_runtime(compare, model) if compare else None
     with ephemeral_framework(chosen, console) as framework:
+        load = partial(
+            framework.load, model, pins=pins, relaxed=relaxed, dimensions=given.dimensions, signature=signature
+        )
         with console.status(f"preparing {model.name}"):
-            loaded = framework.load(model, pins=pins, relaxed=relaxed, dimensions=given.dimensions, signature=signature)
-        outputs, reports = _inferred(loaded, arrays, repeat)
+            loaded = load()
+        if not inputs:
+            with console.status(f"running {model.name}"):
+                arrays = inputs_that_run(loaded, given, seed, partial(load, fallback="deny"))
+            console.print(f"without --input: {random_words(arrays, seed, given)}", markup=False)
+        outputs, reports = inferred(loaded, arrays, repeat)
         report, apart = reports[0], list[RuntimeDifference]()
         if runtime is not None:
             place_alike(runtime, arrays)
@@ -129,10 +136,14 @@ def run(
         raise typer.Exit(1)
 
 
-def random_words(arrays: Mapping[str, Array], seed: int) -> str:
-    """Say which random inputs a model gets."""
+def random_words(arrays: Mapping[str, Array], seed: int, given: GivenModel) -> str:
+    """Say which random inputs a model gets, and how to choose the lengths of dimensions that are open."""
     told = ", ".join(f"{name} {array.dtype} {list(array.shape)}" for name, array in arrays.items())
-    return f"random inputs of seed {seed}, {told or 'since the model has none'}"
+    words = f"random inputs of seed {seed}, {told or 'since the model has none'}"
+    opened = given.open_inputs()
+    return (
+        f"{words}; open dimensions, {opened}, are the first tried that run: --shape chooses them" if opened else words
+    )
 
 
 def _times_in_words(reports: Sequence[RunReport]) -> Iterator[str]:
@@ -153,20 +164,6 @@ def _differences_in_words(apart: Sequence[RuntimeDifference], runtime: str) -> I
 def _finite(number: float) -> float | None:
     """A number for JSON, which has no infinity."""
     return number if np.isfinite(number) else None
-
-
-def _inferred(model: Model, arrays: Mapping[str, Array], repeat: int) -> tuple[dict[str, Value], list[RunReport]]:
-    """The outputs of the first inference, and the reports of all."""
-    if not model.states:
-        outputs, report = model.run_with_report(arrays)
-        return outputs, [report, *(model.run_with_report(arrays)[1] for _ in range(repeat - 1))]
-    stored = stored_inputs(model.inputs, arrays)
-    given = {tensor.name: stored[tensor.name].shape for tensor in model.inputs if tensor.is_open}
-    with model.bind(measure_timing=True, dimensions=given) as binding:
-        binding.fill(stored)
-        report = binding.run()
-        outputs = {t.name: t.value(binding.outputs[t.name]) for t in model.outputs}
-        return outputs, [report, *(binding.run() for _ in range(repeat - 1))]
 
 
 def _as_dict(model: Model, outputs: Mapping[str, Value], report: RunReport) -> dict[str, object]:
