@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache
 from pathlib import Path
@@ -43,6 +44,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_files_that_a_page_names_are_there(page: Path) -> None:
     named = re.findall(r"`((?:tests|examples|deploy|benchmarks|docs)/[\w/.-]*\.\w+)`", page.read_text())
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_samples_in_python_import_what_is_there(page: Path) -> None:
+    for sample in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
+        imports = [node for node in ast.parse(sample).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        exec(compile(ast.Module(list(imports), []), str(page), "exec"), {})
 
 
 def test_each_page_is_linked_from_the_first() -> None:

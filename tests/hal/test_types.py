@@ -37,6 +37,13 @@ def test_no_enumeration_of_the_types_is_left_out() -> None:
     assert enumerations == {pair[0] for pair in PAIRS} | NOT_ON_THE_WIRE
 
 
+@pytest.mark.parametrize("enumeration", [pair[0] for pair in PAIRS] + [types.FusedActivation])
+def test_a_member_is_its_name_as_text_and_its_number_if_that_is_asked_for(enumeration: type[IntEnum]) -> None:
+    for member in enumeration:
+        assert str(member) == f"{member}" == f"{member:>1}" == member.name
+        assert f"{member:d}" == str(int(member)) == str(member.value)
+
+
 def test_every_operand_type_with_elements_has_a_layout() -> None:
     assert ELEMENT_TYPES.keys() == set(OperandType) - {OperandType.SUBGRAPH}
 

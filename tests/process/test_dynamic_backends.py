@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from nnhal.memory import create_ashmem, open_pool
 from nnhal.remote import RemoteDevice
+from nnhal.types import Operand, OperandType, OperationType, Request
 from nnhal_devices.registry import driver_names
 from nnhal_hosting.supervision import Child
-from tests.support.additions import addition_in_ashmem, addition_model
+from tests.support.additions import addition_in_ashmem, addition_model, argument
 from tests.support.backends import EXTENSION_ID, EXTENSION_VERSION, build_extension, example, write_backend
 from tests.support.command import nnhal
+from tests.support.models import Recipe
 from tests.support.processes import device_process
 
 
@@ -36,6 +40,31 @@ def serve(driver: str, directory: Path, version: str, *options: str) -> Child:
 def test_the_example_in_the_documentation_is_served(short_path: Path, backends: Path) -> None:
     child = serve("Sample", short_path, "acme-sample-1.0", "--backend-path", str(backends))
     assert "warning" not in child.said()
+
+
+def test_the_example_that_computes_is_served_and_both_name_what_they_refuse(short_path: Path, backends: Path) -> None:
+    (backends / "Acme_Adder_backend.py").write_text(example("Adder"))
+    recipe, values = Recipe(), Operand(OperandType.TENSOR_FLOAT32, (2, 2))
+    ones = recipe.constant(OperandType.TENSOR_FLOAT32, [[1, 1], [1, 1]])
+    added = recipe.operation(
+        OperationType.ADD, [recipe.input(values.type, values.dimensions), ones, *recipe.integers(0)], values
+    )
+    model = recipe.build(recipe.operation(OperationType.RELU, [added], values)).model
+    other = Recipe()
+    tanh = other.operation(OperationType.TANH, [other.input(values.type, values.dimensions)], values)
+    for driver, allowed in (("Sample", "ADD"), ("Adder", "ADD or RELU")):
+        with (
+            device_process(driver, short_path, "--backend-path", str(backends)) as (_, endpoint),
+            RemoteDevice(endpoint, "test") as device,
+        ):
+            (refused,) = device.assess_model(other.build(tanh).model).operations
+            assert (refused.code, refused.got, refused.allowed) == ("OP", "TANH", allowed)
+            if driver == "Adder":
+                pool = create_ashmem(64)
+                memory = open_pool(pool, writable=True)
+                memory.write(0, np.array([1, -2, 3, -4], np.float32).view(np.uint8))
+                device.prepare_model(model).execute(Request((argument(0, 16),), (argument(32, 16),), (pool,)))
+                assert memory.read(32, 16).view(np.float32).tolist() == [2, 0, 4, 0]
 
 
 def test_an_extension_module_is_served(short_path: Path, backends: Path) -> None:

@@ -59,10 +59,11 @@ class Warned(NamedTuple):
     reason: str
 
 
-def example() -> str:
-    """Return the source of the example in docs/backends.md."""
-    (source,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    return str(source)
+def example(backend: str = "Sample") -> str:
+    """Return the source of an example in docs/backends.md."""
+    sources: list[str] = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    (found,) = [source for source in sources if f'BACKEND_ID = "{backend}"' in source]
+    return found
 
 
 def write_backend(path: Path, name: object, version: object = (1, 0), factory: str = "CpuRef") -> Path:

@@ -46,6 +46,15 @@ def test_a_summary_has_ten_lines_at_most_however_large_the_plan() -> None:
     assert hint.startswith("--all shows")
 
 
+def test_nodes_that_became_part_of_another_operation_are_told() -> None:
+    first, *others = plan(3).operations
+    fused = replace(first, nodes=("conv", "relu"), operation="CONV_2D")
+    told = "nodes of the file that are one operation: conv + relu as CONV_2D"
+    assert told in printed(replace(plan(3), operations=(fused, *others)))
+    assert f"{told}, conv + relu as CONV_2D and 1 more" in printed(replace(plan(3), operations=(fused, fused, fused)))
+    assert not any("that are one operation" in line for line in printed(plan(3)))
+
+
 def test_the_layout_of_images_is_told_once() -> None:
     lines = printed(replace(plan(), image_layout=ImageLayoutStory(True, ("npu",), 3e6, "")))
     assert len([line for line in lines if line.startswith("layout of images: channels last")]) == 1

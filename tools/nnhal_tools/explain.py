@@ -17,11 +17,14 @@ from nnhal_pages.explanation.working_memory import most_words, shared_steps, wor
 from nnhal_pages.image_layouts import layout_figure, layout_words
 from nnhal_pages.report import Column, Footnotes, Name, ReportTable, TerminalPart
 from nnhal_pages.terminal import show_parts
+from nnhal_pages.text import shortened, visible
 from nnhal_pages.units import measured_words, median_of, modelled, size
 from nnhal_pages.wires import link_words, sent_words, whole_model_words, wire_total
 
 UNKNOWN = -1.0
 _STEPS = 6
+_FUSED = 2
+_NAME = 80
 _REFUSING = 3
 _TYPES = 3
 
@@ -74,6 +77,15 @@ def _plan(explanation: Explanation) -> Iterator[str]:
     devices = Counter(story.device for story in explanation.operations)
     told = ", ".join(f"{count} on {name}" for name, count in devices.most_common())
     yield f"{counted(len(explanation.operations), 'operation')} in {counted(len(explanation.steps), 'step')}: {told}"
+    fused = [story for story in explanation.operations if len(story.nodes) > 1]
+    if fused:
+        shown = [
+            f"{visible(shortened(' + '.join(story.nodes), _NAME))} as {story.operation}" for story in fused[:_FUSED]
+        ]
+        more = len(fused) - _FUSED
+        yield f"nodes of the file that are one operation: {', '.join(shown)}" + (
+            f" and {more} more" if more > 0 else ""
+        )
     if len(explanation.steps) > 1:
         steps = [f"{step.device} {step.operations}" for step in explanation.steps[:_STEPS]]
         more = len(explanation.steps) - _STEPS

@@ -5,7 +5,17 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class ErrorStatus(IntEnum):
+class HalEnum(IntEnum):
+    """A number that the HAL has a name for, which is its text; ``int`` and the format ``d`` give the number."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, spec: str) -> str:
+        return int.__format__(self, spec) if spec.endswith("d") else format(self.name, spec)
+
+
+class ErrorStatus(HalEnum):
     """How a call ended. A number that this version does not know is taken for GENERAL_FAILURE."""
 
     NONE = 0
@@ -23,7 +33,7 @@ class ErrorStatus(IntEnum):
         return cls.GENERAL_FAILURE if isinstance(value, int) else None
 
 
-class NetworkEvent(IntEnum):
+class NetworkEvent(HalEnum):
     """A moment in the life of a network on a device."""
 
     BEFORE_LOAD = 1
@@ -32,7 +42,7 @@ class NetworkEvent(IntEnum):
     AFTER_UNLOAD = 4
 
 
-class DeviceType(IntEnum):
+class DeviceType(HalEnum):
     """The kind of processor. 0 is not a valid type."""
 
     OTHER = 1
@@ -41,7 +51,7 @@ class DeviceType(IntEnum):
     ACCELERATOR = 4
 
 
-class ExecutionPreference(IntEnum):
+class ExecutionPreference(HalEnum):
     """What a preparation should favour."""
 
     LOW_POWER = 0
@@ -49,7 +59,7 @@ class ExecutionPreference(IntEnum):
     SUSTAINED_SPEED = 2
 
 
-class Priority(IntEnum):
+class Priority(HalEnum):
     """Orders the executions of one client's prepared models."""
 
     LOW = 0
@@ -57,7 +67,7 @@ class Priority(IntEnum):
     HIGH = 2
 
 
-class FusedActivation(IntEnum):
+class FusedActivation(HalEnum):
     """The value of an operation's activation input."""
 
     NONE = 0
@@ -66,7 +76,7 @@ class FusedActivation(IntEnum):
     RELU6 = 3
 
 
-class OperandLifeTime(IntEnum):
+class OperandLifeTime(HalEnum):
     """Where the value of an operand comes from."""
 
     TEMPORARY_VARIABLE = 0
@@ -78,7 +88,7 @@ class OperandLifeTime(IntEnum):
     SUBGRAPH = 6
 
 
-class OperandType(IntEnum):
+class OperandType(HalEnum):
     """The type of an operand. Codes above 0xFFFF belong to extensions and are plain integers."""
 
     FLOAT32 = 0
@@ -99,7 +109,7 @@ class OperandType(IntEnum):
     SUBGRAPH = 15
 
 
-class OperationType(IntEnum):
+class OperationType(HalEnum):
     """The type of an operation. Codes above 0xFFFF belong to extensions and are plain integers."""
 
     ADD = 0

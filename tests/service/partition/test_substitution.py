@@ -103,7 +103,11 @@ def test_extensions_of_a_subgraph_get_prefixes_of_their_own() -> None:
     [
         ((0, 1), lambda: tanh_of_clamped_double(), None),
         ((2, 3), lambda: clamped_double(), "it has 1 inputs and 1 outputs, expected 2 and 1"),
-        ((0, 1), lambda: clamped_double(dimensions=(3,)), r"it has type 3 \[3\] for type 3 \[2\]"),
+        (
+            (0, 1),
+            lambda: clamped_double(dimensions=(3,)),
+            r"it has type TENSOR_FLOAT32 \[3\] for type TENSOR_FLOAT32 \[2\]",
+        ),
         ((0, 3), lambda: clamped_double(), "expected 2 and 2"),
         ((0, 1), lambda: replace(clamped_double(), referenced=(clamped_double().main,)), "subgraphs of its own"),
     ],
