@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from nnhal_tools.bench.model import UNRELIABLE
 from tests.support.command import nnhal
 
 
@@ -139,7 +140,7 @@ def test_a_model_of_the_users_is_measured_beside_its_runtime(tmp_path: Path) -> 
     ]
     assert [[report["operations"][n]["nodes"] for n in each["operations"]] for each in told] == [[["low"]], [["top"]]]
     assert all(each["duration_ns"] > 0 for each in told)
-    assert report["notes"] == [
+    assert [note for note in report["notes"] if not note.endswith(UNRELIABLE)] == [
         f"step {number}, times by operation from {device}: measured in 20 runs on zeros"
         for number, device in enumerate(("cpu_acc", "cpu_ref"))
     ]
@@ -191,12 +192,59 @@ def test_a_slow_operation_of_a_device_is_pointed_at(tmp_path: Path, monkeypatch:
     model = tmp_path / "model.onnx"
     graph = helper.make_graph(nodes, "g", [x], [y])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
-    done = nnhal("bench", str(model), "--devices", "Slow", "--rounds", "10", "--json")
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    assert [step["operations"] for step in report["steps"]] == [["RELU", "TANH", "SOFTMAX"]]
+    for _ in range(8):  # on a busy machine times may be such that nothing is concluded from them
+        done = nnhal("bench", str(model), "--devices", "Slow", "--rounds", "10", "--json")
+        assert done.returncode == 0, done.stderr
+        report = json.loads(done.stdout)
+        assert [step["operations"] for step in report["steps"]] == [["RELU", "TANH", "SOFTMAX"]]
+        if not any(note.endswith(UNRELIABLE) for note in report["notes"]):
+            break
     (found,) = report["pointed_at"]
     assert found.startswith("TANH middle takes ")
+
+
+_BOASTING = """
+from dataclasses import replace
+from nnhal_devices.cpu_ref.driver import CpuRef, ReferenceWorkload
+
+BACKEND_ID = "Boasting"
+API_VERSION = (1, 4)
+
+
+class Workload(ReferenceWorkload):
+    def operation_times(self, control):
+        told = super().operation_times(control)
+        return replace(told, times=tuple(replace(each, duration=each.duration + 1e9) for each in told.times))
+
+
+def create_backend(options):
+    device = CpuRef(options)
+    device.name, device.prepare = BACKEND_ID, lambda model, options: Workload(model)
+    return device
+"""
+
+
+@pytest.mark.slow
+def test_of_times_that_cannot_be_it_says_so_and_concludes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Test_Boasting_backend.py").write_text(_BOASTING)
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path))
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64]) for name in "xy")
+    nodes = [helper.make_node("Relu", ["x"], ["z"], name="low"), helper.make_node("Softmax", ["z"], ["y"], name="top")]
+    model = tmp_path / "model.onnx"
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    done = nnhal("bench", str(model), "--devices", "Boasting", "--beside", "ort", "--rounds", "10")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 20
+    assert any(line.endswith("these times are unreliable, and nothing is concluded from them") for line in lines)
+    assert not any("its share" in line or line.startswith("longest on devices") for line in lines)
+    assert lines[-1] == "--all shows every step and operation, and how their times came about"
+    everything = nnhal("bench", str(model), "--devices", "Boasting", "--rounds", "10", "--all")
+    assert "Operations, those that take longest" in everything.stdout
+    assert "are unreliable" in everything.stdout
 
 
 def test_what_is_neither_a_file_nor_a_command_is_refused() -> None:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from nnhal_tools.bench.model import OperationTime, StepTime, slow_nodes, slow_on_devices, slow_outside, slow_steps
+from nnhal_tools.bench.model import (
+    OperationTime,
+    StepTime,
+    Times,
+    doubtful_nodes,
+    doubtful_steps,
+    slow_nodes,
+    slow_on_devices,
+    slow_outside,
+    slow_steps,
+)
 from nnhal_tools.bench.on_devices import ToldTime
 
 
@@ -81,3 +91,41 @@ def test_a_step_that_takes_longer_than_its_operations_is_named() -> None:
     told = [ToldTime("conv", (0,), 0, "npu", False, 1e5), ToldTime("top", (1,), 1, "npu", False, 1e4)]
     (found,) = slow_outside([_step(0, "CONV_2D", 2e6, 1), _step(1, "SOFTMAX", 1e6, 1)], told)
     assert found.startswith("step 0 takes 20 times as long on ")
+
+
+def _run(p50_ns: float) -> Times:
+    return Times(p50_ns, p50_ns, p50_ns, p50_ns)
+
+
+def _told(step: int, duration_ns: float, is_modelled: bool = False) -> ToldTime:
+    return ToldTime("conv", (0,), step, "npu", is_modelled, duration_ns)
+
+
+def test_operations_that_take_longer_than_their_step_are_doubted() -> None:
+    steps = [_step(0, "CONV_2D", 0.4e6, 1), _step(1, "SOFTMAX", 0.1e6, 1)]
+    found = doubtful_steps(_run(0.59e6), steps, [_told(0, 6e6), _told(0, 5.96e6), _told(1, 0.1e6)])
+    assert list(found) == [0]
+    assert found[0] == (
+        "the operations of step 0, measured by themselves on npu0, add up to 11.96 ms, more than the step takes, "
+        "400.0 µs: these times are unreliable, and nothing is concluded from them"
+    )
+
+
+def test_steps_that_take_longer_than_a_run_are_doubted() -> None:
+    found = doubtful_steps(_run(0.59e6), [_step(0, "CONV_2D", 6e6, 1), _step(1, "SOFTMAX", 5.96e6, 1)], [])
+    assert list(found) == [0, 1]
+    assert found[0] == found[1]
+    assert "add up to 11.96 ms, more than a run takes, 590.0 µs: " in found[0]
+
+
+def test_what_can_be_and_what_is_modelled_is_not_doubted() -> None:
+    steps = [_step(0, "CONV_2D", 0.4e6, 1)]
+    assert doubtful_steps(_run(0.5e6), steps, [_told(0, 0.45e6), _told(0, 9e6, is_modelled=True)]) == {}
+    assert doubtful_steps(_run(0.5e6), [StepTime(0, "npu", ("CONV_2D",), 9e6, True, 1)], []) == {}
+    assert doubtful_steps(_run(0.5e6), [_step(0, "CONV_2D", -1, 1)], []) == {}
+
+
+def test_a_profile_that_adds_up_to_more_than_a_run_is_doubted() -> None:
+    nodes = [_operation(("conv",), "Conv", 7e6, -1), _operation(("top",), "Softmax", 4.96e6, -1)]
+    assert doubtful_nodes(_run(0.59e6), nodes).startswith("ort: the profiled nodes add up to 11.96 ms, more than a run")
+    assert doubtful_nodes(_run(12e6), nodes) == ""

@@ -21,6 +21,7 @@ from nnhal_client.explanation import Explanation
 from nnhal_client.framework import Framework
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
+from nnhal_pages.units import duration
 from nnhal_tools.bench.on_devices import Operated, ToldTime, told_times
 from nnhal_tools.bench.samples import Action, Samples
 from nnhal_tools.explain import UNKNOWN, with_unknown_times
@@ -43,6 +44,10 @@ _BLOCKED = "_nchwc"
 """What ONNX Runtime adds to the name of a node that it runs in blocks of channels."""
 _LAUNCH_NS = 1e6
 """More than the launch of any step takes, however short its operations are."""
+UNRELIABLE = "unreliable, and nothing is concluded from them"
+"""How a sentence ends that says so of some times."""
+_CREDIBLE = 2.0
+"""How many times the time of a whole its parts may add up to, since they are measured in other runs."""
 _LEAST_SHARE = 0.1
 """The least share of the time that is pointed at."""
 
@@ -137,6 +142,8 @@ class ModelReport:
     """The measured runs."""
     modelled_ns: float = UNKNOWN
     """The modelled time of a run."""
+    doubtful_steps: tuple[int, ...] = ()
+    """Steps whose times cannot be right, as ``notes`` say."""
 
     @property
     def copied(self) -> CopiedBytes:
@@ -211,30 +218,70 @@ def measure_model(
         if found is not None and earlier is not None:
             prepared[name], bound[name] = found[0] - earlier[0], found[1] - earlier[1]
     notes += [f"{name}: it does not say what it has prepared" for name, found in after.items() if found is None]
+    times = Times.of(samples["nnhal"])
+    beside = tuple(_beside(name, runtime, samples, outputs) for name, runtime in given.beside.items())
+    doubts = doubtful_steps(times, steps, told)
+    node_doubts = [doubt for each in beside if each.runtime == "ort" and (doubt := doubtful_nodes(each.times, nodes))]
+    trusted_steps = [step for step in steps if step.step not in doubts]
+    trusted = [each for each in told if each.step not in doubts]
+    notes += [*dict.fromkeys(doubts.values()), *node_doubts]
     report = ModelReport(
         str(given.path),
         given.seed,
         {name: f"{array.dtype} {list(array.shape)}" for name, array in given.inputs.items()},
         rounds,
-        Times.of(samples["nnhal"]),
+        times,
         is_direct,
-        tuple(_beside(name, runtime, samples, outputs) for name, runtime in given.beside.items()),
+        beside,
         steps,
         (*operations, *nodes),
         tuple(told),
         prepared,
         bound,
         (
-            *slow_steps(steps),
-            *slow_on_devices(operations, told),
-            *slow_outside(steps, told),
-            *slow_nodes(operations, nodes),
+            *(slow_steps(steps) if trusted_steps == list(steps) else ()),
+            *slow_on_devices(operations, trusted),
+            *slow_outside(trusted_steps, trusted),
+            *(() if node_doubts else slow_nodes(operations, nodes)),
         ),
         tuple(notes),
         reports,
         explanation.modelled_ns,
+        tuple(doubts),
     )
     return report, model
+
+
+def doubtful_steps(run: Times, steps: Sequence[StepTime], told: Sequence[ToldTime]) -> dict[int, str]:
+    """Return why no conclusion can be drawn from the times of a step and its operations: parts exceed the whole.
+
+    Parts are measured in other runs, or in other sessions, which a busy machine makes longer than the whole.
+    """
+    measured = [step for step in steps if step.device_ns >= 0 and not step.is_modelled]
+    inside = sum(step.device_ns for step in measured)
+    if inside > _CREDIBLE * run.p50_ns:
+        why = _doubt("the steps, in runs that are measured inside,", inside, "a run", run.p50_ns)
+        return {step.step: why for step in measured}
+    found = {}
+    for step in measured:
+        parts = sum(each.duration_ns for each in told if each.step == step.step and not each.is_modelled)
+        if parts > _CREDIBLE * step.device_ns:
+            what = f"the operations of step {step.step}, measured by themselves on {step.device},"
+            found[step.step] = _doubt(what, parts, "the step", step.device_ns)
+    return found
+
+
+def doubtful_nodes(run: Times, nodes: Sequence[OperationTime]) -> str:
+    """Return why no conclusion can be drawn from a runtime's profile; empty if nothing speaks against it."""
+    whole = sum(node.duration_ns for node in nodes)
+    return _doubt("ort: the profiled nodes", whole, "a run", run.p50_ns) if whole > _CREDIBLE * run.p50_ns else ""
+
+
+def _doubt(parts: str, parts_ns: float, whole: str, whole_ns: float) -> str:
+    return (
+        f"{parts} add up to {duration(parts_ns)}, more than {whole} takes, {duration(whole_ns)}: these times are "
+        f"{UNRELIABLE}"
+    )
 
 
 def slow_steps(steps: Sequence[StepTime]) -> list[str]:
@@ -255,7 +302,7 @@ def slow_nodes(operations: Sequence[OperationTime], nodes: Sequence[OperationTim
     """
     owners = {node: number for number, operation in enumerate(operations) for node in operation.nodes if node}
     owned = [(owners.get(each.nodes[0].removesuffix(_BLOCKED)), each.duration_ns) for each in nodes]
-    taken = [((owner,), duration) for owner, duration in owned if owner is not None]
+    taken = [((owner,), duration_ns) for owner, duration_ns in owned if owner is not None]
     return [
         f"{words} takes {each.share:.0%} of the time in ONNX Runtime, and by the cost models {each.due:.1%}: "
         f"{each.excess}"

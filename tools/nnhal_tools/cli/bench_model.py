@@ -26,7 +26,7 @@ from nnhal_pages.document import Figure
 from nnhal_pages.report import Column, FigureCards, Name, PagePart, ReportTable, report_page
 from nnhal_pages.terminal import output_console, show_parts
 from nnhal_pages.units import beside_model, duration, modelled, size
-from nnhal_tools.bench.model import BLOCK, VERSION, BenchedModel, BesideReport, ModelReport, StepTime, Times
+from nnhal_tools.bench.model import BLOCK, UNRELIABLE, VERSION, BenchedModel, BesideReport, ModelReport, StepTime, Times
 from nnhal_tools.bench.model import measure_model as measured
 from nnhal_tools.bench.on_devices import Operated, ToldTime
 from nnhal_tools.cli.chosen_devices import DevicesOption, TopologyOption, chosen_topology
@@ -38,10 +38,10 @@ from nnhal_tools.open_dimensions import inputs_that_run
 from nnhal_tools.runtimes import RUNTIMES, opened_runtime, runtime_of
 from nnhal_tools.trace import add_operations, add_run
 
-_MOST_OPERATIONS = 20
-"""Operations that are shown. The JSON has all of them."""
-_LONGEST_NAME, _LONGEST_IN_PAGE = 60, 400
-"""Characters of the names of nodes that a terminal and a page show: those of some files are lists of names."""
+_LONGEST_SHOWN, _MOST_FOUND = 3, 5
+"""Operations that a summary names, and those that it points at."""
+_SHORT_NAME, _LONGEST_NAME, _LONGEST_IN_PAGE = 30, 60, 400
+"""Characters of the names of nodes that a summary, a table and a page show: those of some files are lists of names."""
 
 
 def bench_model(
@@ -61,6 +61,9 @@ def bench_model(
     rounds: Annotated[int, typer.Option(help="Runs of each side that count, in blocks by turns.", min=10)] = 200,
     seed: Annotated[int, typer.Option(help="Of the random inputs.", min=0)] = 0,
     busy: Annotated[int, typer.Option(help="Processes that compute for themselves meanwhile.", min=0, max=64)] = 0,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show all steps, operations and nodes, and how their times came about.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page to FILE.")] = None,
     trace: Annotated[
@@ -95,7 +98,10 @@ def bench_model(
     if as_json:
         print(json.dumps(as_dict(report), allow_nan=False))
         return
-    show_parts([*_tables(report, _LONGEST_NAME), *_notes(report), *_found(report)], output_console())
+    if everything:
+        show_parts([*_tables(report, _LONGEST_NAME), *_notes(report), *_found(report)], output_console())
+    else:
+        show_parts([*_summary(report)], output_console())
 
 
 @contextmanager
@@ -120,7 +126,7 @@ def _runtimes_for(model: Path, beside: str) -> list[str]:
 def as_dict(report: ModelReport) -> dict[str, object]:
     """Return the JSON of a report, with its version (docs/benchmarks.md has its form)."""
     found = asdict(replace(report, reports=()))
-    del found["reports"]
+    del found["reports"], found["doubtful_steps"]
     return {"version": VERSION, **found, "copied": report.copied._asdict()}
 
 
@@ -129,6 +135,28 @@ def _sections(report: ModelReport) -> Iterator[tuple[str, Sequence[PagePart]]]:
     yield "What takes ten times its share", _found(report)
     yield from ((table.title, [table]) for table in _tables(report, _LONGEST_IN_PAGE))
     yield "Notes", _notes(report)
+
+
+def _summary(report: ModelReport) -> Iterator[PagePart]:
+    """Say in 20 lines what a run costs, what takes longest, what is pointed at and what is to be doubted."""
+    yield next(_tables(report, _LONGEST_NAME))
+    measured, copied, *others = _notes(report)
+    yield from (measured, copied)
+    rows = [row for row in _sorted_rows(report) if row.told_ns >= 0 and row.step not in report.doubtful_steps]
+    if rows:
+        named = (f"{row.types} {_shortened(row.nodes, _SHORT_NAME)}".rstrip() for row in rows)
+        longest = [f"{name} {duration(row.told_ns)}" for name, row in zip(named, rows, strict=True)]
+        more = len(longest) - _LONGEST_SHOWN
+        yield f"longest on devices: {', '.join(longest[:_LONGEST_SHOWN])}" + (f" and {more} more" if more > 0 else "")
+    yield from [note for note in others if note.endswith(UNRELIABLE)]
+    found = _found(report)
+    yield from found[:_MOST_FOUND]
+    if len(found) > _MOST_FOUND:
+        yield f"and {len(found) - _MOST_FOUND} more that take ten times their share"
+    again = sum(filter(None, (*report.prepared_again.values(), *report.bound_again.values())))
+    if again:
+        yield f"during the rounds devices prepared models or bound executions {again} times: plans were made again"
+    yield "--all shows every step and operation, and how their times came about"
 
 
 def _sides(report: ModelReport) -> list[tuple[str, Times, BesideReport | None]]:
@@ -164,8 +192,7 @@ def _tables(report: ModelReport, longest_name: int) -> Iterator[ReportTable[Any]
         Column("whose time", lambda row: row.source),
         Column("by the cost model", lambda row: modelled(row.modelled_ns), number=True),
     ]
-    found = sorted(_operation_rows(report), key=lambda row: (-row.told_ns, -row.modelled_ns))
-    yield ReportTable("Operations, those that take longest", rows, found[:_MOST_OPERATIONS])
+    yield ReportTable("Operations, those that take longest", rows, _sorted_rows(report))
     others = [(t.name, f"step {t.step}, {t.device}", t.duration_ns) for t in report.on_devices if not t.operations]
     others += [(o.nodes[0], f"{o.source}, profiled", o.duration_ns) for o in report.operations if o.step < 0]
     nodes: list[Column[tuple[str, str, float]]] = [
@@ -174,7 +201,7 @@ def _tables(report: ModelReport, longest_name: int) -> Iterator[ReportTable[Any]
         Column("time", lambda row: duration(row[2]), number=True),
     ]
     if others:
-        longest = sorted(others, key=lambda row: -row[2])[:_MOST_OPERATIONS]
+        longest = sorted(others, key=lambda row: -row[2])
         yield ReportTable("Nodes of runtimes, and what is none of the plan's operations", nodes, longest)
 
 
@@ -188,6 +215,10 @@ class _OperationRow(NamedTuple):
     told_ns: float
     """By the device; -1 if it does not say."""
     modelled_ns: float
+
+
+def _sorted_rows(report: ModelReport) -> list[_OperationRow]:
+    return sorted(_operation_rows(report), key=lambda row: (-row.told_ns, -row.modelled_ns))
 
 
 def _operation_rows(report: ModelReport) -> Iterator[_OperationRow]:
@@ -244,7 +275,9 @@ def _notes(report: ModelReport) -> list[str]:
 
 
 def _found(report: ModelReport) -> list[str]:
-    return list(report.pointed_at) or ["nothing takes ten times its share"]
+    if report.pointed_at or any(note.endswith(UNRELIABLE) for note in report.notes):
+        return list(report.pointed_at)
+    return ["nothing takes ten times its share"]
 
 
 def _write_trace(report: ModelReport, model: Model, path: Path) -> None:
