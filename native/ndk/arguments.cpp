@@ -1,6 +1,8 @@
 #include "arguments.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 
 namespace nnhal::ndk {
 
@@ -80,8 +82,15 @@ Dimensions ArgumentList::dimensions_of(std::int32_t index, const OperandType* gi
   const client::Operand& known = operand(index);
   Dimensions dimensions = known.dimensions;
   if (given) {
-    if (given->type != known.type || given->scale != known.scale || given->zero_point != known.zero_point)
-      bad_data(name_of(index) + " is given with another type or quantisation than the model's");
+    // Android's runtime reads the dimensions and nothing else, and some programs rely on that (PyTorch's avg_pool2d).
+    static std::atomic_flag is_told = ATOMIC_FLAG_INIT;
+    const bool is_alike =
+        given->type == known.type && given->scale == known.scale && given->zero_point == known.zero_point;
+    if (!is_alike && is_logging() && !is_told.test_and_set())
+      std::fprintf(stderr,
+                   "nnhal: %s is given with another type or quantisation than the model's, of which, as on a phone, only "
+                   "the dimensions count; this is said once\n",
+                   name_of(index).c_str());
     require_consistent(*given);
     dimensions.assign(given->dimensions, given->dimensions + given->dimension_count);
     bool fits = dimensions.size() == known.dimensions.size();

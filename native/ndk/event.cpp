@@ -11,8 +11,10 @@ std::shared_ptr<Event> Event::of_descriptor(int descriptor) {
   if (descriptor <= 0) bad_data("descriptor " + std::to_string(descriptor) + " of a sync fence");
   Fd end(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
   if (!end) bad_data(std::string("the descriptor of a sync fence: ") + std::strerror(errno));
-  Fence fence = required(Fence::received(std::move(end)));
-  return std::make_shared<Event>(std::move(fence), nullptr);
+  Result<Fence> fence = Fence::received(std::move(end));
+  if (!fence.ok())
+    bad_data(fence.status().text() + ", expected an end of a pair of sockets: docs/applications.md says how to make one");
+  return std::make_shared<Event>(std::move(*fence), nullptr);
 }
 
 int Event::sync_fence() const {
@@ -21,8 +23,10 @@ int Event::sync_fence() const {
 }
 
 void Event::wait() const {
-  for (const std::shared_ptr<Event>& event : before_) event->wait();
   const Status status = fence_.wait();
+  // One that is pending still has come too late: this event has failed without it.
+  for (const std::shared_ptr<Event>& event : before_)
+    if (event->fence_.state() != FenceState::kPending) event->wait();
   if (conclude_)
     conclude_();  // says better what was wrong
   else

@@ -29,6 +29,10 @@ class Event : public Object {
   // launched as fenced.
   int sync_fence() const;
   void wait() const;
+  // Waits if it is the end of an execution, which uses the application's buffers until then.
+  void settle() const {
+    if (conclude_) wait();
+  }
 
  private:
   const Fence fence_;

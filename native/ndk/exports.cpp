@@ -2,8 +2,6 @@
 //
 // NNHAL_NDK_LOG=1 has each refused call say on standard error what was got and what was expected.
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <new>
 
@@ -24,11 +22,7 @@ namespace {
 using Handle = const void*;
 
 void log(const char* function, ResultCode code, const std::string& text) {
-  static const bool wanted = [] {
-    const char* value = std::getenv("NNHAL_NDK_LOG");
-    return value && *value && std::strcmp(value, "0") != 0;
-  }();
-  if (wanted) std::fprintf(stderr, "%s: result %d: %s\n", function, code, text.c_str());
+  if (is_logging()) std::fprintf(stderr, "%s: result %d: %s\n", function, code, text.c_str());
 }
 
 // Nothing that is thrown leaves the library, and nothing that was refused looks like success.
@@ -552,7 +546,6 @@ NNHAL_EXPORT int ANeuralNetworksEvent_wait(Handle event) {
 
 NNHAL_EXPORT void ANeuralNetworksEvent_free(Handle event) {
   if (!event) return;
-  // What it stands for has ended when it is gone.
-  (void)CALL({ get<Event>(event)->wait(); });
+  (void)CALL({ get<Event>(event)->settle(); });
   forget(event);
 }

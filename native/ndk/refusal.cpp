@@ -1,6 +1,17 @@
 #include "refusal.h"
 
+#include <cstdlib>
+#include <cstring>
+
 namespace nnhal::ndk {
+
+bool is_logging() {
+  static const bool wanted = [] {
+    const char* value = std::getenv("NNHAL_NDK_LOG");
+    return value && *value && std::strcmp(value, "0") != 0;
+  }();
+  return wanted;
+}
 
 ResultCode code_of(const Status& status) {
   switch (status.code()) {

@@ -18,6 +18,9 @@ struct Refusal {
 [[noreturn]] inline void bad_data(std::string text) { refuse(kBadData, std::move(text)); }
 [[noreturn]] inline void bad_state(std::string text) { refuse(kBadState, std::move(text)); }
 
+// Whether NNHAL_NDK_LOG asks for words on standard error.
+bool is_logging();
+
 // The result code that the NDK has for a status: of the device if a process has answered it, else of the way to it.
 ResultCode code_of(const Status& status);
 

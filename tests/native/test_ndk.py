@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nnhal_tools.up import Testbed
-from tests.native.conftest import Program, environment, started
+from tests.native.conftest import ROOT, Program, environment, started
 from tests.support.waiting import settled, wait_until
 
 pytestmark = pytest.mark.sdk
@@ -30,6 +30,24 @@ def test_a_program_executes_in_every_way(program: Program) -> None:
         "in memory",
         "in threads",
     ]
+
+
+def test_a_program_makes_fences_of_its_own_as_the_page_says(program: Program) -> None:
+    (sample,) = re.findall(r"^```c\n(.*?)^```$", (ROOT / "docs/applications.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert sample in (ROOT / "tests/native/programs/fences.c").read_text()
+    assert program("fences") == ["signalled", "failed", "never came", "dimensions only", "dimensions only"]
+
+
+def test_what_a_program_may_give_otherwise_than_the_model_is_told_once(libraries: Path, testbed: Testbed) -> None:
+    ended = subprocess.run(
+        [libraries / "fences"],
+        env=environment(libraries, testbed.framework),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (told,) = [line for line in ended.stderr.splitlines() if "only the dimensions count" in line]
+    assert told.startswith("nnhal: input 0 is given with another type or quantisation than the model's")
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,23 @@ def test_a_rank_that_contradicts_the_model_is_bad_data(compiled: Compile) -> Non
         for given in ((2,), (2, 4), (2, 3, 1)):
             refused(ResultCode.BAD_DATA, partial(execution.set_input, 0, ones(FULL), of(given)))
             refused(ResultCode.BAD_DATA, partial(execution.set_output, 0, ones(FULL), of(given)))
-        refused(ResultCode.BAD_DATA, lambda: execution.set_input(0, ones(FULL), of(FULL, F16)), "type")
+
+
+def test_of_an_operand_type_only_the_dimensions_count(compiled: Compile, caplog: pytest.LogCaptureFixture) -> None:
+    with Execution(compiled(addition(UNKNOWN_AXIS, FULL, FULL))) as execution:
+        total = np.zeros(FULL, np.float32)
+        execution.set_input(0, ones(FULL), replace(of(FULL, F16), scale=0.5, zero_point=3))
+        execution.set_input(1, ones(FULL), of(FULL))
+        execution.set_output(0, total, of(FULL))
+        execution.compute()
+        assert np.all(total == 2)
+    assert [record.message for record in caplog.records if "only the dimensions count" in record.message] in (
+        [],  # another test of this process has had it said
+        [
+            "input 0 is given with another type or quantisation than the model's, of which, as on a phone, only the "
+            "dimensions count"
+        ],
+    )
 
 
 @pytest.mark.contract("UD-04", "UD-05")

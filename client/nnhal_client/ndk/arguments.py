@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NoReturn, Protocol
 
 import numpy as np
@@ -15,6 +17,7 @@ from nnhal.types import Memory, Operand, Subgraph
 from nnhal.types.layout import Dimensions, byte_size, describe, fully_specified, is_extension, is_scalar
 from nnhal_client.ndk.result import NeuralNetworksError, ResultCode
 
+_log = logging.getLogger(__name__)
 Buffer = Array | bytes | bytearray | memoryview
 """Memory of the application, contiguous."""
 
@@ -160,8 +163,9 @@ def _whole(memory: Memory, place: str) -> int:
 def _dimensions(operand: Operand, given: Operand | None, may_be_open: bool, place: str) -> Dimensions:
     dimensions = operand.dimensions
     if given is not None:
-        if given.type != operand.type:
-            _bad_data(f"{place} is given as type {given.type}, the model says {operand.type}")
+        # Android's runtime reads the dimensions alone, and some programs rely on that (PyTorch's avg_pool2d).
+        if (given.type, given.scale, given.zero_point) != (operand.type, operand.scale, operand.zero_point):
+            _tell_of_another_type(place)
         dimensions = given.dimensions
         known = operand.dimensions
         fits = len(dimensions) == len(known) and all(b in (0, a) for a, b in zip(dimensions, known, strict=True))
@@ -171,6 +175,16 @@ def _dimensions(operand: Operand, given: Operand | None, may_be_open: bool, plac
     if not (may_be_open or known_all):
         _bad_data(f"{place} has dimensions {describe(dimensions)}, expected all known")
     return dimensions
+
+
+@cache
+def _tell_of_another_type(place: str) -> None:
+    """Warn of an argument that is given as something else than the model says, once for each place."""
+    _log.warning(
+        "%s is given with another type or quantisation than the model's, of which, as on a phone, only the dimensions "
+        "count",
+        place,
+    )
 
 
 def _size(operand: Operand, dimensions: Dimensions) -> int:

@@ -24,7 +24,7 @@ typedef struct {
 } OperandType;
 
 enum { FLOAT32_TENSOR = 3, INT32_SCALAR = 1, ADD = 0 };
-enum { NO_ERROR = 0, UNEXPECTED_NULL = 3, BAD_DATA = 4, OP_FAILED = 5, BAD_STATE = 6, DEAD_OBJECT = 14 };
+enum { NO_ERROR = 0, UNEXPECTED_NULL = 3, BAD_DATA = 4, OP_FAILED = 5, BAD_STATE = 6, MISSED_DEADLINE_TRANSIENT = 10, DEAD_OBJECT = 14 };
 
 int ANeuralNetworks_getDeviceCount(uint32_t*);
 int ANeuralNetworks_getDevice(uint32_t, ANeuralNetworksDevice**);
@@ -40,6 +40,8 @@ int ANeuralNetworksModel_identifyInputsAndOutputs(ANeuralNetworksModel*, uint32_
                                                   const uint32_t*);
 int ANeuralNetworksModel_relaxComputationFloat32toFloat16(ANeuralNetworksModel*, bool);
 int ANeuralNetworksCompilation_create(ANeuralNetworksModel*, ANeuralNetworksCompilation**);
+int ANeuralNetworksCompilation_createForDevices(ANeuralNetworksModel*, const ANeuralNetworksDevice* const*, uint32_t,
+                                                ANeuralNetworksCompilation**);
 void ANeuralNetworksCompilation_free(ANeuralNetworksCompilation*);
 int ANeuralNetworksCompilation_finish(ANeuralNetworksCompilation*);
 int ANeuralNetworksExecution_create(ANeuralNetworksCompilation*, ANeuralNetworksExecution**);
@@ -51,6 +53,7 @@ int ANeuralNetworksExecution_setInputFromMemory(ANeuralNetworksExecution*, int32
 int ANeuralNetworksExecution_setOutputFromMemory(ANeuralNetworksExecution*, int32_t, const OperandType*,
                                                  const ANeuralNetworksMemory*, size_t, size_t);
 int ANeuralNetworksExecution_setReusable(ANeuralNetworksExecution*, bool);
+int ANeuralNetworksExecution_setTimeout(ANeuralNetworksExecution*, uint64_t);
 int ANeuralNetworksExecution_compute(ANeuralNetworksExecution*);
 int ANeuralNetworksExecution_burstCompute(ANeuralNetworksExecution*, ANeuralNetworksBurst*);
 int ANeuralNetworksExecution_startCompute(ANeuralNetworksExecution*, ANeuralNetworksEvent**);
@@ -58,6 +61,7 @@ int ANeuralNetworksExecution_startComputeWithDependencies(ANeuralNetworksExecuti
                                                           uint32_t, uint64_t, ANeuralNetworksEvent**);
 int ANeuralNetworksBurst_create(ANeuralNetworksCompilation*, ANeuralNetworksBurst**);
 void ANeuralNetworksBurst_free(ANeuralNetworksBurst*);
+int ANeuralNetworksEvent_createFromSyncFenceFd(int, ANeuralNetworksEvent**);
 int ANeuralNetworksEvent_wait(ANeuralNetworksEvent*);
 void ANeuralNetworksEvent_free(ANeuralNetworksEvent*);
 int ANeuralNetworksEvent_getSyncFenceFd(const ANeuralNetworksEvent*, int*);
