@@ -4,6 +4,18 @@
 # With MACHINE, amd64 or arm64, it is IMAGE-MACHINE. If that is not this machine's kind, the kernel must have an emulator for it
 # (qemu-user-static with binfmt_misc, and arch-test): packages set themselves up.
 set -euo pipefail
+missing=()
+for needed in mmdebstrap docker python3 dpkg; do
+  command -v "$needed" >/dev/null || missing+=("$needed")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "deploy/base.sh needs ${missing[*]}: on Debian and Ubuntu 'apt-get install mmdebstrap python3 docker.io'" >&2
+  exit 1
+fi
+if ! docker version >/dev/null 2>&1; then
+  echo "deploy/base.sh needs a Docker engine that answers: 'docker version' says why it does not" >&2
+  exit 1
+fi
 image=${1:-nnhal-base:bookworm}${2:+-$2}
 machine=${2:-$(dpkg --print-architecture)}
 suite=${NNHAL_SUITE:-bookworm}

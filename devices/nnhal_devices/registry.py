@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TypeAlias
 
+from nnhal.near_names import there_are
 from nnhal_devices.driver import Driver, DriverOptions
 
 DriverFactory: TypeAlias = Callable[[DriverOptions], Driver]
@@ -49,7 +50,7 @@ class BackendRegistry:
     def create(self, name: str, options: DriverOptions) -> Driver:
         """Create a driver. Raises LookupError for an unknown name, and what the factory raises."""
         if name not in self:
-            raise LookupError(f"no driver is called {name!r}; there are {', '.join(self.names())}")
+            raise LookupError(f"no driver is called {name!r}; {there_are(name, self.names())}")
         return self._factories[name](options)
 
 

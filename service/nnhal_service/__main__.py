@@ -54,6 +54,10 @@ def main() -> int:
             for protocol, address in process.addresses.items():
                 print(f"{protocol}: {address}", file=sys.stderr)
             supervision.ready()
+            if not supervision.is_supervised:
+                print(
+                    f"nnhal serve: serves at {arguments.endpoint}, until SIGTERM or SIGINT", file=sys.stderr, flush=True
+                )
             status = supervision.wait()
     except NnhalError as error:
         print(f"nnhal serve: {error}", file=sys.stderr)

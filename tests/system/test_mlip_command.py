@@ -35,6 +35,24 @@ def by_onnxruntime(model: Path, inputs: dict[str, Array]) -> Array:
     return np.asarray(output)
 
 
+def test_the_page_tells_of_the_model_that_is_shipped(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    page = (root / "docs/mlip.md").read_text()
+    model = tmp_path / "digits.onnx"
+    model.write_bytes((root / "tools/nnhal_tools/demo/data/digits.onnx").read_bytes())
+    status, text = nnhal_on_terminal(160, "mlip", "partition", str(model), "--explain")
+    assert status == 0
+    told = [
+        line.rstrip() for line in text.splitlines() if line.startswith(("digits.onnx", "tvmgen", "│", "1: ", "order"))
+    ]
+    assert len(told) == 11
+    assert [line for line in told if f"    {line}\n" not in page] == []
+    done = nnhal("mlip", "compile", str(model), "--out", str(tmp_path / "out"))
+    (modelled,) = [line for line in done.stdout.splitlines() if line.startswith("tvmgen_mrvl_main_0: fp16")]
+    assert modelled in page
+    assert json.loads((tmp_path / "out/plan.json").read_text())["model"]["sha256"] in page
+
+
 def test_a_partition_is_explained(digits: Path) -> None:
     status, text = nnhal_on_terminal(100, "mlip", "partition", str(digits / "digits.onnx"), "--explain")
     assert status == 0

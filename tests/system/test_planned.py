@@ -208,6 +208,16 @@ def test_nodes_with_repeated_names_and_none_are_told_by_their_indexes(framework:
     assert {each.reason for each in few.left} == {"its group has 4 nodes, and min_nodes_per_partition is 5"}
 
 
+def test_operators_that_the_format_has_not_are_refused(framework: Framework) -> None:
+    content = with_a_sine().SerializeToString()
+    assert framework.plan(content, leaves_nodes=True, operators=["Softmax"]).left
+    with pytest.raises(HalError, match="got operator 'BANANA', expected one of the file's format") as caught:
+        framework.plan(content, leaves_nodes=True, operators=["Sin", "BANANA"])
+    assert caught.value.status == ErrorStatus.INVALID_ARGUMENT
+    with pytest.raises(HalError, match="did you mean 'Softmax'"):
+        framework.plan(content, leaves_nodes=True, operators=["SOFTMAX"])
+
+
 def test_a_constant_is_left_with_what_reads_it(framework: Framework) -> None:
     nodes = [
         helper.make_node("Constant", [], ["k"], value_floats=[2.0]),

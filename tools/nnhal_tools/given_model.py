@@ -14,6 +14,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
+from nnhal.near_names import did_you_mean
 from nnhal.tensors import mismatch
 from nnhal.types import OperandLifeTime, OperationType
 from nnhal.types.layout import Dimensions, combine, describe
@@ -83,7 +84,8 @@ class GivenModel:
                 more = ", …" if len(shown) < len(self.nodes) else ""
                 raise ValueError(f"pin {pin!r} matches no node of the model; there are {', '.join(shown)}{more}")
             if kind == "op" and pattern.upper() not in OperationType.__members__:
-                raise ValueError(f"pin {pin!r}: the HAL has no operation {pattern}")
+                meant = did_you_mean(pattern, OperationType.__members__)
+                raise ValueError(f"pin {pin!r}: the HAL has no operation {pattern}{meant}")
 
     def _shape_in_words(self, tensor: ImportedTensor) -> str:
         labels = labels_of(tensor.shape, self.names.get(tensor.name, ()))

@@ -44,6 +44,10 @@ class OnnxParts:
         self._types = {} if shapes else _known_types(model.graph)
         self._is_inferred = False
 
+    @property
+    def operators(self) -> Collection[str]:
+        return {schema.name for schema in onnx.defs.get_all_schemas()}
+
     def members(self, numbers: Sequence[int], left: Collection[int]) -> tuple[int, ...]:
         """Return the nodes themselves: those that compute constants are with the others that read them."""
         del left

@@ -15,7 +15,7 @@ from nnhal_frontends.limits import ImportLimits
 from nnhal_frontends.tflite.extension import keeps_state, subgraphs_within
 from nnhal_frontends.tflite.graph import TfliteGraph, TfliteTensor
 from nnhal_frontends.tflite.options import subgraphs_of
-from nnhal_frontends.tflite.reader import read_file
+from nnhal_frontends.tflite.reader import OPERATOR_NAMES, read_file
 from nnhal_frontends.tflite.signatures import TfliteSignature, entry_point
 from nnhal_frontends.tflite.tensors import user_element_type
 from nnhal_frontends.tflite.variables import CALL_ONCE, VAR_HANDLE
@@ -82,6 +82,10 @@ class TfliteParts:
     """
 
     is_interpreted = True
+
+    @property
+    def operators(self) -> Collection[str]:
+        return OPERATOR_NAMES.values()
 
     def __init__(self, file: TfliteFile, signature: str | None = None) -> None:
         """Raises InvalidModel if there is no such signature."""

@@ -33,7 +33,7 @@ from nnhal_frontends.tflite.tables import Kind, Tables
 from nnhal_frontends.tflite_identifier import IDENTIFIER, is_tflite
 
 VERSION = 3
-_OPERATOR_NAMES = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
+OPERATOR_NAMES = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
 _EMPTY: Bytes = np.zeros(0, np.uint8)
 _INDEXES: dict[int, np.dtype[np.generic]] = {
     SparseIndexVector.Int32Vector: np.dtype(np.int32),
@@ -178,7 +178,7 @@ class _Reader:
         number = max(code.builtin_code, code.deprecated_builtin_code)
         if number == BuiltinOperator.CUSTOM:
             return f"{CUSTOM}{self._text(code.custom_code)}", code.version
-        return _OPERATOR_NAMES.get(number, f"{BUILTIN}{number}"), code.version
+        return OPERATOR_NAMES.get(number, f"{BUILTIN}{number}"), code.version
 
     def _tensor(self, tensor: schema.TensorTable, index: int, buffers: list[Bytes]) -> TfliteTensor:
         name = self._text(tensor.name) or f"tensor_{index}"

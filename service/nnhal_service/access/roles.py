@@ -39,6 +39,7 @@ _PATHS = (
     (re.compile(r"/v2(/models/[^/]+)?/trace/setting"), AccessRole.VIEW, AccessRole.ADMIN),
     (re.compile(r"/v2/(models|systemsharedmemory|cudasharedmemory)/.*"), AccessRole.VIEW, AccessRole.INFER),
     (re.compile(r"/v2(/.*)?"), AccessRole.VIEW, AccessRole.ADMIN),
+    (re.compile(r"/"), AccessRole.VIEW, AccessRole.VIEW),
     (re.compile(r"/metrics"), AccessRole.VIEW, AccessRole.VIEW),
     (re.compile(r"/(docs|redoc|openapi\.json)(/.*)?"), AccessRole.VIEW, AccessRole.VIEW),
 )

@@ -17,6 +17,7 @@ from nnhal.errors import invalid_argument
 from nnhal.memory import CopyBudget, Region
 from nnhal.memory.ashmem import is_read_only
 from nnhal.memory.file_identity import is_regular
+from nnhal.near_names import did_you_mean
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat, StatePair, import_model, parse_onnx
@@ -152,6 +153,9 @@ class RequestedModel:
         if self.states:
             invalid_argument("got states for a model of which nodes may be left: a state is within one model")
         shapes, parts = self.shapes or {}, self._parts()
+        known = {*parts.operators, *(node.op_type for node in parts.nodes)} if operators else set()
+        for name in sorted(set(operators) - known):
+            invalid_argument(f"got operator {name!r}, expected one of the file's format{did_you_mean(name, known)}")
         others = {n for n, node in enumerate(parts.nodes) if operators and node.op_type not in operators}
         kept = keeps.union(others)
         return GroupPlanner(parts, self.limits, self.target, shapes, self.weights, self.signature, kept).plan()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from nnhal.near_names import there_are
 from nnhal.resolved import describe_operation
 from nnhal.types import Model
 from nnhal_service.partition.candidate import Candidate, PlacementError
@@ -61,7 +62,7 @@ def require_pins(
     known = {candidate.name for candidate in candidates}
     for pin in pins:
         if pin.device not in known:
-            raise PlacementError(f"pin {pin.match!r}: no device {pin.device!r}; there are {', '.join(sorted(known))}")
+            raise PlacementError(f"pin {pin.match!r}: no device {pin.device!r}; {there_are(pin.device, sorted(known))}")
         if not holding_pins(model, names, [pin]):
             raise PlacementError(f"pin {pin.match!r} matches no node of the model")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,16 @@ def test_the_list_has_the_commands_of_packages(packages: Path) -> None:
     assert "Compile for a vendor." in done.stdout
     assert "Compile an 8-bit network for an Ethos-U" in done.stdout
     assert "Cannot be imported: ModuleNotFoundError" in done.stdout
+
+
+def test_the_list_groups_the_commands_and_leaves_out_those_for_scripts(packages: Path) -> None:
+    told = nnhal(packages, "--help").stdout
+    groups = re.findall(r"^╭─ (.*?) ─", told, re.MULTILINE)
+    assert groups == ["Options", "Run and look", "Build and test a driver", "Operate", "Compilers and other packages"]
+    listed = set(re.findall(r"^│ ([a-z]+) ", told, re.MULTILINE))
+    assert {*COMMANDS} - listed == {name for name, command in COMMANDS.items() if not command.is_listed}
+    assert "watched" in COMMANDS and "watched" not in listed
+    assert nnhal(packages, "watched", "--help").returncode == 0
 
 
 def test_a_command_that_cannot_be_imported_says_so(packages: Path) -> None:

@@ -73,8 +73,8 @@ def test_a_topology_has_a_dashboard_if_it_is_asked_for(tmp_path: Path) -> None:
         (ONE + 'workers = "many"', "device.0.workers: Input should be a valid integer"),
         (ONE + "options = { sram = [1] }", "device.0.options.sram."),
         (ONE + 'options = { "s ram" = 1 }', "device.0.options.s ram."),
-        (ONE + "worker = 1", "device.0.worker: Extra inputs are not permitted"),
-        ("devices = 3\n" + ONE, "devices: Extra inputs are not permitted"),
+        (ONE + "worker = 1", "device.0.worker: there is no such key, expected one of "),
+        ("devices = 3\n" + ONE, "devices: there is no such key, expected one of "),
         (ONE + ONE, "the file: Value error, device names ['cpu_ref', 'cpu_ref']: expected distinct ones"),
         (ONE + 'name = "framework"', "the file: Value error, device names ['framework']: expected distinct ones"),
         (ONE + 'name = "dashboard"', "the file: Value error, device names ['dashboard']: expected distinct ones"),
@@ -176,3 +176,12 @@ def test_a_device_that_a_program_serves_is_named_by_its_command(tmp_path: Path) 
 def test_a_foreign_device_is_of_one_kind(tmp_path: Path, lines: str, reason: str) -> None:
     with pytest.raises(TopologyError, match=reason):
         read_topology(written(tmp_path, "[[device]]\n" + lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [(ONE + "wokers = 1", "workers"), ("[[devices]]\n", "device"), (ONE + "[frame_work]", "framework")],
+)
+def test_a_key_that_is_near_another_is_told_with_that(tmp_path: Path, text: str, meant: str) -> None:
+    with pytest.raises(TopologyError, match=f"did you mean '{meant}'?"):
+        read_topology(written(tmp_path, text))

@@ -33,6 +33,9 @@ class LazyCommand:
     passes_through: bool = False
     """Whether the command becomes another program, which reads its own options."""
 
+    is_listed: bool = True
+    """Whether help lists it: not if it is for scripts and containers alone."""
+
     def load(self, name: str) -> Any:
         """Import the command."""
         module, _, attribute = self.target.partition(":")
@@ -124,16 +127,19 @@ COMMANDS = {
         "nnhal_tools.cli.processes:health",
         "Ask processes whether they serve, cheaply, for containers: nnhal health DIR, a socket, or a URL.",
         passes_through=True,
+        is_listed=False,
     ),
     "watched": LazyCommand(
         "nnhal_tools.cli.processes:watched",
         "Run 'nnhal COMMAND' as the first process of a container, and end it if it hangs: nnhal watched COMMAND…",
         passes_through=True,
+        is_listed=False,
     ),
     "testbed": LazyCommand("nnhal_tools.cli.testbed:app", "Start a testbed in containers, and try it."),
     "secrets": LazyCommand(
         "nnhal_tools.cli.secrets:secrets",
         "Make an admin key, tokens and a certificate for a testbed where there are none, and print where they are.",
+        is_listed=False,
     ),
     "ps": LazyCommand(
         "nnhal_tools.cli.ps:ps",
@@ -197,6 +203,7 @@ COMMANDS = {
     "completion": LazyCommand(
         "nnhal_tools.cli.completion:completion",
         'Print what has a shell complete commands, options and names: eval "$(nnhal completion bash)".',
+        is_listed=False,
     ),
     "bench": LazyCommand(
         "nnhal_tools.cli.bench:app",
@@ -239,7 +246,8 @@ class _LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command = super().get_command(ctx, cmd_name)
         if command is None and cmd_name in plug_ins():
-            return _plugged_in(plug_ins()[cmd_name])
+            command = _plugged_in(plug_ins()[cmd_name])
+            command.rich_help_panel = _OTHERS
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -251,7 +259,7 @@ app = typer.Typer(
     name="nnhal",
     cls=_LazyGroup,
     help="An emulator of a phone's NN HAL: accelerators as processes, models split over them by pool handles.",
-    epilog="Start with 'nnhal demo'. 'nnhal COMMAND --help' says more about each command.",
+    epilog="Start with 'nnhal demo'. 'nnhal COMMAND --help' says more about each command; docs/commands.md has all.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -261,8 +269,19 @@ def _placeholder() -> None:
     pass
 
 
+_GROUPS = {
+    "Run and look": "demo run explain bench doctor",
+    "Build and test a driver": "diff conformance check stress record replay faults drill calibrate",
+    "Operate": "up serve device dashboard testbed ps top devices models runs recordings events logs "
+    "start stop restart drain kill",
+}
+_GROUP_OF = {name: title for title, names in _GROUPS.items() for name in names.split()}
+_OTHERS = "Compilers and other packages"
+
 for _name, _command in COMMANDS.items():
-    app.command(_name, help=_command.help)(_placeholder)
+    app.command(_name, help=_command.help, rich_help_panel=_GROUP_OF.get(_name), hidden=not _command.is_listed)(
+        _placeholder
+    )
 
 
 def _version(asked: bool) -> None:

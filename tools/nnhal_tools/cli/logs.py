@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from nnhal.near_names import there_are
 from nnhal.v1 import admin_pb2
 from nnhal_hosting.logs import LEVELS, levels_from
 from nnhal_pages.terminal import output_console
@@ -87,7 +88,7 @@ def _supervised_reader(operator: OperatorSession, name: str | None) -> Callable[
         nonlocal last
         answer = supervisor.logs(name or "", last, _MOST_KEPT)
         if name is not None and name not in names and not answer.lines:
-            raise ValueError(f"no process is called {name!r}; there are {', '.join(names)}")
+            raise ValueError(f"no process is called {name!r}; {there_are(name, names)}")
         last = answer.last
         return list(answer.lines)
 

@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
+from nnhal.near_names import did_you_mean, there_are
 from nnhal_tools.up import Topology
+
+_PIN_KINDS = ("name", "op", "index")
 
 Lengths = Annotated[
     list[str] | None,
@@ -37,9 +40,11 @@ def pins_from(texts: Sequence[str], topology: Topology | None = None) -> dict[st
     pins = {}
     for text in texts:
         match, separator, device = text.rpartition("=")
-        if not separator or match.partition(":")[0] not in ("name", "op", "index"):
-            raise ValueError(f"pin {text!r}: expected name:GLOB=DEVICE, op:TYPE=DEVICE or index:N=DEVICE")
+        kind = match.partition(":")[0]
+        if not separator or kind not in _PIN_KINDS:
+            expected = "expected name:GLOB=DEVICE, op:TYPE=DEVICE or index:N=DEVICE"
+            raise ValueError(f"pin {text!r}: {expected}{did_you_mean(kind, _PIN_KINDS)}")
         if names is not None and device not in names:
-            raise ValueError(f"pin {text!r}: no device {device!r}; there are {', '.join(names)}")
+            raise ValueError(f"pin {text!r}: no device {device!r}; {there_are(device, names)}")
         pins[match] = device
     return pins

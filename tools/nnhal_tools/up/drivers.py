@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from nnhal.endpoint import Endpoint
+from nnhal.near_names import there_are
 from nnhal_tools.up.topology import (
     FOREIGN,
     REMOTE,
@@ -102,7 +103,7 @@ def _found(text: str) -> DeviceEntry | None:
     if separator and file.endswith(".toml"):
         entries = {entry.title: entry for entry in read_topology(Path(file)).device}
         if name not in entries:
-            raise TopologyError(f"{file}: no device is called {name!r}; there are {', '.join(entries)}")
+            raise TopologyError(f"{file}: no device is called {name!r}; {there_are(name, entries)}")
         return entries[name]
     endpoint = Endpoint(Path(text).resolve())
     if not endpoint.link.exists():
@@ -126,7 +127,7 @@ def _require_drivers(names: Sequence[str]) -> None:
     unknown = [name for name in names if name not in drivers_of_nnhal()]
     known = _listed_or(names) if unknown else ()
     if missing := [name for name in unknown if name not in known]:
-        raise TopologyError(f"no driver is called {missing[0]!r}; there are {', '.join(sorted(known))}")
+        raise TopologyError(f"no driver is called {missing[0]!r}; {there_are(missing[0], sorted(known))}")
 
 
 def drivers_of_nnhal() -> set[str]:

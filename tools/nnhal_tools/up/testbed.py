@@ -9,6 +9,7 @@ from types import TracebackType
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import general_failure, invalid_argument
+from nnhal.near_names import there_are
 from nnhal_hosting.admin_keys import new_admin_key
 from nnhal_hosting.supervision import HANG_SECONDS, Child, StartError, stop_all
 from nnhal_hosting.zygote import Zygote
@@ -102,7 +103,7 @@ class Testbed:
         """The process of a name. Raises INVALID_ARGUMENT for an unknown one."""
         processes = {process.name: process for process in self.processes}
         if name not in processes:
-            invalid_argument(f"no process is called {name!r}; there are {', '.join(processes)}")
+            invalid_argument(f"no process is called {name!r}; {there_are(name, processes)}")
         return processes[name]
 
     def add_device(self, entry: DeviceEntry) -> TestbedProcess:

@@ -41,6 +41,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from nnhal.admin import SUPERVISOR
 from nnhal.errors import NnhalError
 from nnhal.given_files import read_given_toml, without_version
+from nnhal.near_names import did_you_mean
 
 FRAMEWORK = "framework"
 """The name of the framework's own directory."""
@@ -282,6 +283,12 @@ def read_topology(path: Path) -> Topology:
 
 def first_problem(error: ValidationError, whole: str) -> str:
     """The first thing that is wrong, and where; ``whole`` is what it all is called."""
-    first = error.errors()[0]
+    problems = error.errors()
+    # A key that is mistyped is missing, too.
+    first = next((each for each in problems if each["type"] == "extra_forbidden"), problems[0])
     where = ".".join(str(part) for part in first["loc"]) or whole
-    return f"{where}: {first['msg']}"
+    if first["type"] != "extra_forbidden":
+        return f"{where}: {first['msg']}"
+    known = (DeviceEntry if "device" in first["loc"][:-1] else Topology).model_fields
+    key = str(first["loc"][-1])
+    return f"{where}: there is no such key, expected one of {', '.join(known)}{did_you_mean(key, known)}"

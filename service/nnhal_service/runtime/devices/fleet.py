@@ -13,6 +13,7 @@ from typing import NamedTuple
 from nnhal.calibration import DeviceCalibration
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError
+from nnhal.near_names import there_are
 from nnhal.types import ErrorStatus
 from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.devices.hangs import HANG_SECONDS, DeviceWait, HangWatch
@@ -217,7 +218,7 @@ class Fleet:
         entry.close()
 
     def _unknown(self, name: str) -> LookupError:
-        return LookupError(f"no device {name!r}; there are {', '.join(self._entries) or 'none'}")
+        return LookupError(f"no device {name!r}; {there_are(name, self._entries)}")
 
     def close(self) -> None:
         """End the sessions with all devices."""

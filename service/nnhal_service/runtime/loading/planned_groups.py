@@ -54,6 +54,11 @@ class FileParts(Protocol):
     is_shared: bool
     """Whether other graphs of the file share what the model keeps from run to run."""
 
+    @property
+    def operators(self) -> Collection[str]:
+        """The types of operators that the format has."""
+        ...
+
     def members(self, numbers: Sequence[int], left: Collection[int]) -> tuple[int, ...]:
         """Return the nodes of a part, ascending: with others that compute its constants, unless those are left."""
 

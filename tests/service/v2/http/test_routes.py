@@ -22,6 +22,14 @@ from tests.support.v2 import FakeModel
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
+        (
+            "/",
+            {
+                "name": "nnhal",
+                "is": "a server of models: the Open Inference Protocol V2 (KServe, Triton) over HTTP",
+                "paths": ["/v2", "/v2/health/ready", "/v2/models/stats", "/v2/models/MODEL", "/openapi.json"],
+            },
+        ),
         ("/v2", {"name": "nnhal", "version": "0.1.0", "extensions": ["classification", "parameters"]}),
         ("/v2/health/live", {"live": True}),
         ("/v2/health/ready", {"ready": True}),

@@ -43,6 +43,15 @@ def _server_routes(services: Services) -> APIRouter:
         is_ready = services.repository.ready()
         return JSONResponse({"ready": is_ready}, _readiness_status(is_ready))
 
+    @router.get("/")
+    def welcome() -> dict[str, Any]:
+        """What answers here, for somebody who has only the address."""
+        return {
+            "name": services.server.name,
+            "is": "a server of models: the Open Inference Protocol V2 (KServe, Triton) over HTTP",
+            "paths": ["/v2", "/v2/health/ready", "/v2/models/stats", "/v2/models/MODEL", "/openapi.json"],
+        }
+
     @router.get("/v2")
     def metadata() -> dict[str, Any]:
         """The name and version of the server, and the extensions that it supports."""
