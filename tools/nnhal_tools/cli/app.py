@@ -19,6 +19,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from nnhal_tools.cli.waiting import Waiting
+
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
@@ -32,6 +34,9 @@ class LazyCommand:
 
     passes_through: bool = False
     """Whether the command becomes another program, which reads its own options."""
+
+    is_silent: bool = True
+    """Whether nobody writes to the terminal but the command itself."""
 
     is_listed: bool = True
     """Whether help lists it: not if it is for scripts and containers alone."""
@@ -107,6 +112,7 @@ COMMANDS = {
     "up": LazyCommand(
         "nnhal_tools.cli.processes:up",
         "Start devices, a framework and a dashboard, watch over them, and stop them all on SIGINT or SIGTERM.",
+        is_silent=False,
     ),
     "serve": LazyCommand(
         "nnhal_tools.cli.processes:serve",
@@ -135,7 +141,9 @@ COMMANDS = {
         passes_through=True,
         is_listed=False,
     ),
-    "testbed": LazyCommand("nnhal_tools.cli.testbed:app", "Start a testbed in containers, and try it."),
+    "testbed": LazyCommand(
+        "nnhal_tools.cli.testbed:app", "Start a testbed in containers, and try it.", is_silent=False
+    ),
     "secrets": LazyCommand(
         "nnhal_tools.cli.secrets:secrets",
         "Make an admin key, tokens and a certificate for a testbed where there are none, and print where they are.",
@@ -303,12 +311,22 @@ def _options(
 
 def main() -> None:
     """Run the command. An error is one line on standard error."""
+    waiting = Waiting(f"nnhal {' '.join(sys.argv[1:2])}")
+    if _may_take_long(sys.argv[1:]):
+        waiting.start()
     try:
         with one_line_errors("nnhal"):
             app()
     finally:
+        waiting.end()
         # The process ends: to look for reference cycles in all that was imported would take it a tenth of a second.
         gc.freeze()
+
+
+def _may_take_long(words: list[str]) -> bool:
+    """Whether a command may be silent for long, and no other program writes to its terminal."""
+    named = COMMANDS.get(words[0]) if words else None
+    return named is not None and named.is_silent and not named.passes_through and "--help" not in words
 
 
 @contextmanager
