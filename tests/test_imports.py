@@ -64,6 +64,7 @@ def test_help_loads_none_of_the_commands() -> None:
         "nnhal_tools.cli",
         "nnhal_tools.cli.app",
         "nnhal_tools.cli.programs",
+        "nnhal_tools.cli.waiting",
     }
     unused = MODELS | HTTP | ON_DEMAND | {"numpy", "grpc", "pydantic", "asyncio", "nnhal_client"}
     assert packages(found) & unused == set()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 from tests.support.compose_file import ROOT
 
@@ -60,3 +62,15 @@ def test_a_build_can_take_another_package_of_onnx_runtime() -> None:
     (requirement,) = [line for line in requirements("all") if line.startswith("onnxruntime")]
     (replaced,) = re.findall(r'sed "s/\^(\w+)>/', (ROOT / "deploy/Dockerfile").read_text())
     assert requirement.startswith(f"{replaced}>")
+
+
+def test_the_base_image_says_what_it_needs_before_it_begins(tmp_path: Path) -> None:
+    for name in ("bash", "dpkg", "python3", "env"):
+        found = shutil.which(name)
+        if found:
+            (tmp_path / name).symlink_to(found)
+    refused = subprocess.run(
+        ["bash", str(ROOT / "deploy/base.sh")], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1
+    assert "needs mmdebstrap docker: on Debian and Ubuntu" in refused.stderr.replace("docker python3", "docker")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -44,14 +46,13 @@ def test_the_example_in_the_documentation_is_served(short_path: Path, backends: 
 
 def test_the_example_that_computes_is_served_and_both_name_what_they_refuse(short_path: Path, backends: Path) -> None:
     (backends / "Acme_Adder_backend.py").write_text(example("Adder"))
-    recipe, values = Recipe(), Operand(OperandType.TENSOR_FLOAT32, (2, 2))
-    ones = recipe.constant(OperandType.TENSOR_FLOAT32, [[1, 1], [1, 1]])
-    added = recipe.operation(
-        OperationType.ADD, [recipe.input(values.type, values.dimensions), ones, *recipe.integers(0)], values
-    )
+    code, shape = OperandType.TENSOR_FLOAT32, (2, 2)
+    recipe, values = Recipe(), Operand(code, shape)
+    ones = recipe.constant(code, [[1, 1], [1, 1]])
+    added = recipe.operation(OperationType.ADD, [recipe.input(code, shape), ones, *recipe.integers(0)], values)
     model = recipe.build(recipe.operation(OperationType.RELU, [added], values)).model
     other = Recipe()
-    tanh = other.operation(OperationType.TANH, [other.input(values.type, values.dimensions)], values)
+    tanh = other.operation(OperationType.TANH, [other.input(code, shape)], values)
     for driver, allowed in (("Sample", "ADD"), ("Adder", "ADD or RELU")):
         with (
             device_process(driver, short_path, "--backend-path", str(backends)) as (_, endpoint),
@@ -65,6 +66,16 @@ def test_the_example_that_computes_is_served_and_both_name_what_they_refuse(shor
                 memory.write(0, np.array([1, -2, 3, -4], np.float32).view(np.uint8))
                 device.prepare_model(model).execute(Request((argument(0, 16),), (argument(32, 16),), (pool,)))
                 assert memory.read(32, 16).view(np.float32).tolist() == [2, 0, 4, 0]
+
+
+def test_a_device_that_a_user_starts_says_when_it_serves(short_path: Path) -> None:
+    words = [sys.executable, "-m", "nnhal_devices", "null", "--endpoint", str(short_path / "null")]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        told = running.stderr.readline()
+        running.terminate()
+        running.stderr.read()
+    assert told == f"nnhal device: null serves at {short_path / 'null'}, until SIGTERM or SIGINT\n"
 
 
 def test_an_extension_module_is_served(short_path: Path, backends: Path) -> None:

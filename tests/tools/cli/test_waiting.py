@@ -12,8 +12,8 @@ from tests.support.command import command
 
 _WAITS = """
 import sys
-from nnhal_tools.cli.waiting import Waiting
-waiting = Waiting("nnhal run")
+from nnhal_tools.cli.waiting import MovingSign
+waiting = MovingSign("nnhal run")
 waiting.start()
 sys.stdin.readline()
 print("done")

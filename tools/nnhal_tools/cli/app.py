@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from nnhal_tools.cli.waiting import Waiting
+from nnhal_tools.cli.waiting import MovingSign
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +311,7 @@ def _options(
 
 def main() -> None:
     """Run the command. An error is one line on standard error."""
-    waiting = Waiting(f"nnhal {' '.join(sys.argv[1:2])}")
+    waiting = MovingSign(f"nnhal {' '.join(sys.argv[1:2])}")
     if _may_take_long(sys.argv[1:]):
         waiting.start()
     try:

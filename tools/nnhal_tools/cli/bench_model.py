@@ -23,7 +23,7 @@ from nnhal_client.model import Model
 from nnhal_hosting.trace import Trace
 from nnhal_pages.copies import copied_figures, copied_words
 from nnhal_pages.document import Figure
-from nnhal_pages.report import Column, FigureCards, Name, PagePart, ReportTable, report_page
+from nnhal_pages.report import Column, FigureCards, Name, PagePart, ReportTable, TerminalPart, report_page
 from nnhal_pages.terminal import output_console, show_parts
 from nnhal_pages.units import beside_model, duration, modelled, size
 from nnhal_tools.bench.model import BLOCK, UNRELIABLE, VERSION, BenchedModel, BesideReport, ModelReport, StepTime, Times
@@ -101,7 +101,7 @@ def bench_model(
     if everything:
         show_parts([*_tables(report, _LONGEST_NAME), *_notes(report), *_found(report)], output_console())
     else:
-        show_parts([*_summary(report)], output_console())
+        show_parts(list(_summary(report)), output_console())
 
 
 @contextmanager
@@ -137,7 +137,7 @@ def _sections(report: ModelReport) -> Iterator[tuple[str, Sequence[PagePart]]]:
     yield "Notes", _notes(report)
 
 
-def _summary(report: ModelReport) -> Iterator[PagePart]:
+def _summary(report: ModelReport) -> Iterator[TerminalPart]:
     """Say in 20 lines what a run costs, what takes longest, what is pointed at and what is to be doubted."""
     yield next(_tables(report, _LONGEST_NAME))
     measured, copied, *others = _notes(report)

@@ -12,7 +12,7 @@ _FIRST_SECONDS, _FRAME_SECONDS = 0.2, 0.1
 _ERASE = "\r\x1b[K"
 
 
-class Waiting:
+class MovingSign:
     """Moves a sign on standard error, if that is a terminal, from a moment after ``start`` until ``end``.
 
     The first write to standard output or error ends it, so that commands need to know nothing of it.
@@ -27,7 +27,7 @@ class Waiting:
     def start(self) -> None:
         """Begin, unless standard error is no terminal."""
         if self._terminal.isatty():
-            sys.stdout, sys.stderr = (_Watched(each, self.end) for each in (sys.stdout, sys.stderr))  # type: ignore[assignment]
+            sys.stdout, sys.stderr = (_Watched(each, self.end) for each in (sys.stdout, sys.stderr))
             threading.Thread(target=self._move, name="waiting", daemon=True).start()
 
     def end(self) -> None:
