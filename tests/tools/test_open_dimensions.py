@@ -12,6 +12,7 @@ from nnhal.types.layout import Dimensions
 from nnhal_tools.given_model import read_model
 from nnhal_tools.open_dimensions import shape_options, shapes_to_try
 from tests.support.onnx_models import onnx_model
+from tests.support.tflite_files import Spec, TfliteFile
 
 
 def tried(
@@ -28,6 +29,15 @@ def tried(
 
 def test_the_first_choice_is_one_for_each(tmp_path: Path) -> None:
     assert tried(tmp_path, ["batch", 3, None, None], [None])[0] == [(1, 3, 1, 1), (1,)]
+
+
+def test_a_tflite_file_is_first_tried_in_the_shape_that_an_interpreter_begins_with(tmp_path: Path) -> None:
+    file = TfliteFile()
+    x = file.input("x", Spec((1, 96, 96, 3), signature=(-1, -1, -1, 3)))
+    (y,) = file.operator("RELU", [x], {"y": Spec((1, 96, 96, 3), signature=(-1, -1, -1, 3))})
+    (tmp_path / "model.tflite").write_bytes(file.build(y))
+    choices = shapes_to_try(read_model(tmp_path / "model.tflite"))
+    assert [next(choices)["x"], next(choices)["x"]] == [(1, 96, 96, 3), (1, 1, 1, 3)]
 
 
 def test_a_batch_stays_one_first_and_dimensions_of_one_name_are_alike(tmp_path: Path) -> None:

@@ -67,12 +67,13 @@ class GivenModel:
         return {tensor.name: arrays[tensor.name].shape for tensor in self.inputs if 0 in tensor.shape}
 
     def random_inputs(self, seed: int, shapes: Mapping[str, Dimensions] = MappingProxyType({})) -> dict[str, Array]:
-        """Random arrays for all inputs, as ``random_array`` makes them; open dimensions without ``shapes`` are 1.
+        """Random arrays for all inputs, as ``random_array`` makes them; open dimensions without ``shapes`` are those that a
+        runtime begins with, or 1.
 
         Raises ValueError if an input is no tensor of numbers.
         """
         generator = np.random.default_rng(seed)
-        chosen = {t.name: shapes.get(t.name) or tuple(length or 1 for length in t.shape) for t in self.inputs}
+        chosen = {t.name: shapes.get(t.name) or t.usual_shape or tuple(n or 1 for n in t.shape) for t in self.inputs}
         return {t.name: random_array(replace(t, shape=chosen[t.name]), generator) for t in self.inputs}
 
     def require_pins(self, pins: Iterable[str]) -> None:

@@ -91,12 +91,16 @@ def inferred(model: Model, arrays: Mapping[str, Array], repeat: int) -> tuple[di
 
 
 def shapes_to_try(given: GivenModel) -> Iterator[dict[str, Dimensions]]:
-    """Yield choices for the inputs with open dimensions: 1 for each, then longer ones, the lengths of weights last.
+    """Yield choices for the inputs with open dimensions: those that a runtime begins with, if the file has them, then 1
+    for each, then longer ones, the lengths of weights last.
 
     Dimensions with one name have one length. Each length is given to the dimensions that are no input's first (which
     is often a batch), one alone and then together, and then to each that is one, and to all.
     """
     opened = {tensor.name: tensor.shape for tensor in given.inputs if 0 in tensor.shape}
+    usual = {tensor.name: tensor.usual_shape for tensor in given.inputs if tensor.usual_shape}
+    if usual:
+        yield {name: usual.get(name) or tuple(length or 1 for length in shape) for name, shape in opened.items()}
     axes = {
         name: [
             "" if length else label or f"{name}[{axis}]"
