@@ -67,8 +67,9 @@ class GivenModel:
         return {tensor.name: arrays[tensor.name].shape for tensor in self.inputs if 0 in tensor.shape}
 
     def random_inputs(self, seed: int, shapes: Mapping[str, Dimensions] = MappingProxyType({})) -> dict[str, Array]:
-        """Random arrays for all inputs, as ``random_array`` makes them; open dimensions without ``shapes`` are those that a
-        runtime begins with, or 1.
+        """Random arrays for all inputs, as ``random_array`` makes them.
+
+        Open dimensions without ``shapes`` are those that a runtime begins with, or 1.
 
         Raises ValueError if an input is no tensor of numbers.
         """
