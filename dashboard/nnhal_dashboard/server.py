@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
@@ -11,6 +10,7 @@ from types import TracebackType
 import uvicorn
 
 from nnhal.endpoint import Endpoint
+from nnhal.threads import BriefThread
 from nnhal_dashboard.access.visitors import Visitors
 from nnhal_dashboard.app import create_app
 from nnhal_dashboard.monitoring.collector import Collector
@@ -60,7 +60,7 @@ class DashboardServer:
         self.address = f"{'https' if tls is not None else 'http'}://{bound.address}"
         self._watch = ListenerWatch(lambda _: end_process())
         self._watch.add(self.address, asks_http(bound.address, tls is not None))
-        self._thread = threading.Thread(target=self._serve, name="pages", daemon=True)
+        self._thread = BriefThread(self._serve, "pages")
         self._end_process = end_process
         self._stops = False
         self._undo = ExitStack()

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from nnhal.descriptor import Descriptor
 from nnhal.link import Channel
+from nnhal.threads import LastingThread
 from nnhal_hosting.inflight_descriptors import InflightWatch
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.process_start import TICK_NS
@@ -81,7 +82,7 @@ class ClientProcesses:
         self._epoll = select.epoll()
         self._alarm = Descriptor(os.eventfd(0, os.EFD_CLOEXEC))
         self._epoll.register(self._alarm.fileno(), select.EPOLLIN)
-        self._thread = threading.Thread(target=self._run, name="link-clients", daemon=True)
+        self._thread = LastingThread(self._run, "link-clients")
 
     def start(self) -> None:
         """Start to watch."""

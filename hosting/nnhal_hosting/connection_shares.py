@@ -18,8 +18,10 @@ from types import TracebackType
 
 from nnhal.descriptor import Descriptor
 from nnhal.link.channel import peer_credentials
+from nnhal.threads import LastingThread
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.own_sockets import count_descriptors, own_sockets
+from nnhal_hosting.spare_descriptor import FOR_LOOKS
 
 _RESERVED = 8
 """One in so many connections is for others than the process that has the most."""
@@ -40,7 +42,7 @@ class ConnectionShares:
         self._limit = limit
         self._over = threading.Event()
         self._alarm, self._alarmed = socket.socketpair()
-        self._thread = threading.Thread(target=self._watch, name="rpc-shares", daemon=True)
+        self._thread = LastingThread(self._watch, "rpc-shares")
 
     def __enter__(self) -> ConnectionShares:
         if self._limit >= _RESERVED:
@@ -70,6 +72,9 @@ class ConnectionShares:
                     self._look()
 
     def _look(self) -> None:
+        FOR_LOOKS.used_for(self._end_excess)
+
+    def _end_excess(self) -> None:
         if count_descriptors() <= self._limit // 2:
             return
         counts: Counter[tuple[str, int]] = Counter()

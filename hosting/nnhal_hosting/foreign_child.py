@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -87,10 +86,10 @@ class ForeignChild(Child):
 
         Raises StartError as that of ``Child``.
         """
-        until = time.monotonic() + seconds
+        left, its_time = seconds, self._its_time()
         listened = [self._socket.fileno()]
         why = ""
-        while time.monotonic() < until:
+        while left > 0:
             readable = awaited([self._handle, *listened], interrupt, _LOOK_SECONDS)
             if readable is not None and not readable:
                 raise StartError(f"{self.name} was to end before it served")
@@ -105,6 +104,7 @@ class ForeignChild(Child):
             why = _trouble(self.endpoint)
             if not why:
                 return
+            left -= its_time.passed()
         self.stop()
         raise StartError(
             f"{self.name} did not serve at {self.endpoint.directory} within {seconds:.0f} s: {why}{self._last_words()}"

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
@@ -28,6 +29,7 @@ from nnhal.link.channel import (
 )
 from nnhal.link.client import PROTOCOL_VERSION
 from nnhal.link.numbers import LENGTHS_BY_RUN, NUMBERED_ANSWERS
+from nnhal.threads import BriefThread, LastingThread
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -160,7 +162,7 @@ class LinkServer:
         self._path = path
         self._listener = _listen(path)
         self._clients = ClientProcesses()
-        self._acceptor = threading.Thread(target=self._accept, name="link-acceptor", daemon=True)
+        self._acceptor = LastingThread(self._accept, "link-acceptor")
 
     def start(self) -> None:
         """Start to accept links."""
@@ -199,13 +201,17 @@ class LinkServer:
         link.thread.join(seconds)
 
     def _accept(self) -> None:
+        told = ""
         while not self._closing.is_set():
             try:
                 connection, _ = self._listener.accept()
             except OSError as error:
-                if not self._closing.wait(_ACCEPT_PAUSE_SECONDS):
-                    _log.warning("cannot accept a link", reason=error.strerror)
+                reason = error.strerror or str(error)
+                if not self._closing.wait(_ACCEPT_PAUSE_SECONDS) and reason != told:
+                    _log.warning("cannot accept a link", reason=reason)
+                    told = reason
                 continue
+            told = ""
             pid, uid = peer_credentials(connection)
             if uid not in self._allowed:
                 _log.warning("link refused: foreign user", uid=uid, owner=owner_in_words(pid))
@@ -221,9 +227,7 @@ class LinkServer:
         with self._lock:
             full = self._full(pid, uid)
             is_refused = bool(full) and not self._has_spare()
-            thread = threading.Thread(
-                target=self._serve, args=(channel, session, full), name=f"link-{session.id}", daemon=True
-            )
+            thread = BriefThread(partial(self._serve, channel, session, full), f"link-{session.id}")
             if not is_refused:
                 self._links[session.id] = _OpenLink(session, channel, thread, bool(full))
         if is_refused:

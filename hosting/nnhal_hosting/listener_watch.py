@@ -1,7 +1,7 @@
 """Asks the process's own listeners, over real connections, whether they still answer.
 
-A server can be silent although nothing of it has ended. One that is silent for long, while this process gets its turn
-of the processors and nobody debugs it, will not come back: readiness ends, and the process, to be started again.
+A server can be silent although nothing of it has ended. One that is silent for long, while this process is given the
+processors that it wants and nobody debugs it, will not come back: readiness ends, and the process, to be started again.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
+from nnhal.threads import LastingThread
 from nnhal_hosting.asking import Silent, Unhealthy, require_end, require_grpc, require_page
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.processor_time import ProcessorTime
 from nnhal_hosting.supervision import is_traced
 
 _PAUSE_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
-_MOST_SILENCES = 4
-"""Silences in a row after which a listener is given up."""
+_ENOUGH_SILENCES = 3.5
+"""Silences in a row after which a listener is given up. Each counts for the share of the processors that this process
+was given of what it wanted meanwhile: on a quiet machine for nearly 1.
+"""
 _TICK_SECONDS = 0.1
-_LONGEST_TICK_SECONDS = 0.15
-"""A tick that takes longer shows that the machine is busy, or was asleep."""
 Ask = Callable[[float], None]
 """Returns, or raises Unhealthy, if a listener answers, whatever it says. Raises Silent if it does not so in time."""
 _log = get_logger(__name__)
@@ -35,11 +37,12 @@ class ListenerWatch:
 
     def __init__(
         self,
-        ended: Callable[[str], object],
+        ended: Callable[[str], object] | None,
         is_on_time: Callable[[], bool] = lambda: True,
         pause: float = _PAUSE_SECONDS,
     ) -> None:
-        """``ended`` is called, once, with the name of a listener that does not answer any more.
+        """``ended`` is called, once, with the name of a listener that does not answer any more. With None that is only
+        logged, about once a minute until it answers.
 
         No silence counts unless ``is_on_time`` then says that what serves the listeners gets its turn.
         """
@@ -47,9 +50,9 @@ class ListenerWatch:
         self._is_on_time = is_on_time
         self._pause = pause
         self._asks: dict[str, Ask] = {}
-        self._silences: dict[str, int] = {}
+        self._silences: dict[str, float] = {}
         self._leaving = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="listener-watch", daemon=True)
+        self._thread = LastingThread(self._watch, "listener-watch")
 
     def add(self, name: str, ask: Ask) -> None:
         """Ask one more listener. Call it before the context is entered."""
@@ -67,25 +70,43 @@ class ListenerWatch:
     def _watch(self) -> None:
         while not self._leaving.wait(self._pause):
             for name, ask in self._asks.items():
-                silences = self._silences[name] = self._silences.get(name, 0) + 1 if self._is_silent(ask) else 0
-                if silences >= _MOST_SILENCES and not self._leaving.is_set():
+                silence = self._silence(ask)
+                silences = 0.0 if silence is None else self._silences.get(name, 0.0) + silence
+                self._silences[name] = silences
+                if silences >= _ENOUGH_SILENCES and not self._leaving.is_set():
+                    self._silences[name] = 0.0
+                    if self._ended is None:
+                        _log.critical("a listener does not answer", listener=name)
+                        continue
                     _log.critical("a listener does not answer; the process ends, to be started again", listener=name)
                     self._ended(name)
                     return
 
-    def _is_silent(self, ask: Ask) -> bool:
+    def _silence(self, ask: Ask) -> float | None:
+        """Return for how much it counts that a listener is silent now; None if it answers or is not to blame."""
+        began, time_given = time.monotonic(), ProcessorTime(os.getpid())
         try:
             ask(_PATIENCE_SECONDS)
         except Silent:
-            began = time.monotonic()
             self._leaving.wait(_TICK_SECONDS)
-            is_late = time.monotonic() - began > _LONGEST_TICK_SECONDS
-            return not is_late and self._is_on_time() and not is_traced(os.getpid())
+            share = time_given.passed() / (time.monotonic() - began)
+            is_to_blame = self._is_on_time() and _has_descriptors() and not is_traced(os.getpid())
+            return share if is_to_blame else None
         except Unhealthy:
-            return False
+            return None
         except Exception:
             _log.exception("a listener cannot be asked whether it answers")
+        return None
+
+
+def _has_descriptors() -> bool:
+    """Whether a listener could accept a connection beside that of who asks: a pipe takes two descriptors."""
+    try:
+        for number in os.pipe2(os.O_CLOEXEC):
+            os.close(number)
+    except OSError:
         return False
+    return True
 
 
 def asks_grpc(address: str, has_tls: bool = False) -> Ask:

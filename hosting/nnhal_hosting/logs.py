@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,8 @@ def configure_logs(process: str, level: str, as_json: bool) -> None:
     """
     show_logs(levels_from(level))
     SHOWN.format = (process, as_json)
+    contract = logging.getLogger("nnhal")
+    contract.handlers, contract.propagate = [_Lines()], False
     with contextlib.suppress(AttributeError, OSError, RuntimeError, ValueError):  # there is no standard error
         faulthandler.enable()
 
@@ -88,13 +91,21 @@ class Logger:
         if self._lines is None:
             try:
                 from nnhal_hosting import log_lines
-            except OSError:  # without a free descriptor no module can be read: the line is lost, but not its writer
-                return
+            except (OSError, ImportError, MemoryError):
+                return  # without a free descriptor no module can be read: the line is lost, but not its writer
             if SHOWN.format is not None:
                 log_lines.format_lines(*SHOWN.format, lambda: SHOWN.whole_seconds)
                 SHOWN.format = None
             self._lines = log_lines.get_logger(self._name)
         getattr(self._lines, level)(event, **values)
+
+
+class _Lines(logging.Handler):
+    """Writes what ``nnhal`` itself logs, which knows Python's logging only."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        write = getattr(Logger(record.name), record.levelname.lower())
+        write(record.getMessage(), **({"exc_info": record.exc_info} if record.exc_info else {}))
 
 
 def get_logger(name: str) -> Logger:

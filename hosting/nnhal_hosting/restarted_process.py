@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import os
 import select
-import threading
 import time
 import weakref
 from collections.abc import Callable
 
+from nnhal.threads import LastingThread
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.supervision import Child, StartError, is_stopped
 
@@ -57,7 +56,7 @@ class RestartedProcess:
         self._leaving = os.eventfd(0, os.EFD_CLOEXEC)
         weakref.finalize(self, os.close, self._leaving)
         self._start()
-        self._watcher = threading.Thread(target=self._watch, name=f"watch-{name}", daemon=True)
+        self._watcher = LastingThread(self._watch, f"watch-{name}")
 
     @property
     def started_ns(self) -> int:
@@ -103,17 +102,7 @@ class RestartedProcess:
         self._started_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def _watch(self) -> None:
-        """Start the process whenever it dies, whatever else fails: without its watch it would never come back."""
-        while True:
-            try:
-                return self._watch_on()
-            except Exception:
-                with contextlib.suppress(Exception):
-                    _log.exception("watching a process failed; it is watched on", process_id=self.child.pid)
-                if self._left_within(_FIRST_RESTART_SECONDS):
-                    return None
-
-    def _watch_on(self) -> None:
+        """Start the process whenever it dies."""
         delay = _FIRST_RESTART_SECONDS
         while self.child.await_end(self._leaving):
             lived = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - self._started_ns

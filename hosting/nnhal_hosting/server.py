@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
 from nnhal_hosting.listener_watch import Ask, ListenerWatch, asks_grpc, asks_link
 from nnhal_hosting.operator_methods import OperatorMethods
 from nnhal_hosting.polling import Poller
+from nnhal_hosting.spare_descriptor import FOR_LOOKS
 from nnhal_hosting.standard_services import REFLECT, SERVICE_NAME, WATCH, ProcessHealth, reflection_handler
 
 _RPC_OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0))
@@ -44,11 +46,11 @@ class ServerProcess:
         allowed_uids: Collection[int] = (),
         poller: Poller | None = None,
         admin_keys: Collection[str] = (),
-        end_process: Callable[[], None] = lambda: None,
+        end_process: Callable[[], None] | None = None,
     ) -> None:
         """Create both servers; ``calls`` are the limits of gRPC's, ``poller`` serves the channels, and operators have
         one of the ``admin_keys``. ``end_process`` is called if a listener does not answer any more; the process is then
-        to be started again.
+        to be started again. With None it goes on.
 
         Raises OSError or ValueError for a bad endpoint.
         """
@@ -82,8 +84,7 @@ class ServerProcess:
         self._helpers: list[AbstractContextManager[object]] = []
         self.accompany(ConnectionShares(endpoint.rpc, calls.connections))
         self._health = ProcessHealth()
-        self._end_process = end_process
-        self._watch = ListenerWatch(self._listener_ended)
+        self._watch = ListenerWatch(None if end_process is None else partial(self._listener_ended, end_process))
         self.watch(f"gRPC at {endpoint.rpc}", asks_grpc(endpoint.address))
         self.watch(f"links at {endpoint.link}", asks_link(endpoint.link))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.rpc)
@@ -136,9 +137,9 @@ class ServerProcess:
         self._around.close()
         self.endpoint.rpc.unlink(missing_ok=True)
 
-    def _listener_ended(self, _: str) -> None:
+    def _listener_ended(self, end_process: Callable[[], None], _: str) -> None:
         self._health.end()
-        self._end_process()
+        end_process()
 
     def _admit(self, method: str, context: grpc.ServicerContext) -> None:
         """Refuse a call of who has no link: its socket may let in a whole group, and links are for those who may call.
@@ -155,6 +156,10 @@ class ServerProcess:
 
 
 def use_all_descriptors() -> None:
-    """Raise the limit on open files to the system's maximum, since each mapped pool and each stream holds one."""
+    """Raise the limit on open files to the system's maximum, since each mapped pool and each stream holds one.
+
+    One is kept in reserve, so that this process sees others even when its clients have the rest.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    FOR_LOOKS.keep()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import cache
 
 _FIRST_PASSED = 3
 """The number of the first descriptor that is handed over."""
@@ -27,10 +28,15 @@ def tell_manager(state: str) -> None:
     if address.startswith("@"):  # an abstract name
         address = "\0" + address[1:]
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
-            notifier.sendto(state.encode(), address)
+        _notifier().sendto(state.encode(), address)
     except OSError as error:
         raise OSError(f"the service manager does not listen at {_NOTIFY} {os.environ[_NOTIFY]!r}: {error}") from error
+
+
+@cache
+def _notifier() -> socket.socket:
+    """The socket for all that is told: a process whose clients have all descriptors still says that it works."""
+    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
 
 
 def seconds_between_signs() -> float | None:

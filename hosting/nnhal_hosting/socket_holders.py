@@ -116,10 +116,10 @@ def _entries(directory: Path) -> list[str]:
 
 
 def _hidden(pid: int) -> HiddenProcess | None:
-    """Return None if the process has ended."""
+    """Return None if the process has ended. Raises OSError if this one lacks what it takes to look."""
     try:
         status = (_PROC / str(pid) / "status").read_text()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     started_ns = process_started_ns(pid)
     uids = next((line.split()[1:] for line in status.splitlines() if line.startswith("Uid:")), None)

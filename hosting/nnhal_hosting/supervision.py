@@ -16,19 +16,22 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from nnhal.admin import EXIT_STATUS
 from nnhal.errors import NnhalError
+from nnhal.exhaustion import lack_of
+from nnhal.threads import BriefThread, LastingThread
 from nnhal_hosting.admin_keys import checked_admin_key, new_admin_key
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.nonblocking_stderr import STDERR
+from nnhal_hosting.processor_time import ProcessorTime
 from nnhal_hosting.service_manager import ENDS, SERVES, WORKS, seconds_between_signs, tell_manager, watchdog_variables
+from nnhal_hosting.spare_descriptor import FOR_LOOKS
 from nnhal_hosting.zygote import UNKNOWN_STATUS, ForkedProcess, Zygote
 
 _log = get_logger(__name__)
@@ -36,10 +39,9 @@ READY, _WORKS = b"R", b"W"
 HANG_SECONDS = 60.0
 """A process hangs that has given no sign of life for so long."""
 _TICKS = 8
-"""How often a supervisor looks in the time after which a process hangs."""
+"""How often a supervisor looks in the time after which a process hangs, or should have begun to serve."""
 _LONGEST_TICK = 1.5
-"""The ticks that a longer one counts as at most: if the supervisor itself was late, the machine is busy or has
-slept."""
+"""The ticks that a longer one counts as at most: if the supervisor itself was late, the machine has slept."""
 _REFUSED = 2
 """The exit status of a process that refuses its options, or cannot have what they name."""
 _KEY_END = b"\n"
@@ -141,9 +143,12 @@ class Supervision:
 
 def end_for_certain() -> None:
     """Let this process, which is about to end, not take more than a few seconds for it. It exits with EXIT_STATUS."""
-    end = threading.Timer(_STOP_SECONDS, os._exit, (EXIT_STATUS,))
-    end.daemon = True
-    end.start()
+
+    def end() -> None:
+        awaited([], None, _STOP_SECONDS, ProcessorTime(os.getpid()))
+        os._exit(EXIT_STATUS)
+
+    BriefThread(end, "end").start()
 
 
 def add_supervision_argument(parser: argparse.ArgumentParser) -> None:
@@ -193,14 +198,14 @@ class Child:
 
         It gets its admin key over the socket pair, where no other process sees it: a random one if none is given.
         ``heard`` is called with each line of its standard error, which also goes to this process's own. ``variables``
-        are added to its environment. With a ``zygote`` it is forked from that if it can be, as one for which neither
-        ``stderr`` nor ``inherited`` is given. For ``hang_seconds`` see ``await_end``; with 0 it never hangs.
+        are added to its environment. With a ``zygote`` it is forked from that if it can be, as one for which no
+        ``stderr`` is given. For ``hang_seconds`` see ``await_end``; with 0 it never hangs.
         Raises OSError, or ValueError if the key is not one.
         """
         environment = {**os.environ, **(variables or {}), **watchdog_variables(hang_seconds)}
 
         def launch(theirs: int) -> LaunchedProcess:
-            forked = None if zygote is None else _forked(zygote, module, arguments, theirs, environment)
+            forked = None if zygote is None else _forked(zygote, module, arguments, theirs, environment, inherited)
             process = forked or subprocess.Popen(
                 [*self.command, "--supervisor", str(theirs)],
                 stdin=subprocess.DEVNULL,
@@ -231,7 +236,7 @@ class Child:
         self._hang_seconds = hang_seconds
         self._said: list[str] = []
         self._heard = heard
-        self._reader: threading.Thread | None = None
+        self._reader: LastingThread | None = None
         self._socket, theirs = socket.socketpair()
         with theirs:
             send_admin_key(self._socket, self.admin_key)
@@ -240,8 +245,7 @@ class Child:
             self._handle = os.pidfd_open(self.process.pid)
             weakref.finalize(self, os.close, self._handle)
             if output is not None:
-                name = f"stderr-{self.process.pid}"
-                self._reader = threading.Thread(target=self._read, name=name, args=(output,), daemon=True)
+                self._reader = LastingThread(partial(self._read, output), f"stderr-{self.process.pid}")
                 self._reader.start()
         except (OSError, RuntimeError) as error:  # no descriptor or no thread is left
             self.process.kill()
@@ -260,9 +264,10 @@ class Child:
     def wait_until_ready(self, seconds: float = 60.0, interrupt: int | None = None) -> None:
         """Wait until the process serves. Raises StartError if it ends instead, or does not serve within ``seconds``.
 
+        Only the time counts in which it had a processor if it wanted one (see ``ProcessorTime``).
         Raises StartError also if the descriptor ``interrupt`` becomes readable first; then the process may still run.
         """
-        readable = awaited([self._socket.fileno()], interrupt, seconds)
+        readable = awaited([self._socket.fileno()], interrupt, seconds, self._its_time())
         if readable is None:
             self.stop()
             raise StartError(f"{self.name} did not serve within {seconds:.0f} s{self._last_words()}")
@@ -278,14 +283,15 @@ class Child:
         signal has stopped, or that a debugger traces, is left alone, and so is a foreign one that has never given any.
         """
         tick = self._hang_seconds / _TICKS if self._hang_seconds else None
-        heard, silence = [self._socket.fileno()], 0.0
+        heard, silence, its_time = [self._socket.fileno()], 0.0, self._its_time()
         while True:
-            began = time.monotonic()
             readable = awaited([self._handle, *heard], interrupt, tick)
+            if tick is not None:
+                passed = its_time.passed(_LONGEST_TICK * tick)
             if readable is None and tick is not None:
-                silence += min(time.monotonic() - began, _LONGEST_TICK * tick)
+                silence += passed
                 is_late = silence > self._hang_seconds / 2
-                if not self._gives_signs or (is_late and (is_stopped(self.pid) or is_traced(self.pid))):
+                if not self._gives_signs or (is_late and is_held(self.pid)):
                     silence = 0.0
                 if silence >= self._hang_seconds and not self.hung:
                     self.hung = True
@@ -312,13 +318,11 @@ class Child:
         self._socket.close()
 
     def stop(self, seconds: float = _STOP_SECONDS) -> int:
-        """Ask the process to end, kill it after ``seconds``, and return its exit status."""
+        """Ask the process to end, kill it after ``seconds`` in which it could have, and return its exit status."""
         self.ask_to_end()
-        try:
-            status = self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
+        if awaited([self._handle], None, seconds, self._its_time()) is None:
             self.process.kill()
-            status = self.process.wait()
+        status = self.process.wait()
         if self._reader is not None:
             self._reader.join(_READER_SECONDS)
         return status
@@ -328,17 +332,20 @@ class Child:
         return "".join(self._said[-20:])
 
     def _read(self, stderr: IO[bytes]) -> None:
-        with stderr:
-            while line := stderr.readline(_LONGEST_LINE):
-                text = line.decode(errors="replace")
-                self._said.append(text)
-                del self._said[:-100]
-                if self._heard is not None:
-                    try:
-                        self._heard(text)
-                    except Exception:  # a pipe that nobody reads would stop the process
-                        _log.exception("a line of a process was lost", process_id=self.process.pid)
-                STDERR.write(text)
+        while line := stderr.readline(_LONGEST_LINE):
+            text = line.decode(errors="replace")
+            self._said.append(text)
+            del self._said[:-100]
+            if self._heard is not None:
+                try:
+                    self._heard(text)
+                except Exception:  # a pipe that nobody reads would stop the process
+                    _log.exception("a line of a process was lost", process_id=self.process.pid)
+            STDERR.write(text)
+        stderr.close()
+
+    def _its_time(self) -> ProcessorTime:
+        return ProcessorTime(self.pid, os.getpid())
 
     def _received(self, most: int) -> bytes:
         """What the process has written to its end of the socket pair; nothing if it has closed that."""
@@ -361,11 +368,16 @@ class Child:
 
 
 def _forked(
-    zygote: Zygote, module: str, arguments: Sequence[str], supervision: int, environment: Mapping[str, str]
+    zygote: Zygote,
+    module: str,
+    arguments: Sequence[str],
+    supervision: int,
+    environment: Mapping[str, str],
+    inherited: Sequence[int],
 ) -> ForkedProcess | None:
     """Return None if the zygote cannot fork the process, which is then started without it."""
     try:
-        return zygote.fork(module, arguments, supervision, environment)
+        return zygote.fork(module, arguments, supervision, environment, inherited)
     except OSError as error:
         _log.warning("a process starts without a zygote", module=module, reason=str(error))
         return None
@@ -375,9 +387,10 @@ def stop_all(children: Sequence[Child]) -> None:
     """Ask all processes to end, last first, and then wait for each."""
     for child in reversed(children):
         child.ask_to_end()
-    deadline = time.monotonic() + _STOP_SECONDS
+    left, time = _STOP_SECONDS, ProcessorTime(os.getpid(), *[child.pid for child in children])
     for child in reversed(children):
-        child.stop(max(0.1, deadline - time.monotonic()))
+        child.stop(max(0.1, left))
+        left -= time.passed()
 
 
 def ended_in_words(status: int) -> str:
@@ -392,33 +405,55 @@ def ended_in_words(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
-def is_traced(pid: int) -> bool:
-    """Whether a debugger traces a process, and may have stopped it. False if the process cannot be seen."""
+def is_held(pid: int) -> bool:
+    """Return whether a signal has stopped a process, or a debugger traces it, or that cannot be seen for lack."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        return is_stopped(pid) or is_traced(pid)
     except OSError:
-        return False
+        return True
+
+
+def is_traced(pid: int) -> bool:
+    """Whether a debugger traces a process, and may have stopped it. False if the process cannot be seen.
+
+    Raises OSError if this process has no descriptor or memory left to look.
+    """
+    status = _told_of(pid, "status").decode(errors="replace")
     tracers = [line.split()[1] for line in status.splitlines() if line.startswith("TracerPid:")]
     return tracers not in ([], ["0"])
 
 
 def is_stopped(pid: int) -> bool:
-    """Return whether a signal such as SIGSTOP has stopped a process."""
+    """Return whether a signal such as SIGSTOP has stopped a process. Raises OSError as ``is_traced``."""
+    return _told_of(pid, "stat").rpartition(b")")[2].split()[:1] == [b"T"]
+
+
+def _told_of(pid: int, name: str) -> bytes:
+    """A file of /proc/PID; empty if the process cannot be seen."""
     try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[:1] == [b"T"]
-    except OSError:
-        return False
+        return FOR_LOOKS.used_for(Path(f"/proc/{pid}/{name}").read_bytes)
+    except OSError as error:
+        if lack_of(error):
+            raise
+        return b""
 
 
-def awaited(wanted: Sequence[int], interrupt: int | None, seconds: float | None = None) -> list[int] | None:
+def awaited(
+    wanted: Sequence[int], interrupt: int | None, seconds: float | None = None, time: ProcessorTime | None = None
+) -> list[int] | None:
     """Wait until a wanted descriptor is readable, and return those that are; none of them if ``interrupt`` is first.
 
-    Returns None after ``seconds``.
+    Returns None after ``seconds``, of which only those count that ``time`` counts, if it is given.
     """
     poll = select.poll()  # select() takes descriptors below 1024 only
     for descriptor in (*wanted, *([] if interrupt is None else [interrupt])):
         poll.register(descriptor, select.POLLIN)
-    ready = [descriptor for descriptor, _ in poll.poll(None if seconds is None else max(0.0, seconds) * 1000)]
-    if not ready:
-        return None
-    return [] if interrupt in ready else ready
+    left = max(0.0, seconds or 0.0)
+    tick = left if time is None else left / _TICKS
+    while True:
+        ready = [descriptor for descriptor, _ in poll.poll(None if seconds is None else tick * 1000)]
+        if ready:
+            return [] if interrupt in ready else ready
+        left -= tick if time is None else time.passed(_LONGEST_TICK * tick)
+        if left <= 0:
+            return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import fcntl
 import gc
 import json
 import os
@@ -27,8 +28,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.processor_time import ProcessorTime
 
 _log = get_logger(__name__)
+_MOST_DESCRIPTORS = 8
 _MOST_BYTES = 1 << 17
 """The most bytes of a request: the words of a command line, and an environment."""
 _ROOM = " " * 4096
@@ -37,6 +40,7 @@ _FIRST_OTHER = 3
 """The first descriptor after standard error."""
 _SECONDS = 15.0
 """How long a zygote may take to answer."""
+_LOOK_SECONDS = 0.5
 _IMPORTING_SECONDS = 60.0
 """How long it may take to answer for the first time, when it has imported its modules."""
 _ARGUMENTS_START, _STATE = 48, 3
@@ -58,22 +62,29 @@ class Zygote:
         self._parent: _Parent | None = None
 
     def fork(
-        self, module: str, arguments: Sequence[str], supervision: int, environment: Mapping[str, str]
+        self,
+        module: str,
+        arguments: Sequence[str],
+        supervision: int,
+        environment: Mapping[str, str],
+        inherited: Sequence[int] = (),
     ) -> ForkedProcess:
         """Start ``python -m MODULE ARGUMENTS… --supervisor FD`` with the descriptor, and a pipe as standard error.
 
-        It runs in this process's directory. Raises OSError if it cannot, also with a new zygote.
+        The ``inherited`` descriptors have the same numbers there. It runs in this process's directory. Raises OSError
+        if it cannot, also with a new zygote.
         """
         started = {
             "module": module,
             "arguments": arguments,
             "environment": dict(environment),
             "directory": os.getcwd(),  # noqa: PTH109 - a name, not a path to work with
+            "numbers": [supervision, *inherited],
         }
         end, stderr = os.pipe()
         said = os.fdopen(end, "rb")
         try:
-            parent, answer = self._ask(started, (supervision, stderr))
+            parent, answer = self._ask(started, (stderr, supervision, *inherited))
             if "pid" not in answer:
                 raise OSError(answer["error"])
             return ForkedProcess(parent, answer["pid"], said)
@@ -106,7 +117,7 @@ class _Parent:
     def __init__(self, connection: socket.socket, process: subprocess.Popen[bytes]) -> None:
         self._lock = threading.Lock()
         self._socket = connection
-        self._socket.settimeout(_IMPORTING_SECONDS)
+        self._patience = _IMPORTING_SECONDS
         self.pid = process.pid
         self.end = weakref.finalize(self, _end, self._socket, process)
         """Ends the process."""
@@ -125,15 +136,25 @@ class _Parent:
         with self._lock:
             try:
                 socket.send_fds(self._socket, [json.dumps(request).encode()], descriptors)
+                self._await_answer()
                 answer = self._socket.recv(_MOST_BYTES)
                 if not answer:
                     raise OSError("the zygote has ended")
-                self._socket.settimeout(_SECONDS)
+                self._patience = _SECONDS
             except OSError:
                 self.end()
                 raise
         found: dict[str, Any] = json.loads(answer)
         return found
+
+    def _await_answer(self) -> None:
+        """Raises TimeoutError if none comes in time, as far as the zygote has had a processor for it."""
+        poll, left, time = select.poll(), self._patience, ProcessorTime(self.pid, os.getpid())
+        poll.register(self._socket, select.POLLIN)
+        while not poll.poll(_LOOK_SECONDS * 1000):
+            left -= time.passed()
+            if left <= 0:
+                raise TimeoutError(f"the zygote has not answered for {self._patience:g} s")
 
 
 def _end(connection: socket.socket, process: subprocess.Popen[bytes]) -> None:
@@ -219,7 +240,7 @@ def fork_for(supervisor: socket.socket) -> None:
     Returns when that is closed, and in each process when it has ended.
     """
     while True:
-        message, descriptors, _, _ = socket.recv_fds(supervisor, _MOST_BYTES, 2)
+        message, descriptors, _, _ = socket.recv_fds(supervisor, _MOST_BYTES, _MOST_DESCRIPTORS)
         if not message:
             break
         request = json.loads(message)
@@ -233,7 +254,7 @@ def fork_for(supervisor: socket.socket) -> None:
         else:
             if pid == 0:
                 supervisor.detach()
-                _become(request, *descriptors)
+                _become(request, descriptors)
                 break
             supervisor.send(json.dumps({"pid": pid}).encode())
         for descriptor in descriptors:
@@ -248,21 +269,33 @@ def _status_of(pid: int) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-def _become(request: dict[str, Any], supervision: int, stderr: int) -> None:
-    """Run a module as ``python -m`` does, with the standard descriptors and that of the supervisor."""
+def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
+    """Run a module as ``python -m`` does, with the standard descriptors and those that are handed over."""
     module, arguments = request["module"], request["arguments"]
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["directory"])
+    stderr, *passed = descriptors
     os.dup2(stderr, sys.stderr.fileno())
-    os.closerange(_FIRST_OTHER, supervision)
-    os.closerange(supervision + 1, os.sysconf("SC_OPEN_MAX"))
+    _keep_only(dict(zip(request["numbers"], passed, strict=True)))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    words = [*arguments, "--supervisor", str(supervision)]
+    words = [*arguments, "--supervisor", str(request["numbers"][0])]
     _show_command([sys.executable, "-m", module, *words])
     sys.argv = [module, *words]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _keep_only(passed: Mapping[int, int]) -> None:
+    """Give descriptors the numbers that they have with the supervisor, and close all others but the standard ones."""
+    above = max(*passed, *passed.values()) + 1
+    moved = {number: fcntl.fcntl(given, fcntl.F_DUPFD, above) for number, given in passed.items()}
+    start = _FIRST_OTHER
+    for number in sorted(passed):
+        os.closerange(start, number)
+        os.dup2(moved[number], number)
+        start = number + 1
+    os.closerange(start, os.sysconf("SC_OPEN_MAX"))
 
 
 def _show_command(words: Sequence[str]) -> None:

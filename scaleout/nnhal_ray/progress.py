@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -10,6 +9,7 @@ from typing import TypeVar
 from rich.console import Console
 
 from nnhal.errors import NnhalError
+from nnhal.threads import BriefThread
 
 _LOOK_SECONDS = 0.25
 _LINE_SECONDS = 10.0
@@ -64,7 +64,7 @@ class Progress:
             except BaseException as error:  # raised again below
                 failures.append(error)
 
-        thread = threading.Thread(target=run, name="act", daemon=True)
+        thread = BriefThread(run, "act")
         thread.start()
         self.wait(what, lambda: not thread.is_alive(), seconds)
         if failures:

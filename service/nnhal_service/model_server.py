@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from nnhal.descriptor import Descriptor
 from nnhal_hosting.access import TcpListener, Tls
 from nnhal_hosting.listener_watch import ListenerWatch, asks_grpc, asks_http
 from nnhal_hosting.logs import get_logger
@@ -98,6 +99,8 @@ _EXTENSIONS = (
 )
 _SHARED_MEMORY = "system_shared_memory"
 _SOCKET = "inference.sock"
+_BACKLOG = 2048
+"""Connections that wait while no front worker accepts any."""
 _log = get_logger(__name__)
 
 
@@ -152,6 +155,8 @@ class ModelServer:
         self._last_servers: list[AbstractContextManager[object]] = []
         self._grpc: GrpcServer | None = None
         self._workers: FrontWorkers | None = None
+        self._http: socket.socket | None = None
+        """What listens for the front workers."""
         self.addresses: dict[str, str] = {}
         self._drains = False
         self._substitutes = Substitutes(settings.substitute_bytes)
@@ -269,6 +274,8 @@ class ModelServer:
         if settings.front_workers > 1:
             self._workers = self._front_workers(backends, grpc, http, undo)
             self._servers.append(self._workers)
+            if self._http is not None:
+                self._servers.append(self._http)  # closed first: when no worker accepts any more, clients are refused
             if grpc is not None:
                 self._grpc = grpc_server(settings, backends, [unix], directory)
         else:
@@ -292,11 +299,13 @@ class ModelServer:
     ) -> FrontWorkers:
         """The processes that serve the ports in place of this one."""
         chosen = {}
-        for protocol, listener in (("grpc", grpc), ("http", http)):
-            if listener is not None:
-                kept = undo.enter_context(SharedPort(listener)).listener
-                self.addresses[protocol] = kept.address
-                chosen[f"{protocol}_port"] = kept.port
+        if grpc is not None:
+            kept = undo.enter_context(SharedPort(grpc)).listener
+            self.addresses["grpc"], chosen["grpc_port"] = kept.address, kept.port
+        if http is not None:  # while no worker accepts connections, they wait
+            self._http = undo.enter_context(http.listen(_BACKLOG))
+            bound = TcpListener(http.host, self._http.getsockname()[1])
+            self.addresses["http"], chosen["http_port"] = bound.address, bound.port
         settings = self._settings.model_copy(update=chosen)
 
         def start(column: int) -> WorkerStart:
@@ -311,6 +320,7 @@ class ModelServer:
                 self._drains,
                 column,
                 settings.front_workers,
+                None if self._http is None else Descriptor(os.dup(self._http.fileno())),
             )
 
         asked: dict[type, object] = {

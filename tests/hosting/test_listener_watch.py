@@ -54,7 +54,7 @@ def test_a_listener_that_is_silent_is_told_by_its_name(asks: type, has_tls: bool
     watch.add("answering", lambda _: None)
     watch.add("silent", asks(silent, has_tls))
     with watch:
-        assert ended.wait(60)
+        assert ended.wait(300)  # on a busy machine a silence counts for little
     assert told == ["silent"]
 
 

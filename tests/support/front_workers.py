@@ -14,7 +14,6 @@ import psutil
 from nnhal_hosting.supervision import Child
 from tests.support.model_server import Served
 from tests.support.repositories import numbers
-from tests.support.waiting import wait_until
 
 MODULE = "nnhal_service.front_workers"
 _MOST_CONNECTIONS = 200
@@ -51,7 +50,8 @@ class Connection:
 
 def workers_of(child: Child) -> set[int]:
     """The processes of a framework's front workers."""
-    return {process.pid for process in psutil.Process(child.pid).children() if MODULE in _command(process)}
+    forked = psutil.Process(child.pid).children(recursive=True)
+    return {process.pid for process in forked if f"-m {MODULE} " in _command(process)}
 
 
 def _command(process: psutil.Process) -> str:
@@ -66,7 +66,6 @@ def _command(process: psutil.Process) -> str:
 def each(served: Served) -> Iterator[Mapping[int, Connection]]:
     """A connection to each worker, by the worker's process, until the context ends."""
     workers = workers_of(served.child)
-    wait_until(lambda: _listeners(served.port) == len(workers), "all workers listen")
     found: dict[int, Connection] = {}
     with ExitStack() as stack:
         for _ in range(_MOST_CONNECTIONS):
@@ -97,11 +96,6 @@ def refuses(served: Served) -> bool:
             return False
     except ConnectionRefusedError:
         return True
-
-
-def _listeners(port: int) -> int:
-    """How many sockets listen at a port."""
-    return sum(local == port and fields[3] == "0A" for local, _, fields in _sockets())
 
 
 def _sockets() -> Iterator[tuple[int, int, list[str]]]:

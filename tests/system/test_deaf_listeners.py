@@ -1,4 +1,7 @@
-"""A process of which a listener does not answer ends by itself, so that it is started again: each kind of process."""
+"""A process of which a listener does not answer ends by itself, so that it is started again: each kind of process.
+
+A supervisor goes on: nobody may be there to start it again, and all processes with it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import pytest
 from nnhal.admin import EXIT_STATUS
 from tests.support.repositories import onnx_file, write
 
-SECONDS = 60
+SECONDS = 300
 CASES = [
     ("grpc", "device", "gRPC at "),
     ("links", "device", "links at "),
@@ -22,8 +25,8 @@ CASES = [
     ("links", "framework", "links at "),
     ("http", "framework with a repository", "http"),
     ("http", "dashboard", "http://127.0.0.1:"),
-    ("links", "supervisor", "links at "),
 ]
+SUPERVISOR = ("links", "supervisor")
 """Which listener is deaf, of which process, and how it is named."""
 
 
@@ -58,7 +61,7 @@ def processes() -> Iterator[Mapping[tuple[str, str], subprocess.Popen[str]]]:
     """All processes, which are started together: each waits a while for its listener before it ends."""
     with ExitStack() as stack:
         started = {}
-        for listener, kind, _ in CASES:
+        for listener, kind in [case[:2] for case in CASES] + [SUPERVISOR]:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-"))
             command = [sys.executable, "-m", "tests.support.deaf", listener, *words(kind, Path(directory))]
             process = stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
@@ -77,3 +80,20 @@ def test_a_process_of_which_a_listener_does_not_answer_ends_to_be_started_again(
     assert process.returncode == EXIT_STATUS, complaints
     assert "a listener does not answer" in complaints
     assert named in complaints
+
+
+@pytest.mark.slow
+def test_a_supervisor_of_which_a_listener_does_not_answer_says_so_and_goes_on(
+    processes: Mapping[tuple[str, str], subprocess.Popen[str]],
+) -> None:
+    process = processes[SUPERVISOR]
+    assert process.stderr is not None
+    told = 0
+    for line in process.stderr:
+        told += "a listener does not answer" in line and "links at " in line
+        if told == 2:
+            break
+    assert told == 2
+    process.terminate()
+    process.communicate(timeout=SECONDS)
+    assert process.returncode == 0

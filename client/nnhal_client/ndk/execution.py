@@ -11,6 +11,7 @@ from enum import IntEnum
 from nnhal.contexts import Closing
 from nnhal.errors import NnhalError
 from nnhal.fence import FenceState
+from nnhal.threads import BriefThread
 from nnhal.types import MAX_LOOP_TIMEOUT_NS, NO_DEADLINE, Operand, Timing
 from nnhal.types.layout import Dimensions, combine, is_scalar
 from nnhal_client.ndk.arguments import ArgumentList, Buffer, UsableMemory
@@ -174,7 +175,7 @@ class Execution(Closing):
 
         with self._failing():
             event = Event.of_future(future)
-            threading.Thread(target=run, name="ndk-execution", daemon=True).start()
+            BriefThread(run, "ndk-execution").start()
         self._running = future
         return event
 

@@ -13,6 +13,7 @@ from operator import or_
 
 from nnhal.errors import NnhalError
 from nnhal.remote.supervisor import SupervisorControl
+from nnhal.threads import LastingThread
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.monitoring.contacts import Contacts
 from nnhal_dashboard.monitoring.events import MOMENT_SECONDS, faults_between
@@ -29,7 +30,6 @@ from nnhal_dashboard.monitoring.snapshot import NO_DETAIL, Detail, ObservedProce
 from nnhal_dashboard.monitoring.targets import targets_of
 from nnhal_dashboard.monitoring.traffic import TrafficWatch
 from nnhal_dashboard.settings import DashboardSettings
-from nnhal_hosting.logs import get_logger
 
 _EVERY_SECONDS = 1.0
 _SPREAD_SECONDS = 0.5
@@ -46,7 +46,6 @@ _MEMORY_ROUNDS = 4
 """One in so many asks processes for their memory, if somebody looks at anything."""
 _EVENTS_KEPT = 2000
 _THREADS = 16
-_log = get_logger(__name__)
 
 
 class Collector:
@@ -84,7 +83,7 @@ class Collector:
         self.traffic = TrafficWatch(self.contacts.framework, self._pool.submit)
         self.faults = FaultWatch(self.contacts, self._pool.submit)
         self.hosts = HostsWatch(settings.hosts)
-        self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+        self._thread = LastingThread(self._run, "collector")
 
     def __enter__(self) -> Collector:
         self._thread.start()
@@ -151,11 +150,11 @@ class Collector:
                 self._begun += 1
             try:
                 self._collect()
-            except Exception:
-                _log.exception("a round of questions failed")
+            finally:
+                with self._rounds:
+                    self._ended = self._begun
+                    self._rounds.notify_all()
             with self._rounds:
-                self._ended = self._begun
-                self._rounds.notify_all()
                 pause = max(0.0, began + _EVERY_SECONDS - time.monotonic())
                 self._rounds.wait_for(lambda: self._stopped or self._wanted > self._begun, pause)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from nnhal.errors import NnhalError
+from nnhal.threads import LastingThread
 from nnhal.v1 import admin_pb2
 from nnhal_dashboard.monitoring.contacts import Contacts
 from nnhal_dashboard.monitoring.snapshot import Snapshot
@@ -34,7 +35,7 @@ class Logbook:
         self._lines: deque[admin_pb2.LogLine] = deque(maxlen=_KEPT)
         self._last: dict[str, int] = {}
         self._read = 0.0
-        self._thread: threading.Thread | None = None
+        self._thread: LastingThread | None = None
         self._first = threading.Event()
 
     def lines(self) -> Sequence[admin_pb2.LogLine]:
@@ -54,14 +55,15 @@ class Logbook:
             self._read = time.monotonic()
             if self._thread is None:
                 self._first.clear()
-                self._thread = threading.Thread(target=self._gather, name="logbook", daemon=True)
-                self._thread.start()
+                self._thread = LastingThread(self._gather, "logbook").started()
 
     def _gather(self) -> None:
         pause = threading.Event()
         while True:
-            self._ask()
-            self._first.set()
+            try:
+                self._ask()
+            finally:
+                self._first.set()
             pause.wait(_EVERY_SECONDS)
             with self._lock:
                 if time.monotonic() - self._read > _READ_SECONDS:

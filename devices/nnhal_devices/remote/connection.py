@@ -17,6 +17,7 @@ from nnhal.admin import EXIT_STATUS
 from nnhal.codec import error_from_rpc
 from nnhal.errors import HalError, general_failure
 from nnhal.given_files import read_given_file
+from nnhal.threads import BriefThread
 from nnhal.types import ErrorStatus
 from nnhal.v1 import wire_pb2 as wire
 from nnhal.v1 import wire_pb2_grpc
@@ -61,7 +62,7 @@ class WireConnection:
             self._channel.close()
             raise
         self.metadata = ((SESSION_TOKEN_METADATA, self.device.session_token),)
-        self._watcher = threading.Thread(target=self._watch, name="wire-session", daemon=True)
+        self._watcher = BriefThread(self._watch, "wire-session")
         self._watcher.start()
 
     def call(self, method: Callable[..., T], request: Any, timeout: float | None = None) -> T:
@@ -122,6 +123,8 @@ class WireConnection:
         except grpc.RpcError as error:
             code, details = _status(error)
             reason = cause_of(code, details)
+        except Exception as error:
+            reason = str(error)
         if not self._closed.is_set():
             self._lost(self.place, reason)
             self._closed.set()

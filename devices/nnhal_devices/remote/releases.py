@@ -8,6 +8,7 @@ import threading
 from contextlib import suppress
 
 from nnhal.errors import HalError
+from nnhal.threads import LastingThread
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.driver import Control
 from nnhal_devices.remote.connection import WireConnection
@@ -73,7 +74,7 @@ class Upkeep:
         self._releases = releases
         self._runs = runs
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="wire-upkeep", daemon=True)
+        self._thread = LastingThread(self._work, "wire-upkeep")
         self._thread.start()
 
     def close(self) -> None:

@@ -38,6 +38,11 @@ class ProtocolError(NnhalError):
 class NoDescriptorError(ProtocolError):
     """A message has lost its descriptors: this process had no room for them."""
 
+    def __init__(self, message: str, received: bytes = b"") -> None:
+        super().__init__(message)
+        self.received = received
+        """The rest of it."""
+
 
 class Channel:
     """One end of a channel. One thread may send while another one receives.
@@ -147,7 +152,7 @@ class Channel:
             for number in array.array("i", data[: len(data) - len(data) % _DESCRIPTOR_BYTES])
         ]
         if flags & socket.MSG_CTRUNC and len(descriptors) < MAX_DESCRIPTORS_PER_MESSAGE:
-            raise NoDescriptorError("the process has no descriptor left for those that came with the message")
+            raise NoDescriptorError("the process has no descriptor left for those that came with the message", message)
         if flags & socket.MSG_CTRUNC:
             raise ProtocolError(f"the message has more than {MAX_DESCRIPTORS_PER_MESSAGE} descriptors")
         return self._checked(message), descriptors

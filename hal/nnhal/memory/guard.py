@@ -26,6 +26,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import general_failure
 from nnhal.memory.ashmem import is_tmpfs
 from nnhal.memory.mapping import Region
+from nnhal.threads import LastingThread
 from nnhal.types import MappableFile
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -143,7 +144,7 @@ class MemoryGuard:
         self._last_unexplained = 0.0
         self._ended = False
         self._scratch = os.memfd_create("nnhal-probe", os.MFD_CLOEXEC)
-        threading.Thread(target=self._serve, name="guard", daemon=True).start()
+        LastingThread(self._serve, "guard").start()
 
     def map(self, memory: MappableFile, writable: bool) -> GuardedRegion | None:
         """Map a file. Returns None unless it is one of a tmpfs. Raises OSError or ValueError.

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 
+from nnhal.threads import BriefThread, LastingThread
+
 _LATER_SECONDS = 0.5
 """When a thread is tried again for which there was no memory."""
 
@@ -19,7 +21,7 @@ class Alarms:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
+        self._thread: LastingThread | None = None
         self._waits_until = inf
         self._due: dict[object, tuple[float, Callable[[], object]]] = {}
 
@@ -29,7 +31,7 @@ class Alarms:
         alarm, at = object(), time.monotonic() + seconds
         with self._changed:
             if self._thread is None or not self._thread.is_alive():  # a forked process has none
-                self._thread = threading.Thread(target=self._wait, name="alarms", daemon=True)
+                self._thread = LastingThread(self._wait, "alarms")
                 self._thread.start()
             elif at < self._waits_until:
                 self._changed.notify()
@@ -45,12 +47,10 @@ class Alarms:
             while True:
                 now = time.monotonic()
                 for alarm, (_, ring) in [one for one in self._due.items() if one[1][0] <= now]:
-                    try:
-                        threading.Thread(target=ring, name="alarm", daemon=True).start()
-                    except RuntimeError:  # no memory for a thread
-                        self._due[alarm] = now + _LATER_SECONDS, ring
-                    else:
+                    if BriefThread(ring, "alarm").started():
                         del self._due[alarm]
+                    else:
+                        self._due[alarm] = now + _LATER_SECONDS, ring
                 self._waits_until = min((at for at, _ in self._due.values()), default=inf)
                 self._changed.wait(None if self._waits_until == inf else self._waits_until - now)
 

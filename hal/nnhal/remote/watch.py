@@ -50,6 +50,8 @@ class Watch:
             self.silent = True
         except NnhalError:  # a refusal is also an answer
             self.silent = False
+        except OSError:  # this process has no descriptor left to ask with: nothing is known of the other one
+            return True
         else:
             self.silent = False
         return not self.silent

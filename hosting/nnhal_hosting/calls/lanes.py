@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from nnhal.threads import LastingThread
+
 _IDLE_SECONDS = 10.0
 """How long a thread waits for more work before it ends."""
 
@@ -64,7 +66,7 @@ class CallThreads:
         self._lock = threading.Lock()
         self._ready: deque[Lane] = deque()
         """Lanes with calls that wait, in the order of their turns."""
-        self._threads: set[threading.Thread] = set()
+        self._threads: set[LastingThread] = set()
         self._idle: list[threading.Event] = []
         """For each thread that waits for work, what wakes it."""
         self._numbers = itertools.count()
@@ -122,11 +124,9 @@ class CallThreads:
             self._start_thread()
 
     def _start_thread(self) -> None:
-        thread = threading.Thread(target=self._serve, name=f"rpc_{next(self._numbers)}", daemon=True)
+        thread = LastingThread(self._serve, f"rpc_{next(self._numbers)}")
         self._threads.add(thread)
-        try:
-            thread.start()
-        except RuntimeError:  # the process may have no more: those that there are go on
+        if not thread.started():  # the process may have no more: those that there are go on
             self._threads.discard(thread)
 
     def _serve(self) -> None:
@@ -171,7 +171,7 @@ class CallThreads:
             if any(map(self._may_begin, self._ready)):
                 return True
             if self._closed:  # what may not begin yet is served by those that are busy
-                self._threads.discard(threading.current_thread())
+                self._threads = {thread for thread in self._threads if thread.ident != threading.get_ident()}
                 return False
             woken = threading.Event()
             self._idle.append(woken)
@@ -184,7 +184,7 @@ class CallThreads:
             self._idle.remove(woken)
             if len(self._threads) == 1:
                 return True
-            self._threads.discard(threading.current_thread())
+            self._threads = {thread for thread in self._threads if thread.ident != threading.get_ident()}
             return False
 
     def _may_begin(self, lane: Lane) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import grpc
 
+from nnhal.threads import LastingThread
 from nnhal_hosting.calls.lanes import WaitingCall
 from nnhal_hosting.own_memory import OwnBytes, return_freed_memory
 
@@ -50,7 +51,7 @@ class StallWatch:
         """In the order in which they began."""
         self._some = threading.Event()
         self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: LastingThread | None = None
 
     @contextmanager
     def watching(self, context: grpc.ServicerContext, call: WaitingCall) -> Iterator[None]:
@@ -59,8 +60,8 @@ class StallWatch:
         with self._lock:
             self._receptions[reception] = None
             self._some.set()
-            if self._thread is None:
-                self._start()
+            if self._thread is None:  # the process may have no more; the next call tries again
+                self._thread = LastingThread(self._watch, "rpc-stalls").started()
         try:
             yield
         finally:
@@ -71,14 +72,6 @@ class StallWatch:
         """Watch no longer."""
         self._closed.set()
         self._some.set()
-
-    def _start(self) -> None:
-        thread = threading.Thread(target=self._watch, name="rpc-stalls", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # the process may have no more; the next call tries again
-            return
-        self._thread = thread
 
     def _watch(self) -> None:
         is_idle, seen = True, 0.0

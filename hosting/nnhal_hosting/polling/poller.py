@@ -24,6 +24,8 @@ from collections.abc import Callable
 from functools import partial
 
 from nnhal.link import Channel
+from nnhal.threads import LastingThread
+from nnhal_hosting.logs import get_logger
 from nnhal_hosting.polling.served_channel import Ended, Exchange, ServedChannel
 from nnhal_hosting.polling.work import Work
 from nnhal_hosting.threads import take_short_turns
@@ -39,6 +41,7 @@ _LOOK_SECONDS = 0.005
 _QUIET_LOOKS = 10
 """After so many looks without a call the watch sleeps until the next one."""
 _Job = Callable[[], None]
+_log = get_logger(__name__)
 
 
 class _Spare:
@@ -92,7 +95,7 @@ class LeaderFollowers:
     def start(self) -> None:
         """Start the first threads. Raises RuntimeError if none can be started; then they are over."""
         try:
-            threading.Thread(target=self._watch, name="poller-watch", daemon=True).start()
+            LastingThread(self._watch, "poller-watch").start()
             self._start_thread()
         except RuntimeError:
             self._over = True
@@ -120,13 +123,13 @@ class LeaderFollowers:
         self._watched.set()
 
     def _start_thread(self) -> None:
-        threading.Thread(target=self._run, name="poller", daemon=True).start()
+        LastingThread(self._run, "poller").start()
 
     def _run(self) -> None:
         """What each thread does."""
         take_short_turns()
         while job := self._lead():
-            job()
+            _do(job)
             del job  # what it refers to is not kept by a thread that waits
             spare = _Spare()
             with self._lock:
@@ -177,7 +180,7 @@ class LeaderFollowers:
         if not leads:
             return job
         self._has_no_threads = True
-        job()
+        _do(job)
         self._has_no_threads = False
         return None
 
@@ -304,6 +307,14 @@ class LeaderFollowers:
                 self._serving = served
                 with contextlib.suppress(OSError):
                     self._epoll.register(served.number, served.events)
+
+
+def _do(job: _Job) -> None:
+    """Do something for one channel. If it fails, no other is to notice: who leads meanwhile must stay the only one."""
+    try:
+        job()
+    except Exception:
+        _log.exception("a channel was not served to its end")
 
 
 class Poller:

@@ -49,6 +49,8 @@ class WorkerStart:
     """The worker's own column of the table, and its number among the workers."""
     workers: int
     """How many front workers there are."""
+    http: Descriptor | None
+    """The socket that listens for HTTP, of which all workers accept connections; None without HTTP."""
 
 
 @dataclass(frozen=True, slots=True)

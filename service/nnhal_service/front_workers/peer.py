@@ -18,8 +18,10 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import NnhalError
-from nnhal.link import Channel, ChannelClosedError
+from nnhal.exhaustion import lack_of
+from nnhal.link import Channel, ChannelClosedError, NoDescriptorError
 from nnhal.link.channel import MAX_MESSAGE_BYTES
+from nnhal.threads import BriefThread
 from nnhal_hosting.logs import get_logger
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
@@ -63,7 +65,7 @@ class Peer:
         self._lock = threading.Lock()
         self._sending = threading.Lock()
         self._waiting: dict[int, Future[_Answer]] | None = {}
-        self._thread = threading.Thread(target=self._read, name="front-peer", daemon=True)
+        self._thread = BriefThread(self._read, "front-peer")
 
     def start(self) -> None:
         """Begin to answer calls and to take answers."""
@@ -103,6 +105,11 @@ class Peer:
 
         return result
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the other end has closed the channel."""
+        return self._waiting is None
+
     def close(self) -> None:
         """Close the channel; calls that wait fail. Harmless when repeated."""
         self._channel.shutdown()
@@ -110,7 +117,10 @@ class Peer:
     def _read(self) -> None:
         try:
             while True:
-                self._take(*self._channel.receive_with_descriptors())
+                try:
+                    self._take(*self._channel.receive_with_descriptors())
+                except NoDescriptorError as error:
+                    self._fail(error.received, error)
         except ChannelClosedError:
             pass
         except Exception:
@@ -129,12 +139,26 @@ class Peer:
             body = _contents(descriptors.pop(0))
             kind -= _IN_FILE
         if kind == _CALL:
-            self._answer(number, body, descriptors)
-            return
-        with self._lock:
-            answer = (self._waiting or {}).pop(number, None)
-        if answer is not None:  # else its caller waits no longer
+            try:
+                self._answer(number, body, descriptors)
+            except (OSError, RuntimeError, MemoryError) as error:  # no descriptor or no thread is left
+                self._fail(message, error)
+        elif answer := self._asked(number):
             answer.set_result(_Answer(kind, body, descriptors))
+
+    def _asked(self, number: int) -> Future[_Answer] | None:
+        """What waits for an answer; None if its caller waits no longer."""
+        with self._lock:
+            return (self._waiting or {}).pop(number, None)
+
+    def _fail(self, message: bytes, error: Exception) -> None:
+        """Fail a call of the other end, or one of this end whose answer has come, for want of something here."""
+        kind, number = _HEAD.unpack_from(message)
+        refusal = ServingError(ErrorKind.RESOURCE_EXHAUSTED, lack_of(error) or str(error))
+        if kind & ~_IN_FILE == _CALL:
+            self._send(_ERROR, number, refusal)
+        elif answer := self._asked(number):
+            answer.set_exception(refusal)
 
     def _answer(self, number: int, body: bytes, descriptors: Sequence[Descriptor]) -> None:
         name, args, kwargs = _load(body, descriptors)

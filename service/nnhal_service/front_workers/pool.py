@@ -14,6 +14,7 @@ from nnhal.link import channel_pair
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.restarted_process import RestartedProcess
 from nnhal_hosting.supervision import Child, stop_all
+from nnhal_hosting.zygote import Zygote
 from nnhal_service.access import NumberTable
 from nnhal_service.front_workers.interfaces import FrameworkModels, FrameworkRuns, WorkerDuties, WorkerStart
 from nnhal_service.front_workers.peer import Peer, ServedInterface
@@ -29,6 +30,9 @@ from nnhal_service.serving.history.ended_runs import ProcessRuns
 from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.v2.backend import LogSetting
 
+_MODULE = "nnhal_service.front_workers"
+_IMPORTED = ("nnhal_service.front_workers.process", "nnhal_service.v2.http.services")
+"""What a worker imports before it serves."""
 _MOST_RUNS = 4096
 """Runs and bindings of workers at a time that are not direct."""
 _MOST_CALLS = 64
@@ -81,6 +85,7 @@ class FrontWorkers:
         self._lock = threading.Lock()
         self._peers: dict[Peer, int] = {}  # with their columns
         self._processes: list[RestartedProcess] = []
+        self._zygote = Zygote(_IMPORTED)
 
     def __enter__(self) -> FrontWorkers:
         with ExitStack() as undo:
@@ -201,7 +206,7 @@ class FrontWorkers:
         peer.start()
         arguments = ["--framework", str(theirs.fileno())]
         try:
-            return Child("nnhal_service.front_workers", arguments, inherited=[theirs.fileno()])
+            return Child(_MODULE, arguments, inherited=[theirs.fileno()], zygote=self._zygote)
         except BaseException:
             peer.close()
             raise
@@ -215,6 +220,7 @@ class FrontWorkers:
     def _stop(self) -> None:
         stop_all([restarted.leave() for restarted in self._processes])
         self._processes.clear()
+        self._zygote.close()
         with self._lock:
             peers = list(self._peers)
         for peer in peers:

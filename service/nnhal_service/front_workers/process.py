@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -9,6 +10,7 @@ from types import TracebackType
 
 from nnhal.descriptor import Descriptor
 from nnhal.link.channel import channel_from
+from nnhal.threads import LastingThread
 from nnhal_hosting.listener_watch import asks_grpc
 from nnhal_hosting.logs import configure_logs
 from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget
@@ -107,7 +109,8 @@ class FrontWorkerProcess:
     """Serves the protocol's ports for the framework at the other end of a channel. Use as a context."""
 
     def __init__(self, channel: Descriptor, end_process: Callable[[], None]) -> None:
-        """Takes ``channel`` over. ``end_process`` is called when a server of it has ended by itself.
+        """Takes ``channel`` over. ``end_process`` is called when a server of it, or the channel, has ended by
+        itself.
 
         Raises ServingError if the framework is gone, OSError if a port cannot be used."""
         self._health: ModelHealth | None = None
@@ -119,7 +122,7 @@ class FrontWorkerProcess:
             duties = Workers(_MOST_DUTIES, "front-duty")
             undo.callback(duties.shutdown)
             served: dict[type, ServedInterface] = {WorkerDuties: ServedInterface(self, duties)}
-            self._framework = Peer(channel_from(channel), served, lambda: None)
+            self._framework = Peer(channel_from(channel), served, lambda: None if self._stops else end_process())
             undo.callback(self._framework.close)
             self._framework.start()
             start = self._framework.ask(FrameworkModels.start)
@@ -161,10 +164,11 @@ class FrontWorkerProcess:
                 watch.add(f"gRPC of front worker {start.column}", asks_grpc(own))
                 self._health = grpc.health
                 self._servers.append(grpc)
-            if settings.allow_http:
+            if start.http is not None:
+                inherited = undo.enter_context(socket.socket(fileno=start.http.detach()))
                 listener = listener_of(settings, settings.http_host, settings.http_port)
                 connections = numbers.number(HTTP_CONNECTIONS, start.column)
-                self._servers.append(http_server(settings, backends, listener, connections))
+                self._servers.append(http_server(settings, backends, listener, connections, inherited))
             self._servers.append(watch)
             self._undo = undo.pop_all()
 
@@ -175,7 +179,7 @@ class FrontWorkerProcess:
             for server in self._servers:
                 undo.enter_context(server)
             undo.callback(self._stop_reporting)
-            threading.Thread(target=self._keep_reporting, name="front-report", daemon=True).start()
+            LastingThread(self._keep_reporting, "front-report").start()
             self._undo = undo.pop_all()
         return self
 
@@ -219,15 +223,14 @@ class FrontWorkerProcess:
 
     def _keep_reporting(self) -> None:
         """Report from time to time, so that little is lost if the process is killed."""
-        with suppress(ServingError):  # the framework is gone
-            while not self._stops:
-                self._must_report.wait(_REPORT_SECONDS)
-                self._must_report.clear()
-                if self._is_short:
-                    self._is_short = False
-                    self._framework.ask(FrameworkModels.reclaim)
-                if self._repository.has_news:
-                    self._repository.report()
+        while not (self._stops or self._framework.is_gone):
+            self._must_report.wait(_REPORT_SECONDS)
+            self._must_report.clear()
+            if self._is_short:
+                self._is_short = False
+                self._framework.ask(FrameworkModels.reclaim)
+            if self._repository.has_news:
+                self._repository.report()
 
     def _stop_reporting(self) -> None:
         self._stops = True

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from nnhal.inference.grpc_service_pb2 import ModelStatistics
 from nnhal.inference.model_config_pb2 import ModelConfig
+from nnhal.threads import BriefThread
 from nnhal_service.front_workers.interfaces import FrameworkModels, OpenedVersion, WorkerCounts
 from nnhal_service.front_workers.peer import Peer
 from nnhal_service.observability.metrics.requests import RequestMetrics
@@ -87,7 +89,8 @@ class RemoteRepository:
             for kept in gone:
                 del self._kept[kept.serial]
         for kept in gone:
-            threading.Thread(target=self._retire, args=[kept], name="front-retire", daemon=True).start()
+            if not BriefThread(partial(self._retire, kept), "front-retire").started():
+                self._retire(kept)
 
     def close(self) -> None:
         """Finish the requests in flight, and keep nothing."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from nnhal.errors import HalError, invalid_argument
 from nnhal.memory import CopyBudget
+from nnhal.threads import LastingThread
 from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_hosting.sessions import Ownership
@@ -55,8 +56,7 @@ class KeptPlans:
         with self._changed:
             self._until[handle] = weakref.ref(session), self._clock() + self.seconds
             if not self._is_watched:
-                self._is_watched = True
-                threading.Thread(target=self._watch, name="plans", daemon=True).start()
+                self._is_watched = LastingThread(self._watch, "plans").started() is not None
         return handle
 
     def use(self, session: Ownership, handle: int) -> KeptPlan:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
+from nnhal.threads import BriefThread
 from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_service.runtime import LoadedModel
 
@@ -21,14 +22,14 @@ class DirectRunCounter:
     def __init__(self, models: Callable[[], Iterable[LoadedModel]]) -> None:
         self._models = models
         self._lock = threading.Lock()
-        self._asking: threading.Thread | None = None
+        self._asking: BriefThread | None = None
 
     def count(self) -> None:
         """Have direct runs counted: all of them, unless a device takes long."""
         with self._lock:
             asking = self._asking
             if asking is None or not asking.is_alive():
-                asking = self._asking = threading.Thread(target=self._ask, name="count-direct-runs", daemon=True)
+                asking = self._asking = BriefThread(self._ask, "count-direct-runs")
                 asking.start()
         asking.join(_PATIENCE_SECONDS)
 

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Generic
 
 from nnhal.exhaustion import lack_of
+from nnhal.threads import LastingThread
 from nnhal_hosting.logs import get_logger
 from nnhal_service.repository.entry import ModelIndex, ModelState, RepositoryEntry, unknown_model, unready_model
 from nnhal_service.repository.layout import (
@@ -60,7 +61,7 @@ class Repository(Generic[S]):
         self._required: Sequence[str] = ()
         """The models of the start."""
         self._is_listed = False
-        self._poller: threading.Thread | None = None
+        self._poller: LastingThread | None = None
 
     def start(self) -> None:
         """Load the models of the start; in mode POLL, look for changes from then on.
@@ -78,7 +79,7 @@ class Repository(Generic[S]):
             raise ServingError(ErrorKind.INVALID_ARGUMENT, "; ".join(failures))
         self._started = True
         if options.mode == ControlMode.POLL:
-            self._poller = threading.Thread(target=self._keep_polling, name="repository-poll", daemon=True)
+            self._poller = LastingThread(self._keep_polling, "repository-poll")
             self._poller.start()
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import uvloop
 
+from nnhal.threads import BriefThread
 from nnhal_hosting.listener_watch import ListenerWatch
 from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.run.workers import Workers
@@ -42,7 +43,7 @@ class ServingLoop:
         """The loop itself, once it runs. Other threads may use its methods for that only."""
         self._computing = Workers(threads, "serving-compute")
         self._waiting = Workers(_MOST_WAITING, "serving-wait")
-        self._thread = threading.Thread(target=self._serve, name="serving-loop", daemon=True)
+        self._thread = BriefThread(self._serve, "serving-loop")
         self.on_server_end: Callable[[], None] = lambda: None
         """Called, in the loop, when a server in it has ended by itself: the process must not go on without it."""
 

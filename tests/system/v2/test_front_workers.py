@@ -11,12 +11,13 @@ import ssl
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
 import httpx
 import numpy as np
+import psutil
 import pytest
 import tritonclient.grpc
 import tritonclient.utils.shared_memory as shm
@@ -29,6 +30,7 @@ from tests.support.certificates import authority, signed
 from tests.support.front_workers import Connection, each, refuses, workers_of
 from tests.support.model_server import Devices, Served, addresses, devices, model_server
 from tests.support.onnx_models import onnx_model
+from tests.support.operated import Beside
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.resources import Resources, resources_of
 from tests.support.scrape import Scrape
@@ -286,6 +288,25 @@ def test_a_worker_that_is_killed_is_started_again_and_leaves_nothing(served: Ser
         wait_until(lambda: len(workers_of(served.child)) == 2, "it is started again")
         assert workers_of(served.child) & workers == {other}
     assert held[2].within(held[1])
+
+
+def _lives(worker: int) -> bool:
+    return psutil.Process(worker).status() != psutil.STATUS_ZOMBIE
+
+
+def test_a_request_that_is_asked_while_no_worker_lives_waits_for_the_next_one(served: Served) -> None:
+    workers = workers_of(served.child)
+    (zygote,) = {psutil.Process(worker).ppid() for worker in workers}
+    stop(zygote)  # so that none is started before there is a request
+    for worker in workers:
+        os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: not any(map(_lives, workers)), "both have ended")
+    with closing(Connection(served.http)) as connection:
+        asked = Beside(connection.infer)
+        os.kill(zygote, signal.SIGCONT)
+        np.testing.assert_allclose(outputs(asked.result()), np.tanh(numbers()).reshape(-1), rtol=1e-5)
+    wait_until(lambda: len(workers_of(served.child)) == 2, "both are started again")
+    assert {psutil.Process(worker).ppid() for worker in workers_of(served.child)} == {zygote}
 
 
 def has_moved(connection: Connection) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import select
 import signal
-import threading
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from nnhal.threads import BriefThread
 from nnhal_tools.cli.chosen_devices import DevicesOption, chosen_topology
 from nnhal_tools.cli.programs import become
 from nnhal_tools.cli.watched import main as watch
@@ -79,9 +80,8 @@ def up(
     A process that dies or hangs is started again. The framework is reached at DIRECTORY/framework, the supervisor, for
     'nnhal ps' and the like, at DIRECTORY/supervisor.
     """
-    from nnhal.admin import EXIT_STATUS
     from nnhal_hosting.logs import configure_logs
-    from nnhal_hosting.supervision import Supervision, end_for_certain
+    from nnhal_hosting.supervision import Supervision
     from nnhal_tools.settings import ClientSettings
     from nnhal_tools.up import Testbed
     from nnhal_tools.up.control import controlled
@@ -100,26 +100,17 @@ def up(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)  # until all serve
     if supervisor is not None:
-        threading.Thread(target=_end_with, args=(supervisor,), name="supervisor", daemon=True).start()
-    is_lost = threading.Event()
-
-    def end() -> None:
-        is_lost.set()
-        end_for_certain()
-        os.kill(os.getpid(), signal.SIGTERM)
-
+        BriefThread(partial(_end_with, supervisor), "supervisor").start()
     try:
-        with controlled(testbed, end):
+        with controlled(testbed):
             supervision = Supervision(supervisor)
             supervision.ready()
             _say(f"ready: {testbed.framework}")
             supervision.wait()
             _say("stopping")
-        if is_lost.is_set():
-            raise typer.Exit(EXIT_STATUS)
     except KeyboardInterrupt:
         _say("stopped before all processes served")
-        raise typer.Exit(EXIT_STATUS if is_lost.is_set() else 1) from None
+        raise typer.Exit(1) from None
 
 
 def _say(line: str) -> None:

@@ -13,9 +13,9 @@ import signal
 import socket
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 
+from nnhal_hosting.processor_time import ProcessorTime
 from nnhal_hosting.service_manager import SERVES, manager_variables, watchdog_variables
 from nnhal_tools.cli.programs import PROGRAMS
 
@@ -27,7 +27,7 @@ COMMAND is one of {", ".join(PROGRAMS)}. Exits with its status, or with 128 and 
 _HANG_SECONDS = 60.0
 _TICK_SECONDS = 1.0
 _LONGEST_TICK_SECONDS = 1.5
-"""The most that counts of a tick: if this process itself was late, the machine is busy or was asleep."""
+"""The most that counts of a tick: if this process itself was late, the machine was asleep."""
 _SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 _SIGNAL_STATUS = 128
 
@@ -59,8 +59,8 @@ def main(arguments: Sequence[str]) -> int:
 def _watch(child: int, signs: socket.socket, seconds: float) -> int:
     """Watch a process until it has ended, and return its status."""
     serves, hung, silence = False, False, 0.0
+    its_time = ProcessorTime(child, os.getpid())
     while True:
-        began = time.monotonic()
         received = signal.sigtimedwait(_SIGNALS, min(_TICK_SECONDS, seconds / 4 or _TICK_SECONDS))
         if received is not None and received.si_signo == signal.SIGCHLD:
             status = _ended(child)
@@ -70,11 +70,12 @@ def _watch(child: int, signs: socket.socket, seconds: float) -> int:
             os.kill(child, received.si_signo)
         said = _heard(signs)
         serves = serves or SERVES.encode() in said
-        silence = 0.0 if said or not serves else silence + min(time.monotonic() - began, _LONGEST_TICK_SECONDS)
+        passed = its_time.passed(_LONGEST_TICK_SECONDS)
+        silence = 0.0 if said or not serves else silence + passed
         if seconds and silence > seconds / 2 and not hung:
-            from nnhal_hosting.supervision import is_stopped, is_traced  # it imports much that is seldom needed
+            from nnhal_hosting.supervision import is_held  # it imports much that is seldom needed
 
-            if is_stopped(child) or is_traced(child):
+            if is_held(child):
                 silence = 0.0
             elif silence >= seconds:
                 hung = True

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 from contextlib import suppress
+
+from nnhal.threads import BriefThread
 
 _PIECE = 65536
 
@@ -22,7 +23,7 @@ class CutWire:
         self._loop = asyncio.new_event_loop()
         self._whole = asyncio.Event()
         self._whole.set()
-        self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
+        self._thread = BriefThread(self._run, "wire")
 
     def __enter__(self) -> CutWire:
         self._thread.start()

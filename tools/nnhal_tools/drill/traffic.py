@@ -11,12 +11,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import general_failure
+from nnhal.threads import BriefThread
 from nnhal_tools.demo.digits import INPUT
 
 _PATIENCE_SECONDS = 60.0
@@ -67,7 +69,7 @@ class DrillTraffic:
         self._slowest = 0.0
         self._trouble = ""
         self._ends = threading.Event()
-        self._clients = [threading.Thread(target=self._client, args=(model,), name=model) for model in models]
+        self._clients = [BriefThread(partial(self._client, model), model) for model in models]
 
     def __enter__(self) -> DrillTraffic:
         for client in self._clients:

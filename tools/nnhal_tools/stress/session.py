@@ -14,6 +14,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Literal
@@ -21,6 +22,7 @@ from typing import Literal
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.remote import RemoteDevice
+from nnhal.threads import BriefThread
 from nnhal_tools.stress.actions import ACTIONS, SHARED_ACTIONS
 from nnhal_tools.stress.actor import Actor, NotOffered, Unavailable
 from nnhal_tools.stress.messages import MAX_CHARACTERS, Message, ProgressEvent, Writer
@@ -47,7 +49,7 @@ class StressSession:
         specimens = create_specimens(random)
         shared = share(self.device, addition_for(self.device, specimens), random)
         return [
-            threading.Thread(target=self._work, args=(number, specimens, shared), name=f"stress-{number}", daemon=True)
+            BriefThread(partial(self._work, number, specimens, shared), f"stress-{number}")
             for number in range(len(self.script.threads))
         ]
 

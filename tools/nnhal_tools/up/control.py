@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from nnhal.remote.supervisor import supervisor_endpoint
@@ -22,16 +22,16 @@ _SERVICE = supervisor_pb2.DESCRIPTOR.services_by_name["SupervisorService"].full_
 
 
 @contextmanager
-def controlled(testbed: Testbed, end_process: Callable[[], None] = lambda: None) -> Iterator[None]:
+def controlled(testbed: Testbed) -> Iterator[None]:
     """Run a testbed with its control socket, which serves before the first process does.
 
-    ``end_process`` is called if the socket does not answer any more; the supervisor is then to be started again.
-    Raises StartError if a process does not start, and OSError or ValueError for a bad directory.
+    A socket that does not answer is logged: nobody may be there to start the supervisor again, and all processes with
+    it. Raises StartError if a process does not start, and OSError or ValueError for a bad directory.
     """
     commands = ProcessCommands(testbed)
     sessions: Sessions[Ownership] = Sessions(Ownership)
     endpoint = supervisor_endpoint(testbed.directory)
-    server = ServerProcess(endpoint, sessions.opened, SessionLimits(), _CALLS, end_process=end_process)
+    server = ServerProcess(endpoint, sessions.opened, SessionLimits(), _CALLS)
     servicer = SupervisorServicer(testbed, commands, sessions)
     supervisor_pb2_grpc.add_SupervisorServiceServicer_to_server(servicer, server.rpc)
     server.reflect([_SERVICE])

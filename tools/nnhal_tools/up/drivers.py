@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from nnhal.endpoint import Endpoint
 from nnhal.near_names import there_are
+from nnhal.threads import BriefThread
 from nnhal_tools.up.topology import (
     FOREIGN,
     REMOTE,
@@ -46,7 +47,7 @@ class DriverNames:
         with self._lock:
             asked, self._asked = self._asked, True
         if not asked:
-            threading.Thread(target=self._ask, name="drivers", daemon=True).start()
+            self._asked = BriefThread(self._ask, "drivers").started() is not None
         return self._names
 
     def _ask(self) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError, general_failure
 from nnhal.remote import RemoteDevice
+from nnhal.threads import LastingThread
 from nnhal.v1 import supervisor_pb2 as wire
 from nnhal_hosting.process_start import process_started_ns
 from nnhal_hosting.supervision import Child
@@ -46,7 +47,7 @@ class RunningDevice:
         self._returns = 0
         self._leaving = threading.Event()
         self._looked = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, name=f"watch-{identity.name}", daemon=True)
+        self._watcher = LastingThread(self._watch, f"watch-{identity.name}")
 
     @property
     def name(self) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.near_names import there_are
+from nnhal.threads import BriefThread
 from nnhal_hosting.admin_keys import new_admin_key
 from nnhal_hosting.supervision import HANG_SECONDS, Child, StartError, stop_all
 from nnhal_hosting.zygote import Zygote
@@ -134,7 +136,7 @@ class Testbed:
                 process.await_ready()
             self._framework.launch()
             if self._dashboard is not None:
-                threading.Thread(target=self._show, args=(self._dashboard,), name="start-dashboard").start()
+                BriefThread(partial(self._show, self._dashboard), "start-dashboard").start()
             self._framework.await_ready()
         except BaseException:
             self.stop()

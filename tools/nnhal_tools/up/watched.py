@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnhal.errors import general_failure
+from nnhal.threads import BriefThread
 from nnhal.v1 import supervisor_pb2 as wire
 from nnhal_hosting.restarted_process import STARTED, RestartedProcess, RestartState
 from nnhal_hosting.supervision import Child, StartError
@@ -207,11 +208,8 @@ class WatchedProcess:
 
     def _told(self, kind: str, text: str) -> None:
         self._journal.add(self.name, kind, text)
-        if kind == STARTED:
-            try:
-                threading.Thread(target=self.restarted, name=f"restarted-{self.name}", daemon=True).start()
-            except RuntimeError:  # no thread is left
-                self.restarted()
+        if kind == STARTED and not BriefThread(self.restarted, f"restarted-{self.name}").started():
+            self.restarted()
 
     def _leave(self, how: str) -> None:
         restarted = self._restarted

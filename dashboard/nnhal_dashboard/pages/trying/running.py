@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from nnhal.errors import NnhalError, TransportError
 from nnhal.extensions.values import Value
+from nnhal.remote.alarms import ALARMS
 from nnhal.tensors import Tensor, stored_inputs
 from nnhal.types.layout import Dimensions
 from nnhal_client import Framework, Model, OutputTooSmallError, RunReport
@@ -126,14 +127,10 @@ def _session(request: TrialRequest) -> Iterator[Framework]:
             over.set()
             session.close()
 
-        timer = threading.Timer(seconds, give_up)
-        timer.daemon = True
-        timer.start()
         try:
-            yield session
+            with ALARMS.set(seconds, give_up):
+                yield session
         except NnhalError as error:
             if over.is_set():
                 raise TransportError(f"the framework has not answered for {seconds:.0f} s") from error
             raise
-        finally:
-            timer.cancel()

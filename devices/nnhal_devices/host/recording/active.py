@@ -18,6 +18,7 @@ from nnhal.codec.lengths import lengths_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
 from nnhal.recording import INVALID_DEADLINE, VERSION, WEIGHT_BYTES, RecordingWriter, recorded_model
+from nnhal.threads import BriefThread
 from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import recording_pb2 as wire
@@ -71,7 +72,7 @@ class ActiveRecording:
         )
         self._writer = RecordingWriter(self._file.fileno(), header, max_bytes)
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._write, name="recording", daemon=True)
+        self._thread = BriefThread(self._write, "recording")
         self._thread.start()
 
     @property

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
+from functools import partial
 from typing import TypeVar
 
 from nnhal.clock import now_ns
@@ -12,6 +12,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
 from nnhal.exhaustion import host_failure
 from nnhal.fence import Fence, FenceState, Signal, create_fence
+from nnhal.threads import BriefThread
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal_devices.backend import CommandQueue
 from nnhal_devices.host.runs.execution import Execution
@@ -125,7 +126,7 @@ class Launcher:
 def start(launch: Launch) -> None:
     """Run a launch in a thread of its own."""
     try:
-        threading.Thread(target=copy_context().run, args=(launch.run,), name="fenced", daemon=True).start()
+        BriefThread(partial(copy_context().run, launch.run), "fenced").start()
     except RuntimeError as error:
         launch.fail(str(error))
 

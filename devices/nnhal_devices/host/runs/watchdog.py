@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple
 
 from nnhal.admin import EXIT_STATUS
+from nnhal.threads import LastingThread
 from nnhal_devices.host.memory.memory_watch import MemoryWatch
 from nnhal_devices.host.runs.scheduler import Admissible, Admission, Scheduler
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.processor_time import ProcessorTime
 from nnhal_hosting.supervision import is_traced
 
 _LOOK_SECONDS = 0.025
@@ -79,13 +80,14 @@ class Watchdog:
         self._describe = describe
         self._last_resort = last_resort
         self._late: dict[int, float] = {}
-        """For how many seconds executions should have ended, by number."""
+        """For how many seconds executions should have ended, by number, as far as there was a processor for that."""
+        self._its_time: ProcessorTime | None = None
         self._hang = hang
         self._ran: dict[int, float] = {}
         """For how many seconds executions have run alone, or would have if they had not shared the processors."""
         self.hung = Hung()
         self._over = False
-        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._thread = LastingThread(self._watch, "watchdog")
 
     def __enter__(self) -> Watchdog:
         self._thread.start()
@@ -104,7 +106,7 @@ class Watchdog:
             time.sleep(_LOOK_SECONDS)
             now = time.monotonic()
             passed, looked = min(now - looked, _LONGEST_LOOK_SECONDS), now
-            quiet = 0 if self._look_safely(passed) else quiet + 1
+            quiet = 0 if self._look(passed) else quiet + 1
             if quiet < _QUIET_LOOKS:
                 continue
             quiet = 0
@@ -114,13 +116,6 @@ class Watchdog:
                     break
                 self._look_at_memory()
             looked = time.monotonic()
-
-    def _look_safely(self, passed: float) -> bool:
-        try:
-            return self._look(passed)
-        except Exception:
-            _log.exception("the watchdog could not look after the executions; it tries again")
-            return True
 
     def _look(self, passed: float) -> bool:
         """Look after ``passed`` seconds; return whether there are executions."""
@@ -141,7 +136,9 @@ class Watchdog:
             for admission in (*running, *(each for each in enqueued if each.control.stop is not None))
             if _should_have_ended(admission)
         }
-        self._late = {number: self._late.get(number, -passed) + passed for number in late}
+        self._its_time = (self._its_time or ProcessorTime(os.getpid())) if late else None
+        had = self._its_time.passed(_LONGEST_LOOK_SECONDS) if self._its_time is not None else 0.0
+        self._late = {number: self._late.get(number, -had) + had for number in late}
         for number, admission in late.items():
             self._interrupt(admission)
             if self._late[number] >= self._patience:

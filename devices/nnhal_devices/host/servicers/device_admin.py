@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from threading import Timer
-
 import grpc
 
 from nnhal.clock import now_ns
+from nnhal.remote.alarms import ALARMS
 from nnhal.v1 import admin_pb2 as wire
 from nnhal.v1 import admin_pb2_grpc
 from nnhal_devices.driver import Control, ShownWorkload, TimedWorkload
@@ -97,10 +96,6 @@ class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
             note = f"{self._device.driver.name} does not tell the times of operations"
             return wire.MeasureOperationsResponse(note=note, operation_count=count)
         control = Control(deadline_ns=now_ns() + _LONGEST_NS)
-        timer = Timer(_LONGEST_NS / 1e9, control.interrupt)  # what is measured may never end, as a loop on zeros
-        timer.start()
-        try:
+        with ALARMS.set(_LONGEST_NS / 1e9, control.interrupt):  # what is measured may never end, as a loop on zeros
             times = workload.operation_times(control)
-        finally:
-            timer.cancel()
         return operation_times_to_wire(times, count)

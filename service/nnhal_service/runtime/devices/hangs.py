@@ -1,8 +1,10 @@
 """Finds devices that hang while runs wait for them, and ends them, so that the runs fall back as after a death.
 
-A device hangs if its process does not answer at all for some seconds. Only devices that runs wait for are asked, by
-opening a link, which none of the threads that serve calls takes part in. A process that a debugger traces, or that is
-busy with what may take long, is left alone: a preparation, a bind, or the first run of a binding.
+A device hangs if its process does not answer at all for some seconds, as far as it had a processor meanwhile: a busy
+machine makes it slow (see ``ProcessorTime``). A framework that has no descriptor left to ask or to look with knows
+nothing of it. Only devices that runs wait for are asked, by opening a link, which none of the threads that serve calls
+takes part in. A process that a debugger traces, or that is busy with what may take long, is left alone: a preparation,
+a bind, or the first run of a binding.
 
 The process is killed before its runs go elsewhere, so that it writes to their memory no more. One that an operator has
 stopped, and one that this process may not kill, is given up instead: see ``RemoteDevice.give_up``.
@@ -20,14 +22,17 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.link import Link
 from nnhal.remote import RemoteDevice
+from nnhal.threads import BriefThread, LastingThread
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.processor_time import ProcessorTime
+from nnhal_hosting.spare_descriptor import FOR_LOOKS, SpareDescriptor
 from nnhal_hosting.supervision import is_stopped, is_traced
 from nnhal_service.runtime.devices.notes import Note, no_note
 
@@ -37,13 +42,16 @@ WAITED_SECONDS = 0.3
 _LOOK_SECONDS = 0.2
 _TICK_SECONDS = 0.1
 _LONGEST_TICK_SECONDS = 0.15
-"""The most that counts of a tick: if this process itself was late, the machine is busy or was asleep."""
+"""The most that counts of a tick: if this process itself was late, the machine was asleep."""
+_LONGEST_LOOK_SECONDS = 1.0
+"""The most that counts of the time between two looks."""
 _OVERDUE_LIMITS = 6
 """How many times as long as it may be silent a device may take to end a run that should have ended. By default these
 are 12 seconds: the watchdog of a device of nnhal, which ends its process after 10, comes first.
 """
 _END_SECONDS = 1.0
 """How long a killed process may take to end; one in a frozen control group does not."""
+_NO_SPARE = SpareDescriptor()
 _log = get_logger(__name__)
 
 
@@ -101,16 +109,23 @@ class HangWatch:
         """Those that are being asked, and since when."""
         self._waited: dict[str, float] = {}
         """How long runs had waited for devices at the last look."""
-        self._thread: threading.Thread | None = None
+        self._overdue: dict[RemoteDevice, tuple[ProcessorTime, float]] = {}
+        """For how long those had a processor that have not ended a run in time."""
+        self._spares: dict[str, SpareDescriptor] = {}
+        """For asking devices, by their names."""
+        self._thread: LastingThread | None = None
         self._over = threading.Event()
+
+    def be_ready_for(self, name: str) -> None:
+        """Keep a descriptor in reserve to ask a device with."""
+        self._spares.setdefault(name, SpareDescriptor()).keep()
 
     def add(self, waiting: Waiting) -> None:
         """Look after the devices of ``waiting`` for as long as it exists."""
         with self._lock:
             self._all.add(waiting)
             if self._thread is None and not self._over.is_set():
-                self._thread = threading.Thread(target=self._watch, name="hang-watch", daemon=True)
-                self._thread.start()
+                self._thread = LastingThread(self._watch, "hang-watch").started()
 
     def wait_of(self, name: str, remote: RemoteDevice | None) -> DeviceWait:
         """Return how long a device is waited for, by the last look."""
@@ -126,13 +141,10 @@ class HangWatch:
         while not self._over.wait(_LOOK_SECONDS):
             with self._lock:
                 if not self._all:
-                    self._thread, self._waited = None, {}
+                    self._thread, self._waited, self._overdue = None, {}, {}
                     return
                 everything = list(self._all)
-            try:
-                self._look([device for waiting in everything for device in waiting.awaited()])
-            except Exception:
-                _log.exception("the watch of hanging devices has failed; it tries again")
+            self._look([device for waiting in everything for device in waiting.awaited()])
             del everything  # what is closed meanwhile is to be collected
 
     def _look(self, devices: list[AwaitedDevice]) -> None:
@@ -143,28 +155,44 @@ class HangWatch:
                 waited[device.name] = max(waited.get(device.name, 0.0), device.waited_seconds)
             busy[device.remote] = busy.get(device.remote, True) and device.may_be_busy
         self._waited = waited
+        self._count_overdue(device.remote for device in devices if device.overdue_seconds)
         for device in devices:
             remote = device.remote
-            if device.overdue_seconds > _OVERDUE_LIMITS * self._seconds and not (remote.gone or is_traced(remote.pid)):
+            if self._is_overdue(device):
                 remote.give_up()
-                ending = partial(self._end_overdue, device.name, remote, device.overdue_seconds)
-                threading.Thread(target=ending, name=f"end-{device.name}", daemon=True).start()
+                BriefThread(partial(self._end_overdue, device), f"end-{device.name}").start()
             if remote in self._asked or remote.gone:
                 continue
             self._asked[remote] = time.monotonic()
-            asking = threading.Thread(
-                target=self._ask, args=(device.name, remote, busy[remote]), name=f"ask-{device.name}", daemon=True
-            )
-            asking.start()
+            if not BriefThread(partial(self._ask, device.name, remote, busy[remote]), f"ask-{device.name}").started():
+                del self._asked[remote]
 
-    def _end_overdue(self, name: str, remote: RemoteDevice, overdue_seconds: float) -> None:
+    def _count_overdue(self, late: Iterable[RemoteDevice]) -> None:
+        before, self._overdue = self._overdue, {}
+        for remote in set(late):
+            if not remote.gone:
+                its_time, counted = before.get(remote) or (ProcessorTime(remote.pid, os.getpid()), 0.0)
+                self._overdue[remote] = its_time, counted + its_time.passed(_LONGEST_LOOK_SECONDS)
+
+    def _is_overdue(self, device: AwaitedDevice) -> bool:
+        remote = device.remote
+        _, counted = self._overdue.get(remote, (None, 0.0))
+        limit = _OVERDUE_LIMITS * self._seconds
+        try:
+            return min(counted, device.overdue_seconds) > limit and not (remote.gone or is_traced(remote.pid))
+        except OSError:  # this process has no descriptor left to look with
+            return False
+
+    def _end_overdue(self, device: AwaitedDevice) -> None:
         """Kill a device that was given up, unless it ends what it was at work on, and with it the session."""
-        what = f"device {name} may not have ended a run {overdue_seconds:.1f} s after it should have: it was given up"
+        name, remote, late = device.name, device.remote, device.overdue_seconds
+        what = f"device {name} may not have ended a run {late:.1f} s after it should have: it was given up"
         _log.warning("a device ignores that a run is over", device=name, what=what)
         self._note("hung", name, what)
-        ends = time.monotonic() + self._seconds
-        while remote.is_asleep and time.monotonic() < ends:
+        left, its_time = self._seconds, ProcessorTime(remote.pid, os.getpid())
+        while remote.is_asleep and left > 0:
             self._over.wait(_TICK_SECONDS)
+            left -= its_time.passed(_LONGEST_TICK_SECONDS)
         if remote.is_asleep and killed(remote):
             what = f"device {name} has not ended its runs when it was given up: it hangs and was killed"
             _log.warning("a device hangs", device=name, what=what)
@@ -172,7 +200,7 @@ class HangWatch:
 
     def _ask(self, name: str, remote: RemoteDevice, may_be_busy: bool) -> None:
         try:
-            if answers(remote, self._seconds) or remote.gone:
+            if answers(remote, self._seconds, self._spares.get(name, _NO_SPARE)) or remote.gone:
                 self._asked[remote] = 0.0
                 self._over.wait(self._seconds / 2)  # before it is asked again
             else:
@@ -183,7 +211,7 @@ class HangWatch:
                 else:
                     self._end(name, remote, has_stopped)
         except OSError:
-            return  # its link is closed
+            return  # its link is closed, or this process has no descriptor left to look with
         finally:
             del self._asked[remote]
 
@@ -199,28 +227,42 @@ class HangWatch:
         self._note("hung", name, what)
 
 
-def answers(remote: RemoteDevice, seconds: float) -> bool:
-    """Whether a device answers, or is gone, within so many seconds in which this process itself is on time."""
-    done = threading.Event()
+def answers(remote: RemoteDevice, seconds: float, spare: SpareDescriptor) -> bool:
+    """Whether a device answers, is gone, or cannot be asked, within so many seconds that its process had."""
+    done, over = threading.Event(), threading.Event()
 
     def ask() -> None:
-        try:
-            Link(remote.endpoint.link, "nnhal-hang-watch", 4 * seconds).close()
-        except DeadObjectError:
-            if not remote.gone:
-                return
-        except NnhalError:  # a refusal is also an answer
-            pass
-        done.set()
+        patience = seconds
+        while not over.is_set():
+            patience *= 4  # on a busy machine a link may take long, and each that is given up takes time of the next
+            try:
+                spare.used_for(partial(_open_link, remote, patience))
+            except DeadObjectError:
+                if not remote.gone:
+                    over.wait(_TICK_SECONDS)
+                    continue
+            except (NnhalError, OSError):  # a refusal is also an answer, and who has no descriptor left knows nothing
+                pass
+            done.set()
+            return
 
-    threading.Thread(target=ask, name="ask", daemon=True).start()
-    waited = 0.0
-    while waited < seconds:
-        began = time.monotonic()
+    if not BriefThread(ask, "ask").started():
+        return True
+    try:
         if done.wait(_TICK_SECONDS):
             return True
-        waited += min(time.monotonic() - began, _LONGEST_TICK_SECONDS)
-    return False
+        counted, its_time = 0.0, ProcessorTime(remote.pid, os.getpid())
+        while counted < seconds:
+            if done.wait(_TICK_SECONDS):
+                return True
+            counted += its_time.passed(_LONGEST_TICK_SECONDS)
+        return False
+    finally:
+        over.set()
+
+
+def _open_link(remote: RemoteDevice, seconds: float) -> None:
+    Link(remote.endpoint.link, "nnhal-hang-watch", seconds).close()
 
 
 def spared(remote: RemoteDevice, may_be_busy: bool, has_stopped: bool) -> str:
@@ -244,9 +286,13 @@ def killed(remote: RemoteDevice) -> bool:
         return remote.gone and not remote.is_asleep  # one that was given up is gone, and asleep until its link ends
 
     try:
-        process = os.pidfd_open(remote.pid)
+        return FOR_LOOKS.used_for(partial(_killed, remote, has_ended))
     except (OSError, ValueError):
         return has_ended()
+
+
+def _killed(remote: RemoteDevice, has_ended: Callable[[], bool]) -> bool:
+    process = os.pidfd_open(remote.pid)
     try:
         if has_ended():
             return True
@@ -254,7 +300,5 @@ def killed(remote: RemoteDevice) -> bool:
         poll = select.poll()
         poll.register(process, select.POLLIN)
         return bool(poll.poll(_END_SECONDS * 1000))
-    except OSError:
-        return has_ended()
     finally:
         os.close(process)

@@ -7,12 +7,14 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from nnhal.calibration import DeviceCalibration
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
 from nnhal.remote import DeviceIdentity, RemoteDevice
+from nnhal.threads import BriefThread
 from nnhal.types import Capabilities, DeviceType, ErrorStatus, Extension
 from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.devices.hangs import DeviceWait, HangWatch
@@ -81,6 +83,7 @@ class Registration:
         self._patience = patience
         self._note = note
         self._hangs = hangs or HangWatch(note=note)
+        self._hangs.be_ready_for(name)
         self._lock = threading.Lock()
         self._closed = False
         self._attempt: _Attempt | None = None
@@ -177,8 +180,12 @@ class Registration:
 
     def _begin(self) -> _Attempt:
         """Start to connect. There is one attempt at a time; the lock is held."""
-        attempt = self._attempt = _Attempt(time.monotonic(), Future())
-        threading.Thread(target=self._try, args=(attempt,), name=f"connect-{self._name}", daemon=True).start()
+        attempt = _Attempt(time.monotonic(), Future())
+        if BriefThread(partial(self._try, attempt), f"connect-{self._name}").started():
+            self._attempt = attempt
+        else:
+            lack = HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the process cannot start another thread")
+            attempt.outcome.set_exception(lack)
         return attempt
 
     def _await(self, attempt: _Attempt) -> tuple[RemoteDevice, str]:

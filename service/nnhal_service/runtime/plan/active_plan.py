@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 
 from nnhal.errors import NnhalError, TransportError, without_frames
+from nnhal.threads import BriefThread, LastingThread
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import PlacementError
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
@@ -47,7 +48,7 @@ class ActivePlan:
         self._insurance, self._bytes_of_one = NO_SUBSTITUTES, 0
         self._substitutes: dict[frozenset[str], PreparedPlan] = {}
         self._impossible: set[frozenset[str]] = set()  # missing devices without which there is no plan
-        self._worker: threading.Thread | None = None
+        self._worker: LastingThread | None = None
         self._closed = False
         self._look_at = 0.0
         self._pause = _LOOK_SECONDS
@@ -92,8 +93,8 @@ class ActivePlan:
         with self._lock:
             self._users[plan] -= 1
             is_unused = self._is_unused(plan)
-        if is_unused:  # this may be in a run, which must not wait for a device that has stopped
-            threading.Thread(target=plan.release, name="release-plan", daemon=True).start()
+        if is_unused and not BriefThread(plan.release, "release-plan").started():
+            plan.release()  # else a run, in which this may be, would wait for a device that has stopped
 
     def miss(self, devices: Collection[str]) -> None:
         """Note that devices were gone in a run, or are to be done without. Returns at once."""
@@ -102,8 +103,8 @@ class ActivePlan:
                 self.missing = self.missing.union(devices)
                 is_replaced = self._substitute_now()
                 self._begin()
-            if is_replaced:
-                threading.Thread(target=self._changed, name="follow-substitute", daemon=True).start()
+            if is_replaced and not BriefThread(self._changed, "follow-substitute").started():
+                self._changed()
 
     @property
     def may_change(self) -> bool:
@@ -234,8 +235,7 @@ class ActivePlan:
     def _begin(self) -> None:
         """Start the thread that follows the devices, if it is needed; the lock is held."""
         if self._worker is None and not self._closed and (self.missing != self._answered or self._is_unasked):
-            self._worker = threading.Thread(target=self._follow, name="re-plan", daemon=True)
-            self._worker.start()
+            self._worker = LastingThread(self._follow, "re-plan").started()
 
     def _follow(self) -> None:
         while True:

@@ -6,8 +6,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from nnhal.errors import HalError, NnhalError
+from nnhal.threads import BriefThread
 from nnhal.types import ErrorStatus
 from nnhal.types.layout import Dimensions
 from nnhal_frontends.errors import FrontendError
@@ -126,7 +128,9 @@ class DimensionedPlans:
             if self.is_put_off:
                 return
             self._preparing[dimensions] = threading.Event()
-        threading.Thread(target=self._prepare, args=(dimensions,), name="prepare-dimensions", daemon=True).start()
+        if not BriefThread(partial(self._prepare, dimensions), "prepare-dimensions").started():
+            with self._lock:
+                self._preparing.pop(dimensions).set()
 
     def drop(self, plan: DimensionedPlan) -> None:
         """End a hold."""

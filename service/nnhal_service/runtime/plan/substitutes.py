@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from nnhal.threads import LastingThread
 from nnhal_hosting.logs import get_logger
 
 _LOOK_SECONDS = 2.0
@@ -37,7 +38,7 @@ class Substitutes:
         self._loading = 0
         self._insured: weakref.WeakSet[Insured] = weakref.WeakSet()
         self._is_new = False
-        self._worker: threading.Thread | None = None
+        self._worker: LastingThread | None = None
         self._closed = most_bytes == 0
 
     @contextmanager
@@ -61,8 +62,7 @@ class Substitutes:
             self._is_new = True
             self._changed.notify_all()
             if self._worker is None:
-                self._worker = threading.Thread(target=self._work, name="substitutes", daemon=True)
-                self._worker.start()
+                self._worker = LastingThread(self._work, "substitutes").started()
 
     def take(self, count: int) -> bool:
         """Take so many bytes for a substitute. Returns False if there is no room for it."""

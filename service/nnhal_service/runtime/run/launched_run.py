@@ -8,7 +8,6 @@ the launch nothing falls back. If the plan cannot be fenced, a thread waits for 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +16,7 @@ from nnhal.clock import now_ns
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.fence import Fence, FenceError, WaitInterruptedError, create_fence, wait_for_all
+from nnhal.threads import BriefThread
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, Timing
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect
@@ -229,4 +229,4 @@ def _in_thread(run: LaunchedRun, ways: LaunchMethods, limits: _Limits, work: Cal
             ending = replace(ending, error=ways.explained(ending.error))
         run.end(ending)
 
-    threading.Thread(target=by_its_deadline, name="launched-run", daemon=True).start()
+    BriefThread(by_its_deadline, "launched-run").start()

@@ -13,6 +13,8 @@ from concurrent.futures import Executor, Future
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from nnhal.threads import LastingThread
+
 P = ParamSpec("P")
 T = TypeVar("T")
 Work = Callable[[], object]
@@ -28,7 +30,7 @@ class Workers(Executor):
         self._lock = threading.Lock()
         self._resting: list[_Worker] = []
         self._waiting: deque[Work] = deque()
-        self._threads: list[threading.Thread] = []
+        self._threads: list[LastingThread] = []
         self._closed = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -50,9 +52,7 @@ class Workers(Executor):
             if len(self._threads) >= self._most:
                 self._waiting.append(work)
                 return
-            thread = threading.Thread(
-                target=self._run, args=(_Worker(work),), name=f"{self._name}_{len(self._threads)}", daemon=True
-            )
+            thread = LastingThread(partial(self._run, _Worker(work)), f"{self._name}_{len(self._threads)}")
             thread.start()
             self._threads.append(thread)
 
@@ -70,10 +70,11 @@ class Workers(Executor):
                 thread.join()
 
     def _run(self, worker: _Worker) -> None:
-        while (work := worker.work) is not None:
-            work()
-            # An idle thread holds nothing of what it has done.
-            work = worker.work = None
+        while True:
+            work, worker.work = worker.work, None  # if it raises, it is not done again
+            if work is not None:
+                work()
+                del work  # an idle thread holds nothing of what it has done
             with self._lock:
                 if self._waiting:
                     worker.work = self._waiting.popleft()

@@ -145,8 +145,9 @@ class Receptions:
                     self._end(task, message)
         elif (self._must_return_memory or grown > self._limit_bytes // 2) and not self._is_returning:
             # What messages have freed would be taken for growth, and what is kept of it adds up.
+            returning = loop.run_in_executor(None, return_freed_memory)  # raises if no thread can be started
             self._must_return_memory, self._is_returning = False, True
-            loop.run_in_executor(None, return_freed_memory).add_done_callback(self._returned)
+            returning.add_done_callback(self._returned)
         for _ in range(_BETWEEN_LOOKS):
             self._let_next()
         if self._receiving or self._waiting or self._must_return_memory:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from nnhal.threads import LastingThread
 from nnhal_hosting.access import tcp_address
 from nnhal_hosting.logs import get_logger
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -55,7 +56,7 @@ class Owners:
         self._prune_at = _LEAST_PRUNED
         self._watched: dict[RegionOwner, int] = {}  # the pidfd of a process, -1 for a connection
         self._wakeup, self._alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._thread: threading.Thread | None = None
+        self._thread: LastingThread | None = None
         self._closed = False
 
     @property
@@ -106,8 +107,7 @@ class Owners:
                 return
             self._watched[owner] = _pidfd(owner)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="shm-owners", daemon=True)
-                self._thread.start()
+                self._thread = LastingThread(self._run, "shm-owners").started()
         os.write(self._alarm, b"\0")
 
     def close(self) -> None:
