@@ -24,8 +24,10 @@ def main() -> int:
     from nnhal_hosting.logs import configure_logs
     from nnhal_hosting.settings import describe_invalid
     from nnhal_hosting.supervision import Supervision
+    from nnhal_hosting.threads import show_thread_names
 
     arguments = vars(_parser().parse_args())
+    show_thread_names()
     supervision = Supervision(arguments.pop("supervisor"))
     try:
         settings = DashboardSettings(**{key: value for key, value in arguments.items() if value is not None})

@@ -18,7 +18,7 @@ from nnhal.endpoint import Endpoint
 from nnhal.link import Link
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal_client import connect
-from nnhal_hosting.asking import require_grpc, require_page
+from nnhal_hosting.asking import Unhealthy, require_grpc, require_page
 from nnhal_hosting.processor_time import ProcessorTime
 from tests.support.command import command
 from tests.support.front_workers import Connection
@@ -127,10 +127,13 @@ def test_a_framework_without_descriptors_serves_who_is_connected_and_then_who_ha
         connect(endpoint.directory) as framework,
         framework.load(file).bind() as binding,
     ):
+        infer(connection)
         binding.inputs["x"][:] = numbers()
+        binding.run()
         with descriptor_limit(0, served.pid):
+            with pytest.raises(Unhealthy, match="closes the connection"):  # libuv has one in reserve to say no with
+                require_page(f"http://{served.http}/v2/health/live", SECONDS)
             waiting = [
-                Beside(lambda: require_page(f"http://{served.http}/v2/health/live", SECONDS)),
                 Beside(lambda: require_grpc(served.grpc, False, SECONDS)),
                 Beside(lambda: require_grpc(endpoint.address, False, SECONDS)),
                 Beside(lambda: Link(endpoint.link, "late", SECONDS).close()),
@@ -142,6 +145,7 @@ def test_a_framework_without_descriptors_serves_who_is_connected_and_then_who_ha
             assert share_used(served.pid) < 0.5  # those who wait to be accepted keep nobody busy
         for each in waiting:
             each.result()
+        require_page(f"http://{served.http}/v2/health/live", SECONDS)
 
 
 def share_used(pid: int) -> float:

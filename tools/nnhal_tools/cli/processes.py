@@ -82,6 +82,7 @@ def up(
     """
     from nnhal_hosting.logs import configure_logs
     from nnhal_hosting.supervision import Supervision
+    from nnhal_hosting.threads import show_thread_names
     from nnhal_tools.settings import ClientSettings
     from nnhal_tools.up import Testbed
     from nnhal_tools.up.control import controlled
@@ -96,6 +97,7 @@ def up(
     misbehaviour = Misbehaviour(allow_faults or faults is not None, faults)
     root = (directory or ClientSettings().directory).resolve()
     configure_logs("supervisor", "warning", as_json=False)
+    show_thread_names()
     testbed = Testbed(chosen, root, _say, misbehaviour, allow_recording, hang_seconds=hang_secs)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)  # until all serve

@@ -160,7 +160,7 @@ class HangWatch:
             remote = device.remote
             if self._is_overdue(device):
                 remote.give_up()
-                BriefThread(partial(self._end_overdue, device), f"end-{device.name}").start()
+                BriefThread(partial(self._end_overdue, device), f"end-{device.name}").started()
             if remote in self._asked or remote.gone:
                 continue
             self._asked[remote] = time.monotonic()
@@ -190,8 +190,7 @@ class HangWatch:
         _log.warning("a device ignores that a run is over", device=name, what=what)
         self._note("hung", name, what)
         left, its_time = self._seconds, ProcessorTime(remote.pid, os.getpid())
-        while remote.is_asleep and left > 0:
-            self._over.wait(_TICK_SECONDS)
+        while remote.is_asleep and left > 0 and not self._over.wait(_TICK_SECONDS):
             left -= its_time.passed(_LONGEST_TICK_SECONDS)
         if remote.is_asleep and killed(remote):
             what = f"device {name} has not ended its runs when it was given up: it hangs and was killed"
