@@ -35,8 +35,8 @@ def settled(look: Callable[[], T], seconds: float = 30.0) -> T:
     raise AssertionError(f"{seen}: still changing after {seconds} s")
 
 
-def wait_for_death(pid: int, seconds: float = 30.0) -> None:
-    """Wait until a process has ended; fail after ``seconds``."""
+def wait_for_death(pid: int, seconds: float = 300.0) -> None:
+    """Wait until a process has ended; fail after ``seconds``. On a busy machine one that hangs is found late."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
