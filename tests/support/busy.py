@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 SPIN = "while True: pass"
-LITTLE = 10
+LITTLE = 17
 
 
 def one_processor() -> int:
@@ -30,7 +30,7 @@ def spinning(count: int) -> Iterator[list[int]]:
 
 
 def slow_down(process: int) -> None:
-    """Have a process share that processor, of which it gets a tenth of what each other gets."""
+    """Have a process share that processor, of which it gets a fiftieth of what each other gets."""
     for thread in Path(f"/proc/{process}/task").iterdir():
         os.sched_setaffinity(int(thread.name), {one_processor()})
         os.setpriority(os.PRIO_PROCESS, int(thread.name), LITTLE)
