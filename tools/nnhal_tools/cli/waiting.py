@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from nnhal.threads import BriefThread
+
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FIRST_SECONDS, _FRAME_SECONDS = 0.2, 0.1
 _ERASE = "\r\x1b[K"
@@ -28,7 +30,7 @@ class MovingSign:
         """Begin, unless standard error is no terminal."""
         if self._terminal.isatty():
             sys.stdout, sys.stderr = (_Watched(each, self.end) for each in (sys.stdout, sys.stderr))
-            threading.Thread(target=self._move, name="waiting", daemon=True).start()
+            BriefThread(self._move, "waiting").start()
 
     def end(self) -> None:
         """Erase the sign, for good."""
