@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from nnhal.descriptor import Descriptor
-from nnhal.errors import HalError, invalid_argument
+from nnhal.errors import invalid_argument
 from nnhal.link.channel import MAX_DESCRIPTORS_PER_MESSAGE, MAX_MESSAGE_BYTES
-from nnhal.types import ErrorStatus
+from nnhal.shares import Shares
 
 T = TypeVar("T")
+MAX_OBJECTS = 4096
+"""Objects that one client may own at a time."""
+_OBJECTS = 32 * MAX_OBJECTS
+"""Objects that all clients may own at a time."""
+MAX_LAUNCHED = 256
+"""Fenced executions of one client that may be launched and have not ended: each has a thread."""
+_LAUNCHED = 16 * MAX_LAUNCHED
+"""Those of all clients."""
+_MOST_DESCRIPTORS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """Limits of one session, and on the number of sessions."""
+    """Limits of one session, and on what all sessions have together."""
 
     message_bytes: int = MAX_MESSAGE_BYTES
     descriptors_per_message: int = MAX_DESCRIPTORS_PER_MESSAGE
-    descriptors_per_session: int = 256
+    descriptors: int = 0
+    """Descriptors that all sessions together own; 0 for half of those that the process may have open."""
     sessions: int = 128
+    place: str = "this process"
+    """What the process is called in refusals, such as "device cpu_acc"."""
+    prefix: str = "NNHAL_"
+    """How the names of the settings begin."""
+
+
+class SessionShares:
+    """What the sessions of a process share."""
+
+    def __init__(self, limits: SessionLimits) -> None:
+        """The other half of the process's descriptors is for connections, files, and the ends that it has of others."""
+        descriptors = limits.descriptors or min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _MOST_DESCRIPTORS) // 2
+        setting = f"{limits.prefix}MAX_DESCRIPTORS"
+        self.descriptors = Shares(descriptors, f"descriptors at {limits.place}", setting)
+        self.objects = Shares(_OBJECTS, f"objects at {limits.place}", "", MAX_OBJECTS)
+        self.launches = Shares(_LAUNCHED, f"fenced executions that have not ended at {limits.place}", "", MAX_LAUNCHED)
 
 
 class _Offer(NamedTuple):
@@ -33,8 +60,9 @@ class _Offer(NamedTuple):
 class DescriptorTable:
     """The descriptors of one session. Ids are never used twice. Safe to use from several threads."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, shares: Shares) -> None:
+        """Each counts in ``shares`` as long as it is open, for the client in whose name it came."""
+        self._shares = shares
         self._lock = threading.Lock()
         self._next = 1
         self._put: dict[int, Descriptor] = {}
@@ -45,8 +73,10 @@ class DescriptorTable:
 
     def put(self, descriptors: list[Descriptor]) -> list[int]:
         """Keep the client's descriptors and return their ids. Raises RESOURCE_EXHAUSTED_TRANSIENT beyond the limit."""
+        client = self._shares.take(len(descriptors))
+        for descriptor in descriptors:
+            self._shares.give_with(descriptor, client, 1)
         with self._lock:
-            self._require_room(len(descriptors))
             return [self._add(self._put, descriptor) for descriptor in descriptors]
 
     def get(self, number: int) -> Descriptor:
@@ -87,8 +117,8 @@ class DescriptorTable:
 
         ``owner`` is the handle of what it belongs to, 0 for the session itself. Raises RESOURCE_EXHAUSTED_TRANSIENT.
         """
+        self._shares.charge_for(descriptor)
         with self._lock:
-            self._require_room(1)
             return self._add(self._offered, _Offer(descriptor, owner))
 
     def take(self, number: int) -> Descriptor:
@@ -110,14 +140,6 @@ class DescriptorTable:
         with self._lock:
             self._put.clear()
             self._offered.clear()
-
-    def _require_room(self, count: int) -> None:
-        if len(self) + count > self._limit:
-            raise HalError(
-                ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
-                f"the session holds {len(self)} descriptors and would take {count} more, at most {self._limit} "
-                "are allowed",
-            )
 
     def _add(self, table: dict[int, T], item: T) -> int:
         number, self._next = self._next, self._next + 1

@@ -29,13 +29,14 @@ from nnhal.link.channel import (
 )
 from nnhal.link.client import PROTOCOL_VERSION
 from nnhal.link.numbers import LENGTHS_BY_RUN, NUMBERED_ANSWERS
+from nnhal.shares import Level, Tenant, acting_for, tenant_from_wire
 from nnhal.threads import BriefThread, LastingThread
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_hosting.admin_keys import is_admin_key
 from nnhal_hosting.client_processes import ClientProcesses
-from nnhal_hosting.descriptors import DescriptorTable, SessionLimits
+from nnhal_hosting.descriptors import DescriptorTable, SessionLimits, SessionShares
 from nnhal_hosting.handed_over import ChannelEnds, require_usable
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.polling import Poller
@@ -67,8 +68,11 @@ class Session:
         uid: int,
         poller: Poller | None = None,
         ends: ChannelEnds | None = None,
+        shares: SessionShares | None = None,
     ) -> None:
-        """``poller`` serves the channels of all sessions, and ``ends`` knows them; the session has its own if None."""
+        """``poller`` serves the channels of all sessions, ``ends`` knows them, and they divide ``shares``; the session
+        has its own if None.
+        """
         self.token = secrets.token_hex(32)
         """What calls of the session carry. Only its client knows it."""
         self.id = f"s{next(_numbers)}"
@@ -78,7 +82,8 @@ class Session:
         self.opened_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self.pid = pid
         self.uid = uid
-        self.descriptors = DescriptorTable(limits.descriptors_per_session)
+        self.shares = shares or SessionShares(limits)
+        self.descriptors = DescriptorTable(self.shares.descriptors)
         self.poller = poller or Poller()
         self.ends = ends or ChannelEnds()
         self._lock = threading.Lock()
@@ -93,6 +98,15 @@ class Session:
     def title(self) -> str:
         """The client's name and who it is, for lists and logs."""
         return f"{self.client_name or 'a client'}, {self.owner}"
+
+    @property
+    def tenant(self) -> Tenant:
+        """The client: all sessions of a process are one, and all processes of another user share what one has."""
+        name = f"client {self.client_name!r} (pid {self.pid}, uid {self.uid})" if self.pid > 0 else self.title
+        process = Tenant((Level(f"p{self.pid}" if self.pid > 0 else self.id, name),))
+        if self.uid in (0, os.geteuid()):
+            return process
+        return process.within(Tenant((Level(f"u{self.uid}", f"user {self.uid}"),)))
 
     @property
     def closed(self) -> bool:
@@ -153,6 +167,7 @@ class LinkServer:
         self.limits = limits or SessionLimits()
         self._poller = poller or Poller()
         self._ends = ChannelEnds()
+        self._shares = SessionShares(self.limits)
         self._opened = opened
         self._allowed = {0, os.geteuid(), *allowed_uids}
         self._lock = threading.Lock()
@@ -223,7 +238,7 @@ class LinkServer:
         # A client that floods and never reads fills its own socket; then its link ends.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(_SEND_SECONDS), 0))
         channel = Channel(connection, self.limits.message_bytes)
-        session = Session(self.limits, pid, uid, self._poller, self._ends)
+        session = Session(self.limits, pid, uid, self._poller, self._ends, self._shares)
         with self._lock:
             full = self._full(pid, uid)
             is_refused = bool(full) and not self._has_spare()
@@ -310,7 +325,7 @@ class LinkServer:
                 session_token=session.token,
                 max_message_bytes=self.limits.message_bytes,
                 max_descriptors_per_message=self.limits.descriptors_per_message,
-                max_descriptors_per_session=self.limits.descriptors_per_session,
+                max_descriptors_per_session=session.shares.descriptors.may_hold(session.tenant),
                 capabilities={NUMBERED_ANSWERS, LENGTHS_BY_RUN} & {*hello.capabilities},
             )
         ).SerializeToString()
@@ -338,7 +353,8 @@ class LinkServer:
         match request.WhichOneof("request"):
             case "put":
                 require_usable(descriptors, session.ends)
-                numbers = session.descriptors.put(descriptors)
+                with acting_for(tenant_from_wire(request.put.on_behalf_of).within(session.tenant)):
+                    numbers = session.descriptors.put(descriptors)
                 return wire.LinkReply(put=wire.PutDone(descriptor_ids=numbers)), []
             case "take":
                 taken = session.descriptors.take(request.take.descriptor_id)

@@ -16,6 +16,7 @@ from nnhal.errors import HalError, invalid_argument
 from nnhal.exhaustion import host_failure
 from nnhal.link import SESSION_METADATA, Channel, ChannelClosedError, ProtocolError, channel_pair
 from nnhal.link.numbers import CallNumbers
+from nnhal.shares import ON_BEHALF_METADATA, Tenant, act_for, tenant_from_wire
 from nnhal.types import ErrorStatus
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.logs import get_logger
@@ -24,8 +25,6 @@ from nnhal_hosting.polling import Pace, Work
 _log = get_logger(__name__)
 T = TypeVar("T")
 _handles = itertools.count(1)
-MAX_OBJECTS = 4096
-"""Objects that one session may own at a time."""
 
 
 class Ownership:
@@ -40,6 +39,7 @@ class Ownership:
         self._poller = session.poller
         self._lock = threading.Lock()
         self._objects: dict[int, object] | None = {}
+        self._owned_for: dict[int, Tenant] = {}
         self._channels: set[Channel] = set()
         session.on_close(self._close)
 
@@ -51,19 +51,16 @@ class Ownership:
     def add(self, item: object) -> int:
         """Own an object and return its handle.
 
-        Raises DEVICE_UNAVAILABLE if the session has ended, RESOURCE_EXHAUSTED_TRANSIENT if it owns MAX_OBJECTS already.
+        Raises DEVICE_UNAVAILABLE if the session has ended, RESOURCE_EXHAUSTED_TRANSIENT if there is no room.
         """
+        client = self.session.shares.objects.take(1)
         with self._lock:
-            if self._objects is None:
-                raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the session is over")
-            if len(self._objects) >= MAX_OBJECTS:
-                raise HalError(
-                    ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
-                    f"the session owns {len(self._objects)} objects, at most {MAX_OBJECTS} are allowed",
-                )
-            handle = next(_handles)
-            self._objects[handle] = item
-            return handle
+            if self._objects is not None:
+                handle = next(_handles)
+                self._objects[handle], self._owned_for[handle] = item, client
+                return handle
+        self.session.shares.objects.give_back(client, 1)
+        raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the session is over")
 
     def get(self, handle: int, kind: type[T], name: str) -> T:
         """Return an object of a kind; messages call it ``name``. Raises INVALID_ARGUMENT if there is no such object."""
@@ -79,6 +76,8 @@ class Ownership:
         """
         self.descriptors.withdraw(handle)
         with self._lock:
+            if handle in self._owned_for:
+                self.session.shares.objects.give_back(self._owned_for.pop(handle), 1)
             return None if self._objects is None else self._objects.pop(handle, None)
 
     def all(self, kind: type[T]) -> list[T]:
@@ -102,6 +101,7 @@ class Ownership:
             channel, theirs = channel_pair()
         except OSError as error:
             raise host_failure("no channel can be made", error) from error
+        self.session.shares.descriptors.charge_for(channel)  # the other end counts as an offer
         self.session.ends.add(channel, theirs)
         return channel, theirs
 
@@ -210,6 +210,9 @@ class Ownership:
         self._shut_channels()
         with self._lock:
             self._objects = None
+            for client in self._owned_for.values():
+                self.session.shares.objects.give_back(client, 1)
+            self._owned_for.clear()
         self._shut_channels()
 
     def _shut_channels(self) -> None:
@@ -289,12 +292,16 @@ class Sessions(Generic[O]):
         session.on_close(lambda: self._closed(session.token))
 
     def of(self, context: grpc.ServicerContext) -> O:
-        """Return the session of a call, by the call's metadata. Raises INVALID_ARGUMENT if it names no open session."""
+        """Return the session of a call, by the call's metadata. The thread acts for its client from now on.
+
+        Raises INVALID_ARGUMENT if it names no open session.
+        """
         metadata: dict[str, Any] = dict(context.invocation_metadata())
         with self._lock:
             owner = self._sessions.get(str(metadata.get(SESSION_METADATA, "")))
         if owner is None:
             invalid_argument(f"the call needs the token of an open link as metadata {SESSION_METADATA!r}")
+        act_for(tenant_from_wire(metadata.get(ON_BEHALF_METADATA)).within(owner.session.tenant))
         return owner
 
     def all(self) -> list[O]:

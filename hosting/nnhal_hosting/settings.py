@@ -89,8 +89,8 @@ class ProcessSettings(EnvironmentSettings):
     max_sessions: int = Field(default=128, ge=1, le=MOST)
     """Links that may be open at a time."""
 
-    max_descriptors: int = Field(default=256, ge=16, le=MOST)
-    """Descriptors that one session may own at a time."""
+    max_descriptors: int = Field(default=0, ge=0, le=MOST)
+    """Descriptors that all sessions together may own; 0 for half of those that the process may have open."""
 
     allowed_uids: tuple[int, ...] = ()
     """Users besides this one and root whose processes may open links."""

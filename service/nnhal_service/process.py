@@ -52,7 +52,12 @@ class FrameworkProcess:
         intake = Intake()
         rates = rates_of(settings)
         sessions = _sessions(settings, rates, intake)
-        limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
+        limits = SessionLimits(
+            descriptors=settings.max_descriptors,
+            sessions=settings.max_sessions,
+            place="the framework",
+            prefix="NNHAL_SERVICE_",
+        )
         events = FrameworkEvents()
         monitor = ServingMonitor(events.note)
         if passed and not settings.model_repository:

@@ -7,8 +7,13 @@ import pytest
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
+from nnhal.shares import Shares
 from nnhal.types import ErrorStatus
 from nnhal_hosting.descriptors import DescriptorTable
+
+
+def table_of(count: int) -> DescriptorTable:
+    return DescriptorTable(Shares(count, "descriptors", "NNHAL_LIMIT"))
 
 
 def memfds(count: int) -> list[Descriptor]:
@@ -16,7 +21,7 @@ def memfds(count: int) -> list[Descriptor]:
 
 
 def test_a_descriptor_that_was_put_stays_until_it_is_dropped() -> None:
-    table = DescriptorTable(8)
+    table = table_of(8)
     first, second = memfds(2)
     numbers = table.put([first, second])
     assert [table.get(number) for number in numbers] == [first, second]
@@ -29,7 +34,7 @@ def test_a_descriptor_that_was_put_stays_until_it_is_dropped() -> None:
 
 
 def test_a_dropped_descriptor_is_closed_when_nothing_else_uses_it() -> None:
-    table = DescriptorTable(8)
+    table = table_of(8)
     (number,) = table.put(memfds(1))
     used = table.get(number)
     alive = weakref.ref(used)
@@ -40,7 +45,7 @@ def test_a_dropped_descriptor_is_closed_when_nothing_else_uses_it() -> None:
 
 
 def test_an_offered_descriptor_can_be_taken_once() -> None:
-    table = DescriptorTable(8)
+    table = table_of(8)
     (descriptor,) = memfds(1)
     number = table.offer(descriptor)
     assert table.take(number) is descriptor
@@ -50,7 +55,7 @@ def test_an_offered_descriptor_can_be_taken_once() -> None:
 
 
 def test_put_descriptors_cannot_be_taken_and_offered_ones_cannot_be_used() -> None:
-    table = DescriptorTable(8)
+    table = table_of(8)
     (put,) = table.put(memfds(1))
     offered = table.offer(*memfds(1))
     with pytest.raises(HalError, match=f"descriptor {put} is not offered"):
@@ -60,7 +65,7 @@ def test_put_descriptors_cannot_be_taken_and_offered_ones_cannot_be_used() -> No
 
 
 def test_an_offered_descriptor_that_is_dropped_is_closed_and_makes_room() -> None:
-    table = DescriptorTable(1)
+    table = table_of(1)
     (descriptor,) = memfds(1)
     alive = weakref.ref(descriptor)
     number = table.offer(descriptor)
@@ -73,7 +78,7 @@ def test_an_offered_descriptor_that_is_dropped_is_closed_and_makes_room() -> Non
 
 
 def test_what_is_offered_and_not_taken_goes_with_its_owner_and_nothing_else_does() -> None:
-    table = DescriptorTable(4)
+    table = table_of(4)
     (put,) = table.put(memfds(1))
     taken, left = (table.offer(*memfds(1), owner=7) for _ in range(2))
     other = table.offer(*memfds(1), owner=8)
@@ -87,7 +92,7 @@ def test_what_is_offered_and_not_taken_goes_with_its_owner_and_nothing_else_does
 
 
 def test_ids_are_never_used_twice() -> None:
-    table = DescriptorTable(2)
+    table = table_of(2)
     seen: list[int] = []
     for _ in range(3):
         put = table.put(memfds(1))
@@ -101,7 +106,7 @@ def test_ids_are_never_used_twice() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2**64 - 1])
 def test_unknown_ids_are_refused_and_dropping_them_is_ignored(number: int) -> None:
-    table = DescriptorTable(8)
+    table = table_of(8)
     table.drop([number, number])
     with pytest.raises(HalError, match=f"descriptor {number} "):
         table.get(number)
@@ -110,22 +115,22 @@ def test_unknown_ids_are_refused_and_dropping_them_is_ignored(number: int) -> No
 
 
 def test_put_and_offered_descriptors_share_one_limit() -> None:
-    table = DescriptorTable(3)
+    table = table_of(3)
     numbers = table.put(memfds(2))
     table.offer(*memfds(1))
-    message = "the session holds 3 descriptors and would take 1 more, at most 3 are allowed"
+    message = "the call takes 1 descriptors; this process holds 3 of the 3 that it may have"
     with pytest.raises(HalError, match=message) as refusal:
         table.offer(*memfds(1))
     assert refusal.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
     table.drop(numbers[:1])
-    with pytest.raises(HalError, match="holds 2 descriptors and would take 2 more"):
+    with pytest.raises(HalError, match="takes 2 descriptors; this process holds 2 of the 3"):
         table.put(memfds(2))
     assert len(table) == 2
     table.put(memfds(1))
 
 
 def test_closing_forgets_everything() -> None:
-    table = DescriptorTable(4)
+    table = table_of(4)
     descriptors = memfds(2)
     alive = [weakref.ref(descriptor) for descriptor in descriptors]
     table.put(descriptors[:1])
@@ -137,17 +142,21 @@ def test_closing_forgets_everything() -> None:
 
 
 def test_claimed_descriptors_are_no_longer_the_sessions() -> None:
-    table = DescriptorTable(3)
+    table = table_of(3)
     given = memfds(3)
     numbers = table.put(given)
-    assert table.claim(numbers[1:]) == given[1:]
+    claimed = table.claim(numbers[1:])
+    assert claimed == given[1:]
     assert len(table) == 1
+    with pytest.raises(HalError):  # they are still open in the name of the client
+        table.put(memfds(2))
+    del claimed, given
     table.put(memfds(2))
     assert table.claim([]) == []
 
 
 def test_nothing_is_kept_of_descriptors_that_are_claimed_with_an_unknown_one() -> None:
-    table = DescriptorTable(8)
+    table = table_of(8)
     numbers = table.put(memfds(2))
     alive = [weakref.ref(table.get(number)) for number in numbers]
     for claimed, unknown in (([numbers[0], 77], [77]), ([numbers[1], numbers[1]], [numbers[1]])):

@@ -25,7 +25,7 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, ExecutionConfig, Request
 from nnhal.v1 import burst_pb2, execution_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
-from nnhal_devices.host.runs.launches import MAX_LAUNCHED
+from nnhal_hosting.descriptors import MAX_LAUNCHED
 from tests.support.additions import (
     POOL_BYTES,
     POOL_KINDS,
@@ -566,7 +566,9 @@ def test_the_number_of_executions_in_flight_is_limited_per_session(
         exhausted = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
         untried = addition_in_ashmem()
         untried.fill(1, 2)
-        refusal(lambda: launch(full, untried.request), exhausted, f"{MAX_LAUNCHED} fenced executions of this session")
+        refusal(
+            lambda: launch(full, untried.request), exhausted, f"holds {MAX_LAUNCHED} of the {MAX_LAUNCHED} that it may"
+        )
         for entry in ENTRY_POINTS.values():
             entry(full, addition_in_ashmem().request, PLAIN, NO_DEADLINE)
         for entry in FENCED_ENTRY_POINTS.values():

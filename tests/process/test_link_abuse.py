@@ -147,48 +147,61 @@ def test_silent_links_and_links_that_never_read_end(cpu_ref: Endpoint, unharmed:
         assert (last.refusal.message, last.refusal.fatal) == ("no Hello came within 10 s", True)
 
 
-def test_the_number_of_descriptors_per_session_is_limited(cpu_ref: Endpoint) -> None:
+def test_the_number_of_descriptors_of_a_client_is_limited(cpu_ref: Endpoint) -> None:
     pipe = Pipe()
-    per_message, limit = LIMITS.descriptors_per_message, LIMITS.descriptors_per_session
+    per_message = LIMITS.descriptors_per_message
     with RawLink(cpu_ref.link) as link:
-        link.hello()
-        numbers = [
-            number
-            for _ in range(limit // per_message)
-            for number in link.ask(
-                wire.LinkRequest(put=wire.Put(count=per_message)), [pipe.writer.fileno()] * per_message
-            ).put.descriptor_ids
-        ]
-        assert len(set(numbers)) == limit
+        limit = link.hello().welcome.max_descriptors_per_session  # with those of the other session of this client
+        numbers: list[int] = []
+        for count in (per_message, 1):
+            message = wire.LinkRequest(put=wire.Put(count=count))
+            while put := link.ask(message, [pipe.writer.fileno()] * count).put.descriptor_ids:
+                numbers += put
+        assert limit - 2 * per_message < len(set(numbers)) == len(numbers) <= limit
         one = wire.LinkRequest(put=wire.Put(count=1))
         for _ in range(3):
             refused = link.ask(one, [pipe.writer.fileno()]).refusal
             assert (ErrorStatus(refused.status), refused.fatal) == (FULL, False)
-            assert f"at most {limit}" in refused.message
+            assert f"(pid {os.getpid()}, uid {os.getuid()}) holds " in refused.message
+            assert "(NNHAL_DEVICE_MAX_DESCRIPTORS)" in refused.message
         link.ask(wire.LinkRequest(drop=wire.Drop(descriptor_ids=[numbers[7], 10**9, numbers[7]])))
         assert len(link.ask(one, [pipe.writer.fileno()]).put.descriptor_ids) == 1
     pipe.wait_until_released()
 
 
-def test_a_session_with_all_its_descriptors_taken_still_works(cpu_ref: Endpoint) -> None:
-    with Link(cpu_ref.link) as link, RemoteDevice(cpu_ref, "test") as device:
-        pipe = Pipe()
-        link.put([pipe.writer] * LIMITS.descriptors_per_session)
-        with pytest.raises(HalError) as caught:
+def fill(link: Link) -> Pipe:
+    """Put descriptors until the client may have no more."""
+    pipe = Pipe()
+    with pytest.raises(HalError) as caught:
+        while True:
+            link.put([pipe.writer] * 16)
+    assert caught.value.status == FULL
+    with pytest.raises(HalError):
+        while True:
             link.put([pipe.writer])
-        assert caught.value.status == FULL
-        Bystander(device).run()
+    return pipe
 
 
-def test_the_number_of_bursts_that_are_not_taken_is_limited(cpu_ref: Endpoint) -> None:
+def test_a_client_with_all_its_descriptors_taken_goes_on_with_what_it_has(
+    cpu_ref: Endpoint, unharmed: Bystander
+) -> None:
+    with Link(cpu_ref.link) as link:
+        _pipe = fill(link)
+        runs = unharmed.runs
+        wait_until(lambda: unharmed.runs > runs, "the other session runs")
+
+
+def test_a_burst_without_room_for_its_descriptors_leaves_nothing_behind(cpu_ref: Endpoint) -> None:
     with WireDevice(cpu_ref) as wire_device:
         message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=wire_device.prepare(addition_model()))
         configure = wire_device.prepared_model.ConfigureExecutionBurst
-        bursts = [wire_device.call(configure, message) for _ in range(LIMITS.descriptors_per_session)]
-        held = wire_device.call(wire_device.backend.GetUsage, backend_pb2.GetUsageRequest()).bursts
-        refusal(lambda: wire_device.call(configure, message), FULL, "256 descriptors")
+        burst = wire_device.call(configure, message)
+        with Link(cpu_ref.link) as link:
+            _pipe = fill(link)
+            held = wire_device.call(wire_device.backend.GetUsage, backend_pb2.GetUsageRequest()).bursts
+            refusal(lambda: wire_device.call(configure, message), FULL, "descriptors at device cpu_ref; client ")
         assert wire_device.call(wire_device.backend.GetUsage, backend_pb2.GetUsageRequest()).bursts == held
-        wire_device.take_channel(bursts[0].channel_descriptor_id)
+        wire_device.take_channel(burst.channel_descriptor_id)
         wire_device.call(configure, message)
 
 

@@ -12,7 +12,6 @@ from nnhal.types import NO_DEADLINE
 from nnhal.v1 import backend_pb2, burst_pb2, execution_pb2
 from nnhal.v1 import fenced_execution_callback_pb2 as callback_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
-from nnhal_hosting.descriptors import SessionLimits
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.wire import WireDevice
 
@@ -124,8 +123,8 @@ def test_an_offer_can_be_dropped_and_then_be_released(
     assert client.holds() == client.held
 
 
-def test_more_launches_than_a_session_may_hold_descriptors_do_not_exhaust_it(client: Client) -> None:
-    for _ in range(SessionLimits().descriptors_per_session + 1):
+def test_launches_that_are_released_leave_no_descriptors(client: Client) -> None:
+    for _ in range(300):
         _, release = client.launch()
         release()
     assert client.wire.link.put([Descriptor(os.memfd_create("one more"))])

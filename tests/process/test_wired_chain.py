@@ -26,7 +26,7 @@ from nnhal.remote.execution import burst_run
 from nnhal.remote.stage import StageDescriptors
 from nnhal.types import NO_DEADLINE, ErrorStatus, RunUsage
 from nnhal.v1 import burst_pb2, chain_pb2, types_pb2
-from nnhal_devices.host.channels.wiring import MAX_BELLS, MAX_STAGE_SOCKETS
+from nnhal_devices.host.channels.wiring import MAX_BELLS
 from tests.support.additions import addition_in_ashmem, addition_model, addition_of_unknown_size
 from tests.support.chains import APART, DIAMOND, JOIN, LINE, SHAPES, Chain, Sum
 from tests.support.held_device import held_device
@@ -441,16 +441,22 @@ def test_a_step_that_cannot_be_a_stage_is_refused(device: RemoteDevice) -> None:
     assert device.usage().stages == 0
 
 
-def test_a_session_has_a_limited_number_of_sockets_for_stages(other: RemoteDevice) -> None:
+def test_a_client_has_a_limited_number_of_sockets_for_stages(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNHAL_DEVICE_MAX_DESCRIPTORS", "256")
+    with device_process("cpu_ref", short_path) as (_, endpoint), RemoteDevice(endpoint, "test") as other:
+        _have_many_stages(other)
+
+
+def _have_many_stages(other: RemoteDevice) -> None:
     execution = execution_on(other)
     sockets = 3 * MAX_BELLS  # an out-bell takes two
     held = []
-    for _ in range(MAX_STAGE_SOCKETS // sockets):
+    for _ in range(192 // sockets - 1):  # 192 is three quarters of the setting, and the pool takes one
         ends = [pair() for _ in range(2 * MAX_BELLS)]
         held.append([ours for ours, _ in ends])
         theirs = [theirs for _, theirs in ends]
         execution.wire(0, "the step", StageDescriptors(theirs[:MAX_BELLS], theirs[MAX_BELLS:]))
-    with pytest.raises(HalError, match=f"at most {MAX_STAGE_SOCKETS}") as refusal:
+    with pytest.raises(HalError, match=r"descriptors at device cpu_ref; client 'test' \(pid") as refusal:
         execution.wire(0, "the step", StageDescriptors(_bells(MAX_BELLS), _bells(MAX_BELLS)))
     assert refusal.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
     execution.release()

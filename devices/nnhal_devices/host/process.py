@@ -116,7 +116,12 @@ def host(
     if faults is not None:
         points = FaultPoints(faults, clients)
         points.attach(device)
-    limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
+    limits = SessionLimits(
+        descriptors=settings.max_descriptors,
+        sessions=settings.max_sessions,
+        place=f"device {endpoint.directory.name}",
+        prefix="NNHAL_DEVICE_",
+    )
     poller = Poller(settings.spin_us * 1000)
     process = ServerProcess(
         endpoint,

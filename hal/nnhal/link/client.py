@@ -20,6 +20,7 @@ from nnhal.endpoint import SERVER_UIDS, Endpoint, server_uids
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, channel_from, peer_credentials
 from nnhal.link.numbers import LENGTHS_BY_RUN, NUMBERED_ANSWERS
+from nnhal.shares import tenant, tenant_to_wire
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 
@@ -162,7 +163,7 @@ class Link(Closing):
 
     def _put(self, descriptors: Sequence[Descriptor]) -> list[int]:
         """Hand over descriptors, behind a notice of those that can be dropped, which is not waited for alone."""
-        put = wire.LinkRequest(put=wire.Put(count=len(descriptors)))
+        put = wire.LinkRequest(put=wire.Put(count=len(descriptors), on_behalf_of=tenant_to_wire(tenant())))
         reply, _ = self._exchange(*self._dropping(), put, descriptors=descriptors)
         return list(reply.put.descriptor_ids)
 

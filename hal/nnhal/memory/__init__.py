@@ -3,10 +3,10 @@
 from nnhal.memory.arena import Lifetime, plan_arena
 from nnhal.memory.ashmem import create_ashmem, create_read_only, is_tmpfs, read_only
 from nnhal.memory.copy_budget import CopyBudget
-from nnhal.memory.file_identity import FileIdentity, identity_of, is_regular, seals_of
+from nnhal.memory.file_identity import FileIdentity, identity_of, is_regular
 from nnhal.memory.guard import GuardedRegion, MemoryGuard, faults_admitted
 from nnhal.memory.hardware_buffer import BufferDescription, create_blob, create_hardware_buffer, describe_buffer
-from nnhal.memory.mapping import Region, mapped_regions
+from nnhal.memory.mapping import Region, mapped_regions, seals_of
 from nnhal.memory.mmap_fd import map_file
 from nnhal.memory.pool import (
     FilePool,

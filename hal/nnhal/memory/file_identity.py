@@ -41,14 +41,23 @@ def is_regular(fd: int) -> bool:
     return stat.S_ISREG(os.fstat(fd).st_mode)
 
 
-def seals_of(files: Collection[FileIdentity]) -> dict[FileIdentity, tuple[str, ...]]:
-    """Return the names of the seals of files that this process holds open or mapped; files without any are left out."""
+def seals_in(fd: int) -> tuple[str, ...]:
+    """Return the names of the seals of a file, by its descriptor's number; none if it cannot have any."""
+    try:
+        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except OSError:
+        return ()
+    return tuple(name for bit, name in _SEALS.items() if seals & bit)
+
+
+def open_seals_of(files: Collection[FileIdentity]) -> dict[FileIdentity, tuple[str, ...]]:
+    """Return the names of the seals of files that this process holds open; files without any are left out."""
     wanted, found = set(files), dict[FileIdentity, tuple[str, ...]]()
     for number in [int(path.name) for path in _OPEN_FILES.iterdir()] if wanted else ():
         with contextlib.suppress(OSError):  # it is closed by now, or cannot have seals
             identity = identity_of(number)
             if identity in wanted and identity not in found:
-                seals = fcntl.fcntl(number, fcntl.F_GET_SEALS)
-                if identity_of(number) == identity:  # the number has not come to mean another file meanwhile
-                    found[identity] = tuple(name for bit, name in _SEALS.items() if seals & bit)
+                seals = seals_in(number)
+                if seals and identity_of(number) == identity:  # the number has not come to mean another file meanwhile
+                    found[identity] = seals
     return found

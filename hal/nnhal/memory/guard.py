@@ -20,22 +20,17 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from nnhal.descriptor import Descriptor
 from nnhal.errors import general_failure
 from nnhal.memory.ashmem import is_tmpfs
-from nnhal.memory.mapping import Region
+from nnhal.memory.mapping import Region, map_at
 from nnhal.threads import LastingThread
 from nnhal.types import MappableFile
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 _libc.signal.restype = ctypes.c_void_p
 _libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
-_MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000  # linux/mman.h
-_MAP_FAILED = ctypes.c_void_p(-1).value
+_MAP_NORESERVE = 0x4000  # linux/mman.h
 
 _SIGBUS = frozenset({signal.SIGBUS})
 _PIPE_BYTES = 65536
@@ -53,9 +48,9 @@ _PAUSE_SECONDS = 0.001
 class GuardedRegion(Region):
     """A mapped part of a file that may shrink. Once it has, the region is lost, even if the file grows again."""
 
-    __slots__ = ("_address", "_needed", "is_replaced", "lost")
+    __slots__ = ("_descriptor", "_needed", "is_replaced", "lost")
 
-    _address: int
+    _descriptor: Descriptor
     _needed: int
     lost: str
     """Why it must no longer be used; empty while it may be."""
@@ -66,7 +61,7 @@ class GuardedRegion(Region):
         """Map the memory. Raises OSError or ValueError."""
         self = super().__new__(cls, descriptor, length, offset, writable)
         assert isinstance(self, GuardedRegion)
-        self._address = np.frombuffer(self, np.uint8).ctypes.data
+        self._descriptor = descriptor
         self._needed = offset + length
         self.is_replaced = False
         self.lost = ""
@@ -79,7 +74,7 @@ class GuardedRegion(Region):
 
     def is_short(self) -> bool:
         """Return whether the file is too short by now; the region is lost then."""
-        size = self.size()
+        size = os.fstat(self._descriptor.fileno()).st_size
         if size < self._needed and not self.lost:
             self.lost = f"a file pool has been truncated: its file has {size} bytes, expected {self._needed}"
         return size < self._needed
@@ -104,10 +99,8 @@ class GuardedRegion(Region):
 
     def replace(self) -> None:
         """Replace its pages by anonymous memory, so that accesses go on. Raises OSError."""
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED
-        found = _libc.mmap(self._address, len(self), mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
-        if found == _MAP_FAILED:
-            raise OSError(ctypes.get_errno(), "a lost region cannot be replaced")
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+        map_at(self.address, len(self), mmap.PROT_READ | mmap.PROT_WRITE, flags)
         self.is_replaced = True
 
     def _page(self, start: int) -> memoryview:

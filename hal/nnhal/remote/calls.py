@@ -23,6 +23,7 @@ from nnhal.link.client import ANSWER_SECONDS
 from nnhal.remote.alarms import ALARMS
 from nnhal.remote.rpc_channel import RpcChannel, name_of
 from nnhal.remote.watch import Watch
+from nnhal.shares import ON_BEHALF_METADATA, tenant, tenant_to_wire
 
 T = TypeVar("T")
 S = TypeVar("S", covariant=True)
@@ -121,9 +122,9 @@ class Calls:
         """
         try:
             if self._watch is None:
-                return method(request, metadata=self._metadata, timeout=timeout)
+                return method(request, metadata=self._metadata_now(), timeout=timeout)
             self._require_answers()
-            future = method.future(request, metadata=self._metadata, timeout=timeout or _WATCHED_SECONDS)
+            future = method.future(request, metadata=self._metadata_now(), timeout=timeout or _WATCHED_SECONDS)
             return self._watch.result_of(future)
         except grpc.FutureCancelledError as error:
             raise self._failure(grpc.RpcError("the call was cancelled"), method) from error
@@ -140,7 +141,7 @@ class Calls:
         """
         try:
             self._require_answers()
-            answers = method(request, metadata=self._metadata)
+            answers = method(request, metadata=self._metadata_now())
             self.streams += 1
             try:
                 with self._watch.over(answers) if self._watch is not None else contextlib.nullcontext():
@@ -265,6 +266,11 @@ class Calls:
         if not self.is_given_up:  # the link tells when the process has ended the session
             self._link.close()
         self.rpc.close()
+
+    def _metadata_now(self) -> tuple[tuple[str, str | bytes], ...]:
+        """The metadata of a call that makes something, with the client in whose name this thread acts."""
+        client = tenant_to_wire(tenant())
+        return self._metadata if client is None else (*self._metadata, (ON_BEHALF_METADATA, client.SerializeToString()))
 
     def _require_answers(self) -> None:
         """Refuse the call if the process was silent and still is. Raises TransportError."""

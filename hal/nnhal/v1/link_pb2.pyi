@@ -236,20 +236,79 @@ class Put(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     COUNT_FIELD_NUMBER: _builtins.int
+    ON_BEHALF_OF_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """How many descriptors the datagram carries."""
+    @_builtins.property
+    def on_behalf_of(self) -> Global___OnBehalfOf:
+        """For whom they are put, if it is not the client of the link itself."""
+
     def __init__(
         self,
         *,
         count: _builtins.int = ...,
+        on_behalf_of: Global___OnBehalfOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["on_behalf_of", b"on_behalf_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "on_behalf_of", b"on_behalf_of"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Put: _TypeAlias = Put  # noqa: Y015
+
+@_typing.final
+class OnBehalfOf(_message.Message):
+    """OnBehalfOf says for which of its own clients an intermediary asks, such as the framework at a device. The process divides what
+    the session may hold among them, so that none takes what another needs. Nobody gets more by naming more. Calls that make things
+    carry it as metadata 'nnhal-on-behalf-of-bin'. Without it, what is made is the session's own.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tenants(self) -> _containers.RepeatedCompositeFieldContainer[Global___Tenant]:
+        """Those through whom the client asks, outermost first, and then the client: at most 4 count."""
+
+    def __init__(
+        self,
+        *,
+        tenants: _abc.Iterable[Global___Tenant] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tenants", b"tenants"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OnBehalfOf: _TypeAlias = OnBehalfOf  # noqa: Y015
+
+@_typing.final
+class Tenant(_message.Message):
+    """Tenant is a client of an intermediary."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """No other client beside it has this id; at most 200 characters count."""
+    title: _builtins.str
+    """What the client is called in messages."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        title: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Tenant: _TypeAlias = Tenant  # noqa: Y015
 
 @_typing.final
 class PutDone(_message.Message):

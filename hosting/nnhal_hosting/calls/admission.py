@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from nnhal.errors import HalError, invalid_argument
+from nnhal.shares import ON_BEHALF_METADATA
 from nnhal.types import ErrorStatus
 from nnhal_hosting.calls.answers import UntakenAnswers
 from nnhal_hosting.calls.lanes import CallThreads, Lane, WaitingCall
@@ -65,6 +66,8 @@ class MessageMemory:
 
 _OWN_THREADS = 2
 """Threads that a session may always have: one call of it may wait for something, and another one is served."""
+_MOST_TENANTS = 32
+"""Clients of one session's client that have lanes of their own at a time; others share that of the session."""
 _STRANGERS = 4
 """Calls without a session that are served at a time: most of them ask for health."""
 _REFUSERS = 2
@@ -73,16 +76,28 @@ _STREAM_SECONDS = 1.0
 place."""
 
 
-class _Share(NamedTuple):
-    """The lanes of one session."""
+class _Share:
+    """The lanes of one session: each of its client's own clients has one, if it says for whom it asks."""
 
-    calls: Lane
-    aside: Lane
-    """For calls that look at the session or end something of it, whatever its other calls do."""
+    def __init__(self) -> None:
+        self.calls = Lane(_OWN_THREADS)
+        self.aside = Lane(1, may_share=False)
+        """For calls that look at the session or end something of it, whatever its other calls do."""
+        self._tenants: dict[object, Lane] = {}
+
+    def lane_of(self, tenant: object) -> Lane:
+        """The lane of a client's client, ``tenant``; None for the client itself. The caller holds the lock."""
+        if tenant is None:
+            return self.calls
+        if tenant not in self._tenants and len(self._tenants) >= _MOST_TENANTS:
+            self._tenants = {known: lane for known, lane in self._tenants.items() if lane.open}
+            if len(self._tenants) >= _MOST_TENANTS:
+                return self.calls
+        return self._tenants.setdefault(tenant, Lane(_OWN_THREADS))
 
 
 class CallAdmission(_Interceptor):
-    """Serves the calls of each session in a lane of its own, those without a session in one lane, endless ones in one.
+    """Serves the calls of each session in lanes of its own, those without a session in one lane, endless ones in one.
 
     Handlers with threads of their own are left alone. Safe to use from several threads.
     """
@@ -119,7 +134,7 @@ class CallAdmission(_Interceptor):
     def opened(self, token: str) -> None:
         """Give a session lanes of its own."""
         with self._lock:
-            self._shares[token] = _Share(Lane(_OWN_THREADS), Lane(1, may_share=False))
+            self._shares[token] = _Share()
 
     def closed(self, token: str) -> None:
         """Take the lanes of a session away; calls that wait in them are served."""
@@ -157,15 +172,16 @@ class CallAdmission(_Interceptor):
             if self._streams.open >= limits.streams:
                 return self._refusals, self._full(limits.streams, "streams are open", "STREAMS")
             return self._streams, ""
-        token = _token(self._token_key, metadata)
+        given = {key: value for key, value in metadata or () if key in (self._token_key, ON_BEHALF_METADATA)}
         with self._lock:
-            share = self._shares.get(token)
+            share = self._shares.get(str(given.get(self._token_key, "")))
+            calls = share.lane_of(given.get(ON_BEHALF_METADATA)) if share is not None else None
         full = self._full(limits.waiting, "calls wait already", "WAITING")
-        if share is None:
+        if share is None or calls is None:
             if len(self._strangers.waiting) >= limits.waiting:
                 self._threads.refuse_oldest(self._strangers, self._refusals, full)
             return self._strangers, ""
-        lane = share.aside if self._is_aside(method) else share.calls
+        lane: Lane = share.aside if self._is_aside(method) else calls
         return (self._refusals, full) if len(lane.waiting) >= limits.waiting else (lane, "")
 
     def _full(self, limit: int, what: str, setting: str) -> str:

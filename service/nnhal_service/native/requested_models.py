@@ -220,7 +220,7 @@ class RequestedModels:
         file = session.descriptors.get(request.descriptor_id)
         weights = _weights(session, request)
         size = _LOAD_FACTOR * _size(file) + _WEIGHTS_FACTOR * sum(pool.size for pool in weights.values())
-        with self.copies.charged(size, "loading the model file"):
+        with self.copies.taken(size, "loading the model file"):
             yield self._file(_content(file), weights, request)
 
     def _file(self, content: ModelContent, weights: Weights, request: wire.LoadModelRequest) -> RequestedModel:

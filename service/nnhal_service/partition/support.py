@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from nnhal.errors import HalError
 from nnhal.near_names import there_are
 from nnhal.resolved import describe_operation
-from nnhal.types import Model
+from nnhal.types import ErrorStatus, Model
 from nnhal_service.partition.candidate import Candidate, PlacementError
 from nnhal_service.partition.control_flow import has_unknown_size, is_control_flow, refers_to_unknown_rank
 from nnhal_service.partition.pins import Pin, holding_pins
@@ -70,7 +71,10 @@ def require_pins(
 def supporting(
     model: Model, names: Sequence[Sequence[str]], candidates: Sequence[Candidate], pins: Sequence[Pin]
 ) -> list[list[Candidate]]:
-    """Return the candidates that may take each operation, in order. Raises PlacementError if there are none."""
+    """Return the candidates that may take each operation, in order.
+
+    Raises PlacementError if there are none, RESOURCE_EXHAUSTED_TRANSIENT if one has had no room to answer.
+    """
     pinned = holding_pins(model, names, pins)
     able = []
     for index in range(len(model.main.operations)):
@@ -81,5 +85,8 @@ def supporting(
             said = "; ".join(f"{c.name}: {c.refusals[index]}" for c in asked) or "there are no devices"
             asks = "" if pin is None else f"; pin {pin.match!r} asks for {pin.device}"
             what = ", node ".join((describe_operation(model, index), *filter(None, [" + ".join(names[index])])))
-            raise PlacementError(f"no device takes {what}: {said}{asks}", index)
+            refusal = f"no device takes {what}: {said}{asks}"
+            if any(c.lacks_room for c in asked):  # which it has not refused, and may take later
+                raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, refusal)
+            raise PlacementError(refusal, index)
     return able

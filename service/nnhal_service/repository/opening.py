@@ -10,6 +10,7 @@ from typing import Generic, NoReturn
 from nnhal.errors import HalError, TransportError
 from nnhal.exhaustion import lack_of
 from nnhal.inference import model_config_pb2 as wire
+from nnhal.shares import Level, Tenant, acting_for
 from nnhal.types import ErrorStatus
 from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat
 from nnhal_frontends.errors import FrontendError, UnreadableModel
@@ -62,7 +63,7 @@ class Opener(Generic[S]):
 
     def open(self, name: str, version: int, config: wire.ModelConfig, source: ModelSource) -> Opened[S]:
         """Load a version and run its warm-up. Raises ServingError, and then leaves nothing behind."""
-        with _named(name, version), self._substitutes.loading(), ExitStack() as undo:
+        with _named(name, version), acting_for(_client(name)), self._substitutes.loading(), ExitStack() as undo:
             opened = self._open(name, version, config, source, undo)
             undo.pop_all()
             return opened
@@ -110,7 +111,8 @@ class Opener(Generic[S]):
         ``config`` is complete, and ``serving`` what was made of it. Warm-up requests with data from files that came
         with a request are left out: the files are not kept. Raises as ``open``.
         """
-        with _named(opened.name, opened.version), self._substitutes.loading(), ExitStack() as undo:
+        client = _client(opened.name)
+        with _named(opened.name, opened.version), acting_for(client), self._substitutes.loading(), ExitStack() as undo:
             self._require_devices(placement_parameters(config).devices)
             loaded = load()
             undo.callback(loaded.close)
@@ -162,6 +164,11 @@ def model_file(version: int, config: wire.ModelConfig, source: ModelSource) -> s
         got = " and ".join(found or there) or "no file"
         _refuse(f"its folder has {got}, expected one file of the names {' and '.join(_FILES)}; folders do not count")
     return found[0]
+
+
+def _client(name: str) -> Tenant:
+    """A model of the repository is a client of its own: what one takes at a device, others need not miss."""
+    return Tenant((Level(f"m{name}", f"model {name!r} of the repository"),))
 
 
 @contextmanager

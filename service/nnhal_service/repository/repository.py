@@ -66,14 +66,16 @@ class Repository(Generic[S]):
     def start(self) -> None:
         """Load the models of the start; in mode POLL, look for changes from then on.
 
-        Raises ServingError if a model fails and ``exit_on_error`` is set; nothing stays loaded then.
+        Raises ServingError if a model fails, not for want of room, and ``exit_on_error`` is set; nothing stays loaded
+        then.
         """
         options = self._options
         every = options.mode != ControlMode.EXPLICIT or options.load_models == (ALL,)
         names = model_names(options.paths) if every else options.load_models
         self._required = names
         self._load_all(names)
-        failures = [entry.failure for entry in self._all() if entry.failure]
+        # What has failed for want of room is tried again (``tried`` is None); what is loaded goes on serving.
+        failures = [entry.failure for entry in self._all() if entry.failure and entry.tried is not None]
         if failures and options.exit_on_error:
             self.close()
             raise ServingError(ErrorKind.INVALID_ARGUMENT, "; ".join(failures))

@@ -29,7 +29,7 @@ class Clock:
 @pytest.fixture
 def session() -> Ownership:
     """The owner of an empty session."""
-    return Ownership(Session(SessionLimits(descriptors_per_session=1, sessions=1), os.getpid(), os.getuid()))
+    return Ownership(Session(SessionLimits(descriptors=1, sessions=1), os.getpid(), os.getuid()))
 
 
 def plan_of(copies: CopyBudget, size: int = 1) -> KeptPlan:
@@ -87,7 +87,7 @@ def test_a_session_has_no_more_plans_than_it_may(session: Ownership) -> None:
 def test_the_memory_of_plans_counts_until_they_are_dropped(session: Ownership) -> None:
     plans, copies = KeptPlans(SECONDS), CopyBudget(100, "LIMIT")
     handle = plans.keep(session, plan_of(copies, 60))
-    with pytest.raises(HalError, match="a plan that is kept takes 60 bytes, and others take 60"):
+    with pytest.raises(HalError, match="a plan that is kept takes 60 bytes; this process holds 60 of the 100"):
         plan_of(copies, 60)
     plans.release(session, handle)
     assert plan_of(copies, 60).bytes == copies.held

@@ -11,6 +11,7 @@ import pytest
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
+from nnhal.shares import acting_for
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
@@ -18,9 +19,8 @@ from nnhal_client import Framework, connect
 from nnhal_client.core.binding_memory import BindingMemory
 from nnhal_client.memory import MemoryRole
 from nnhal_hosting.calls import CallLimits
-from nnhal_hosting.descriptors import SessionLimits
+from nnhal_hosting.descriptors import MAX_OBJECTS, SessionLimits
 from nnhal_hosting.server import ServerProcess
-from nnhal_hosting.sessions import MAX_OBJECTS
 from nnhal_service.native.servicer import FrameworkServicer
 from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
 from nnhal_service.runtime import Fleet
@@ -30,7 +30,7 @@ from tests.support.refusals import refusal
 from tests.support.repositories import onnx_file
 from tests.support.waiting import wait_until
 
-LIMIT = 32
+LIMIT = 64
 EXHAUSTED = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
 
 
@@ -64,13 +64,16 @@ class Rig:
 
     def leave_descriptors(self, free: int) -> None:
         """Fill the session until ``free`` more descriptors have room in it."""
-        count = LIMIT - len(self.session.descriptors) - free
-        self.session.descriptors.put([Descriptor(os.memfd_create("filling")) for _ in range(count)])
+        shares, client = self.session.session.shares.descriptors, self.session.session.tenant
+        with acting_for(client):
+            count = shares.may_hold(client) - shares.held - free
+            self.session.descriptors.put([Descriptor(os.memfd_create("filling")) for _ in range(count)])
 
     def leave_handles(self, free: int) -> None:
         """Fill the session until ``free`` more objects have room in it."""
-        for _ in range(MAX_OBJECTS - len(self.session.all(object)) - free):
-            self.session.add(object())
+        with acting_for(self.session.session.tenant):
+            for _ in range(MAX_OBJECTS - len(self.session.all(object)) - free):
+                self.session.add(object())
 
     def held(self) -> tuple[int, ...]:
         """Count what the device holds for the framework, and what the session owns in it."""
@@ -89,7 +92,7 @@ def rig(cpu_acc: Endpoint, cpu_ref: Endpoint, short_path: Path) -> Iterator[Rig]
     endpoint, path = Endpoint(short_path / "framework", "framework"), short_path / "model.onnx"
     path.write_bytes(onnx_file(shape=(1, 8)))
     fleet, sessions = Fleet({"cpu_acc": cpu_acc, "cpu_ref": cpu_ref}), NativeSessions(NativeSession)
-    limits = SessionLimits(descriptors_per_session=LIMIT)
+    limits = SessionLimits(descriptors=LIMIT)
     server = ServerProcess(endpoint, sessions.opened, limits, CallLimits(threads=4))
     framework_pb2_grpc.add_FrameworkServiceServicer_to_server(FrameworkServicer(fleet, sessions), server.rpc)
     with server, connect(endpoint.directory) as client:
@@ -133,12 +136,13 @@ def test_a_binding_whose_memory_was_freed_leaves_nothing_behind(rig: Rig, monkey
 
 
 def test_a_binding_without_room_for_a_run_channel_runs_through_the_framework(rig: Rig) -> None:
-    rig.leave_descriptors(2)
+    rig.leave_descriptors(3)
     binding = rig.model.bind()
     (bound,) = rig.session.all(SessionBinding)
     assert not bound.context.has_run_channel
     assert not binding.run().direct
-    assert len(rig.session.descriptors) == LIMIT - 1  # the channel has been taken, and no other waits to be
+    shares = rig.session.session.shares.descriptors
+    assert shares.held == shares.may_hold(rig.session.session.tenant) - 1  # of the channel, the client has its end
 
 
 def test_descriptors_that_were_offered_are_withdrawn(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,10 +153,11 @@ def test_descriptors_that_were_offered_are_withdrawn(rig: Rig, monkeypatch: pyte
 
     monkeypatch.setattr("nnhal_service.native.bindings._open_run_channels", fail)
     rig.leave_descriptors(4)
+    filled = len(rig.session.descriptors)
     with pytest.raises(HalError, match="the log of the process has the reason"):
         rig.model.bind()
     rig.comes_to_hold(before)
-    assert len(rig.session.descriptors) == LIMIT - 3  # one more than before: that of the pool
+    assert len(rig.session.descriptors) == filled + 1  # that of the pool
 
 
 @pytest.mark.parametrize("fill", [lambda rig: rig.leave_descriptors(0), no_handle], ids=["no descriptor", "no handle"])
@@ -185,7 +190,11 @@ def can_run(binding: SessionBinding) -> bool:
 def test_memory_that_the_session_cannot_own_leaves_nothing_behind(rig: Rig) -> None:
     before = rig.held()
     rig.leave_handles(0)
-    refusal(lambda: rig.client.allocate([rig.model.input_role("x")]), EXHAUSTED, f"owns {MAX_OBJECTS} objects")
+    refusal(
+        lambda: rig.client.allocate([rig.model.input_role("x")]),
+        EXHAUSTED,
+        f"holds {MAX_OBJECTS} of the {MAX_OBJECTS} that",
+    )
     rig.comes_to_hold(before)
 
 
@@ -193,7 +202,7 @@ def test_memory_of_the_host_without_room_for_its_descriptor_leaves_nothing_behin
     roles = rig.roles_on_both_devices()
     before = rig.session.all(object)
     rig.leave_descriptors(0)
-    refusal(lambda: rig.client.allocate(roles), EXHAUSTED, f"holds {LIMIT} descriptors")
+    refusal(lambda: rig.client.allocate(roles), EXHAUSTED, "holds 48 of the 48 that")
     assert rig.session.all(object) == before
 
 

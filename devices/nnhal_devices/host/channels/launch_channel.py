@@ -11,6 +11,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, general_failure
 from nnhal.fence import Fence
 from nnhal.link import ProtocolError
+from nnhal.shares import act_as_before, act_for, tenant
 from nnhal.types import ErrorStatus
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -46,6 +47,7 @@ class LaunchServer:
     def __init__(self, launcher: Launcher, client: ClientSession) -> None:
         self._launcher = launcher
         self._client = client
+        self._tenant = tenant()
         self._enqueued = launcher.enqueued()
 
     def close(self, handle: int) -> None:
@@ -57,6 +59,7 @@ class LaunchServer:
     def answer(self, message: bytes, descriptors: list[Descriptor]) -> tuple[bytes, list[Descriptor], Work | None]:
         """Answer one call: the answer, its descriptors, and the work that is left. Raises ProtocolError."""
         call = _parse(message)
+        before = act_for(self._tenant)
         try:
             match call.WhichOneof("call"):
                 case "launch":
@@ -74,6 +77,8 @@ class LaunchServer:
         except Exception as error:
             # Nothing here may refer to the error, whose frames refer to the descriptors.
             return _encode_error(self._told(error)), [], None
+        finally:
+            act_as_before(before)
 
     def _told(self, error: Exception) -> HalError:
         return told_error(error, "a call on a launch channel failed", client=self._client.session.title)

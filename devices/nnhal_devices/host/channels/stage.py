@@ -85,7 +85,6 @@ class Stage(Runner):
     ) -> None:
         """``handle`` is the execution's; ``cancelled`` is one int64, the number of the last run that was cancelled."""
         super().__init__(execution, handle)
-        self.sockets = len(sockets.all)
         self._step = step
         self._name = name
         self._sockets = sockets

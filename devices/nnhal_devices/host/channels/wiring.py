@@ -8,21 +8,19 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.descriptor import Descriptor
-from nnhal.errors import HalError, invalid_argument
+from nnhal.errors import invalid_argument
 from nnhal.exhaustion import host_failure
 from nnhal.link import Channel
 from nnhal.link.channel import channel_from, is_channel
 from nnhal.memory import validate_pool
 from nnhal.memory.mapping import Region
-from nnhal.types import Ashmem, ErrorStatus
+from nnhal.types import Ashmem
 from nnhal.v1 import chain_pb2 as wire
 from nnhal_devices.host.channels.stage import Stage, StageSockets
 from nnhal_devices.host.sessions.client_session import ClientSession
 
 MAX_BELLS = 16
 """Bells in each list of a stage."""
-MAX_STAGE_SOCKETS = 1024
-"""Sockets that the stages of one session may have."""
 _MAX_NAME_CHARACTERS = 200
 _RUN_NUMBER_BYTES = 8
 
@@ -42,7 +40,8 @@ def wire_step(client: ClientSession, request: wire.WireStepRequest) -> int:
             f"most {_MAX_NAME_CHARACTERS} characters"
         )
     sockets, cancelled = handed.sockets(), handed.cancelled()
-    _require_room(client, len(sockets.all))
+    for socket in sockets.all:
+        client.session.shares.descriptors.charge_for(socket)
     stage = Stage(execution, request.execution, request.step, request.name, sockets, cancelled)
     number = client.add_runner(stage)
     try:
@@ -109,15 +108,6 @@ class _HandedOver:
         except (OSError, ValueError) as error:
             raise host_failure("the number of the cancelled run cannot be mapped", error) from error
         return number
-
-
-def _require_room(client: ClientSession, count: int) -> None:
-    held = sum(stage.sockets for stage in client.all(Stage))
-    if held + count > MAX_STAGE_SOCKETS:
-        raise HalError(
-            ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
-            f"the stages of the session have {held} sockets, {count} more are too many: at most {MAX_STAGE_SOCKETS}",
-        )
 
 
 def _duplicate(descriptor: Descriptor) -> Descriptor:

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 from nnhal.arrays import Bytes
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.memory import FilePool, open_pool, validate_pool
+from nnhal.shares import acting_for, tenant
 from nnhal.types import Memory, Operand
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fits, fully_specified, is_scalar
 from nnhal_devices.driver import Argument
@@ -74,6 +75,7 @@ class DeviceBuffer:
         self._initial = self.initial_dimensions = dimensions
         self.roles = frozenset(roles)
         self._budget = budget
+        self._client = tenant()
         self._counters = counters
         self._lock = threading.Lock()
         self._growing = threading.Lock()
@@ -288,7 +290,8 @@ class DeviceBuffer:
             return self._storage
         with self._growing:
             if len(self._storage) < size:
-                storage = self._budget.allocate(size)
+                with acting_for(self._client):
+                    storage = self._budget.allocate(size)
                 if self.is_initialised:  # the caller may fail before it writes
                     self._carry_over(self._storage[: self._filled], storage[: self._filled])
                 with self._lock:

@@ -106,7 +106,7 @@ class Launcher:
         """
         _require_no_error(fences)
         sync = Sync(fences, client, enqueued, now_ns())
-        client.launched.enter(sync)
+        client.launched.enter(sync, len(fences))
         try:
             sync.signal, fence = _new_fence()
         except BaseException:
@@ -115,7 +115,9 @@ class Launcher:
         return fence, sync
 
     def _enter(self, launch: Launch, client: LaunchingClient) -> None:
-        client.launched.enter(launch)  # before it is asked whether the device drains: then no launch is overlooked
+        client.launched.enter(
+            launch, len(launch.fences)
+        )  # before it is asked whether the device drains: then no launch is overlooked
         try:
             launch.execution.prepared.scheduler.require_open()
         except BaseException:

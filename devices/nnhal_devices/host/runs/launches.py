@@ -8,9 +8,11 @@ import threading
 from typing import ClassVar, Protocol, TypeVar
 
 from nnhal.descriptor import Descriptor
-from nnhal.errors import HalError, general_failure
+from nnhal.errors import general_failure
 from nnhal.exhaustion import host_failure
-from nnhal.types import ErrorStatus, FencedExecutionInfo
+from nnhal.shares import Tenant
+from nnhal.types import FencedExecutionInfo
+from nnhal_hosting.descriptors import SessionShares
 
 
 class Interrupt:
@@ -80,8 +82,6 @@ class FencedExecutionCallback:
         self._info = info
 
 
-MAX_LAUNCHED = 256
-"""Fenced executions of one client that may be launched and have not ended: each has a thread."""
 _numbers = itertools.count(1)
 T = TypeVar("T")
 
@@ -89,33 +89,36 @@ T = TypeVar("T")
 class Launches:
     """Launched executions and syncs, each with a number that is never used twice. Safe to use from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, shares: SessionShares) -> None:
+        self._shares = shares
         self._lock = threading.Lock()
-        self._pending: dict[object, int] = {}
+        self._pending: dict[object, tuple[int, Tenant, int]] = {}
 
     def __len__(self) -> int:
         return len(self._pending)
 
-    def enter(self, launched: object) -> None:
-        """Note that something was launched. Raises RESOURCE_EXHAUSTED_TRANSIENT."""
+    def enter(self, launched: object, fences: int) -> None:
+        """Note that something was launched, which waits for so many fences. Raises RESOURCE_EXHAUSTED_TRANSIENT."""
+        client = self._shares.launches.take(1, "a launch")
+        try:
+            self._shares.descriptors.take(fences + 1, "a launch")
+        except BaseException:
+            self._shares.launches.give_back(client, 1)
+            raise
         with self._lock:
-            if len(self._pending) >= MAX_LAUNCHED:
-                raise HalError(
-                    ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
-                    f"{len(self._pending)} fenced executions of this session have not ended, at most {MAX_LAUNCHED} "
-                    "may be launched",
-                )
-            self._pending[launched] = next(_numbers)
+            self._pending[launched] = next(_numbers), client, fences + 1
 
     def leave(self, launched: object) -> None:
         """Note that it has ended."""
         with self._lock:
-            del self._pending[launched]
+            _, client, descriptors = self._pending.pop(launched)
+        self._shares.launches.give_back(client, 1)
+        self._shares.descriptors.give_back(client, descriptors)
 
     def all(self, kind: type[T]) -> dict[int, T]:
         """Return those of a kind, by number."""
         with self._lock:
-            return {number: launched for launched, number in self._pending.items() if isinstance(launched, kind)}
+            return {number: launched for launched, (number, *_) in self._pending.items() if isinstance(launched, kind)}
 
 
 class LaunchingClient(Protocol):

@@ -169,7 +169,7 @@ def load(
     except (DecodeError, HalError, ValueError) as error:  # only a forged entry gets here
         general_failure(f"the cache files hold no model: {error}")
     missing = _missing(constants, model) if artifact and restores else 0
-    with copies.charged(missing, "constants that a cache entry leaves out"):
+    with copies.taken(missing, "constants that a cache entry leaves out"):
         return replace(model, operand_values=constants + bytes(missing) if missing else constants), options
 
 

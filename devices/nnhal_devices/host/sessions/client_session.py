@@ -113,7 +113,7 @@ class ClientSession(Ownership):
         ``on_channel`` is given each channel with its name and exchanges, and returns those that take their place.
         """
         self._on_channel = on_channel
-        self.launched = Launches()
+        self.launched = Launches(session.shares)
         self.interrupt = Interrupt()
         self._releasing = threading.Lock()
         self._run_channels: dict[int, Runner] = {}

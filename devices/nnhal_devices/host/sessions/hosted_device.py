@@ -164,7 +164,7 @@ class HostedDevice:
             require_ahead(deadline_ns)
             header = cache.read_header(files)
             restores = isinstance(self.driver, RestoringDriver)
-            with self.copies.charged(2 * header.byte_size, "reading the cache files, of which some is copied,"):
+            with self.copies.taken(2 * header.byte_size, "reading the cache files, of which some is copied,"):
                 model, options = cache.load(files, header, self.driver.version, deadline_ns, self.copies, restores)
             try:
                 return self._prepare(ValidModel.of(model, self.copies), options, owner)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from nnhal.clock import now_ns
 from nnhal.errors import HalError, NnhalError, invalid_argument
 from nnhal.fence import Fence
+from nnhal.shares import act_as_before, act_for, acting_for, tenant
 from nnhal.types import NO_DEADLINE, NO_HINTS, ErrorStatus, ExecutionConfig, Hints, Memory, RunUsage
 from nnhal.types.layout import Dimensions
 from nnhal_service.runtime.context.attempts import Attempts
@@ -61,6 +62,7 @@ class ExecutionContext:
 
         Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone.
         """
+        self._client = tenant()
         config = ExecutionConfig(measure_timing, loop_timeout_duration_ns, hints.values, hints.extension_names)
         binding = ClientBinding(inputs, pools, config, weakly(self.close_run_channel), varies)
         self._cancellation = RunCancellation()
@@ -163,6 +165,7 @@ class ExecutionContext:
         Operators see it unless its ``cancellation`` is that of a request, which they see instead.
         """
         self._enter(turn)
+        before = act_for(self._client)  # what is made anew after a failure is the client's, whichever thread runs it
         self._ends_by_ns = deadline_ns
         if cancellation is None or isinstance(cancellation, RunCancellation):
             self._since_ns, self._deadline_ns = time.perf_counter_ns(), deadline_ns
@@ -185,6 +188,7 @@ class ExecutionContext:
                 raise self._occupancy.over() from error
             raise
         finally:
+            act_as_before(before)
             self._occupancy.leave()
 
     def start(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> StartedRun | None:
@@ -201,7 +205,9 @@ class ExecutionContext:
                 begun = self._attempts.begin()
                 exchange = followed.bound.start(deadline_ns, cancellation, followed.has_only_state)
             if exchange is not None:
-                return StartedRun(occupancy, followed, self._attempts, exchange, begun, deadline_ns, cancellation)
+                return StartedRun(
+                    occupancy, followed, self._attempts, exchange, begun, deadline_ns, cancellation, self._client
+                )
         except BaseException:
             occupancy.leave()
             raise
@@ -220,7 +226,8 @@ class ExecutionContext:
         self._ends_by_ns = deadline_ns
         cancellation = self._current = Cancellation()
         try:
-            ways = self._ways(cancellation)
+            with acting_for(self._client):
+                ways = self._ways(cancellation)
         except BaseException as error:
             self._launched_ended()
             self._occupancy.raise_unloaded(error)

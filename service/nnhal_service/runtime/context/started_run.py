@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnhal.errors import NnhalError
+from nnhal.shares import Tenant, act_as_before, act_for
 from nnhal_service.runtime.context.attempts import Attempts
 from nnhal_service.runtime.context.followed_plan import FollowedPlan
 from nnhal_service.runtime.context.occupancy import Occupancy
@@ -28,7 +29,9 @@ class StartedRun:
         begun: Begun,
         deadline_ns: int,
         cancellation: Cancellation | None,
+        client: Tenant,
     ) -> None:
+        """``client`` is the one whose binding it is."""
         self.exchange = exchange
         """Where the answer comes: the same object for all runs of a context, until it is bound again."""
         self._occupancy = occupancy
@@ -37,6 +40,7 @@ class StartedRun:
         self._begun = begun
         self._deadline_ns = deadline_ns
         self._cancellation = cancellation
+        self._client = client
         self._error: NnhalError | None = None
 
     def finish(self) -> RunReport | None:
@@ -70,6 +74,7 @@ class StartedRun:
         # What makes the attempt must not hold the error any more when that is raised again: see release_frames.
         held = [error]
         del error
+        before = act_for(self._client)
         try:
             return self._attempts.run(
                 lambda deadline_ns: followed.bound.recover(deadline_ns, held.pop(), self._cancellation),
@@ -78,4 +83,5 @@ class StartedRun:
                 self._begun,
             )
         finally:
+            act_as_before(before)
             self._occupancy.leave()

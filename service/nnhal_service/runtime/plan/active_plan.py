@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 
 from nnhal.errors import NnhalError, TransportError, without_frames
+from nnhal.shares import act_for, acting_for, tenant
 from nnhal.threads import BriefThread, LastingThread
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import PlacementError
@@ -39,6 +40,7 @@ class ActivePlan:
     def __init__(self, original: PreparedPlan, changed: Callable[[], None] = lambda: None) -> None:
         """``changed`` is called, in a thread of its own, when another plan than before is the current one."""
         self._changed = changed
+        self._client = tenant()
         self.original = original
         self.current = original
         self._lock = threading.Lock()
@@ -164,6 +166,10 @@ class ActivePlan:
         Returns whether another may be wanted. None is prepared as long as a device is gone, since the plan would do
         without that device too.
         """
+        with acting_for(self._client):
+            return self._prepare_wanted()
+
+    def _prepare_wanted(self) -> bool:
         self.look()
         are_there = self._are_there()
         with self._lock:
@@ -238,6 +244,7 @@ class ActivePlan:
             self._worker = LastingThread(self._follow, "re-plan").started()
 
     def _follow(self) -> None:
+        act_for(self._client)
         while True:
             with self._lock:
                 is_replaced = self._substitute_now()

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from functools import partial
 
 from nnhal.errors import HalError, NnhalError
@@ -128,7 +129,8 @@ class DimensionedPlans:
             if self.is_put_off:
                 return
             self._preparing[dimensions] = threading.Event()
-        if not BriefThread(partial(self._prepare, dimensions), "prepare-dimensions").started():
+        prepare = partial(copy_context().run, self._prepare, dimensions)
+        if not BriefThread(prepare, "prepare-dimensions").started():
             with self._lock:
                 self._preparing.pop(dimensions).set()
 

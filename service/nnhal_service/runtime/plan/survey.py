@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalErr
 from nnhal.extensions import element_sizes
 from nnhal.remote import DeviceDescription
 from nnhal.resolved import propagate_dimensions
-from nnhal.types import Model, TransferCosts
+from nnhal.types import ErrorStatus, Model, TransferCosts
 from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.fallback import Side, edge_ns
@@ -194,8 +195,9 @@ def _asked(
 
     if len(members) < 2:
         return [ask(member) for member in members]
+    contexts = [copy_context() for _ in members]
     with ThreadPoolExecutor(len(members), "survey") as threads:
-        return list(threads.map(ask, members))
+        return list(threads.map(lambda context, member: context.run(ask, member), contexts, members))
 
 
 def _in_words(imported: ImportedModel, answers: Sequence[_Answer]) -> tuple[list[Candidate], SourceSteps]:
@@ -258,7 +260,9 @@ def _answer(
         referenced = [_assessed(member, as_main(imported.model, number)).refusals for number in numbers]
     except NnhalError as error:
         operations = range(len(imported.model.main.operations))
-        candidate, wants = Candidate(member.name, member.capabilities, dict.fromkeys(operations, str(error))), False
+        lacks_room = isinstance(error, HalError) and error.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+        refusals, wants = dict.fromkeys(operations, str(error)), False
+        candidate = Candidate(member.name, member.capabilities, refusals, lacks_room=lacks_room)
     else:
         hop_ns, measured = side.costs.hop_ns, member.calibration  # a sync is an edge's
         if measured is not None:

@@ -228,6 +228,7 @@ class BoundPlan:
             return None
         self._is_lent = True
         inputs = self.lengths_of_step if self._bindings.varies else ()
+        steps.pause()
         return DirectStep(self._bound[0].execution, self._bound[0].outputs, lent, numbers_answers(self._bound), inputs)
 
     def lengths(self) -> dict[int, int]:

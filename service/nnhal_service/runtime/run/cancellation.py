@@ -160,6 +160,12 @@ class StoppableBurst:
             return self._ended(partial(self._burst.execute, request, config=config, deadline_ns=deadline_ns))
         return self._ended(lambda: BurstOutcome(self._prepared.execute(request, config, deadline_ns)))
 
+    def pause(self) -> None:
+        """Release the burst until the next run, if there is one: its channel takes a descriptor at either end."""
+        if self._burst is not None:
+            self._burst.stop()
+            self._burst.close()
+
     def close(self) -> None:
         """Release the burst."""
         if self._burst is not None:

@@ -146,6 +146,10 @@ class SingleStep:
             self._started = time.perf_counter_ns()
         self._burst.start(self._step.execution, deadline_ns, cancellation, self.lengths)
 
+    def pause(self) -> None:
+        """Run seldom from now on, and keep nothing for that at the device."""
+        self._burst.pause()
+
     def fileno(self) -> int:
         return self._burst.fileno()
 

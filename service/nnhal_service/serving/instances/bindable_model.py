@@ -9,6 +9,7 @@ from typing import Protocol
 
 from nnhal.extensions.execution import priority_hints
 from nnhal.memory.arena import round_up
+from nnhal.shares import acting_for, tenant
 from nnhal.tensors import ALIGNMENT
 from nnhal.types import NO_DEADLINE, NO_HINTS, MappableFile, Memory, Priority
 from nnhal.types.layout import Dimensions
@@ -151,6 +152,7 @@ class BindableLoadedModel:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
+        self._client = tenant()
         self.memory_kind, self.alignment = _memory_for(loaded.original.sides.values())
         self.priority = loaded.original.priority
         self.plan: PreparedPlan | None = loaded.original
@@ -168,9 +170,10 @@ class BindableLoadedModel:
         lengths = {binding.name: binding.dimensions for binding in inputs if 0 in binding.dimensions}
         if lengths:  # for the HAL a 0 is unknown: each run gives the lengths then
             inputs = [replace(b, dimensions=without_empty_axes(b.dimensions)) for b in inputs]
-        context = self._loaded.bind(
-            inputs, outputs, pools, measure, hints=hints, prepares=False, state=state, varies=bool(lengths)
-        )
+        with acting_for(self._client):  # instances are the model's, whoever's request is the first to need one
+            context = self._loaded.bind(
+                inputs, outputs, pools, measure, hints=hints, prepares=False, state=state, varies=bool(lengths)
+            )
         places = {
             **{binding.name: binding.location for binding in inputs},
             **{OUTPUT + binding.name: binding.location for binding in outputs},
@@ -186,7 +189,8 @@ class BindableLoadedModel:
 
     def new_state(self) -> CarriedState:
         """A state for what is to be bound; see ``LoadedModel.new_state``."""
-        return self._loaded.new_state()
+        with acting_for(self._client):
+            return self._loaded.new_state()
 
 
 def without_empty_axes(dimensions: Dimensions) -> Dimensions:

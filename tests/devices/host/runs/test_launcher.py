@@ -22,6 +22,7 @@ from nnhal_devices.host.runs.prepared_model import PreparedModel
 from nnhal_devices.host.sessions.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.sessions.models import ValidModel
 from nnhal_devices.host.settings import DeviceSettings
+from nnhal_hosting.descriptors import SessionLimits, SessionShares
 from tests.support.additions import Addition, addition_in_ashmem, addition_model
 from tests.support.refusals import FAILURE, refusal
 
@@ -35,7 +36,7 @@ class Nobody:
     is_over = False
 
     def __init__(self) -> None:
-        self.launched = Launches()
+        self.launched = Launches(SessionShares(SessionLimits()))
         self.interrupt = Interrupt()
 
     def buffer(self, token: int) -> DeviceBuffer:

@@ -156,7 +156,7 @@ def test_a_deadline_that_passes_in_a_step_ends_the_run_before_the_next(load: Loa
 def test_steps_that_a_device_does_not_wire_are_chained_by_fences(
     load: Loader, monkeypatch: pytest.MonkeyPatch, devices: list[Picky]
 ) -> None:
-    monkeypatch.setattr("nnhal_devices.host.channels.wiring.MAX_STAGE_SOCKETS", 2)
+    monkeypatch.setattr("nnhal_devices.host.channels.wiring.MAX_BELLS", 0)
     bound = Bound(load(add_mul_tanh()), [X], [2])
     assert not bound.run().fell_back
     assert bound.outputs() == [EXPECTED]
