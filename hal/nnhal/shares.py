@@ -27,7 +27,7 @@ _MOST_LEVELS = 4
 _LONGEST = 200
 """Characters of an id and of a title that others give."""
 _SMALL = 512
-"""A client may have one in so many whatever others hold, as long as any is left."""
+"""A client may have one, and one in so many, whatever others hold, as long as any is left."""
 
 
 class Level(NamedTuple):
@@ -47,8 +47,9 @@ class Tenant(NamedTuple):
         return Tenant((*outer.levels, *self.levels))
 
 
-_NOBODY = Tenant()
-_acting_for: ContextVar[Tenant] = ContextVar("acting_for", default=_NOBODY)
+NOBODY = Tenant()
+"""The process itself."""
+_acting_for: ContextVar[Tenant] = ContextVar("acting_for", default=NOBODY)
 
 
 def tenant() -> Tenant:
@@ -192,7 +193,7 @@ class Shares:
             node = above.below.get(level.id) or _Held(level.title)
             free = most - above.held
             share = ((self._leaves - 1) * free - node.held) // self._leaves
-            most = node.held + max(0, min(free, max(share, most // _SMALL - node.held)))
+            most = node.held + max(0, min(free, max(share, max(1, most // _SMALL) - node.held)))
             if number == len(client.levels) - 1:
                 most = min(most, self._most)
             yield node, most

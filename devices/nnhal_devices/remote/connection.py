@@ -17,6 +17,7 @@ from nnhal.admin import EXIT_STATUS
 from nnhal.codec import error_from_rpc
 from nnhal.errors import HalError, general_failure
 from nnhal.given_files import read_given_file
+from nnhal.shares import ON_BEHALF_METADATA, tenant, tenant_to_wire
 from nnhal.threads import BriefThread
 from nnhal.types import ErrorStatus
 from nnhal.v1 import wire_pb2 as wire
@@ -68,7 +69,9 @@ class WireConnection:
     def call(self, method: Callable[..., T], request: Any, timeout: float | None = None) -> T:
         """Make a call of the session. Raises HalError; that of the device keeps its status, and says where it was."""
         try:
-            return method(request, metadata=self.metadata, timeout=timeout)
+            client = tenant_to_wire(tenant())
+            named = () if client is None else ((ON_BEHALF_METADATA, client.SerializeToString()),)
+            return method(request, metadata=(*self.metadata, *named), timeout=timeout)
         except (grpc.RpcError, ValueError) as error:
             self.fail(error)
 

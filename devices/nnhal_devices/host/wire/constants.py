@@ -17,6 +17,7 @@ from nnhal.arrays import Bytes
 from nnhal.errors import invalid_argument
 from nnhal.memory import create_read_only
 from nnhal.remote.calls import Calls
+from nnhal.shares import NOBODY, acting_for
 from nnhal.types import Ashmem
 from nnhal.v1 import memory_pb2, model_pb2
 from nnhal.v1 import wire_pb2 as wire
@@ -108,7 +109,7 @@ class Uploads:
         """Forget what has come."""
         with self._lock:
             for part in self._parts.values():
-                self._budget.give(len(part), 0)
+                self._budget.give(NOBODY, len(part), 0)
             self._parts.clear()
 
     def _take(self, digest: bytes, offset: int) -> bytearray:
@@ -126,7 +127,8 @@ class Uploads:
             invalid_argument(f"a chunk of {len(chunk)} bytes, expected at most {CHUNK_BYTES}")
         if len(part) + len(chunk) > length:
             invalid_argument(f"{len(part) + len(chunk)} bytes of a constant, expected {length}")
-        self._budget.take(len(chunk), "an upload", 0)
+        with acting_for(NOBODY):  # all that the session has begun counts as its own: anybody's call may end it
+            self._budget.take(len(chunk), "an upload", 0)
         part += chunk
 
     def _put_back(self, digest: bytes, part: bytearray, length: int) -> None:
@@ -135,7 +137,7 @@ class Uploads:
             if part and len(part) < length and digest not in self._parts:
                 self._parts[digest] = part
                 return
-        self._budget.give(len(part), 0)
+        self._budget.give(NOBODY, len(part), 0)
 
     def _finish(self, digest: bytes, part: bytearray) -> None:
         found = hashlib.sha256(part).digest()
@@ -205,8 +207,8 @@ class ConstantPacks:
             contents.append((part.offset, np.frombuffer(constant, np.uint8)))
         if missing:
             raise MissingConstantsError(missing)
-        self._budget.take(packed.pool_bytes, "the constants of a model", 0)
+        client = self._budget.take(packed.pool_bytes, "the constants of a model", 0)
         try:
             return create_read_only(contents, packed.pool_bytes, "nnhal-wire-constants")
         finally:
-            self._budget.give(packed.pool_bytes, 0)
+            self._budget.give(client, packed.pool_bytes, 0)

@@ -22,6 +22,11 @@ class WireCaller(NamedTuple):
     address: str
     """Where it calls from."""
 
+    @property
+    def host(self) -> str:
+        """The host that it calls from."""
+        return self.address.rpartition(":")[0] or self.address
+
     def titled(self, client_name: str) -> str:
         """What operators are shown: the client's own name for itself, and who it is."""
         own = "".join(letter for letter in client_name[:_LONGEST_NAME] if letter.isprintable()) or "a framework"

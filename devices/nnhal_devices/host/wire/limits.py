@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
 from nnhal.errors import HalError
+from nnhal.shares import Shares, Tenant, acting_for, tenant
 from nnhal.types import ErrorStatus
 from nnhal_devices.host.settings import DeviceSettings
 
@@ -44,52 +44,47 @@ class WireLimits:
 
 
 class SessionBudget:
-    """The bytes and objects that one session holds. Safe to use from several threads."""
+    """The bytes and objects that one session holds, which its client's clients share. Safe to use from threads."""
 
     def __init__(self, limits: WireLimits) -> None:
-        self._limits = limits
-        self._lock = threading.Lock()
-        self._bytes = 0
-        self._objects = 0
+        self._bytes = Shares(limits.session_bytes, "bytes", "NNHAL_DEVICE_WIRE_SESSION_BYTES", leaves=8)
+        self._objects = Shares(limits.objects, "objects", "NNHAL_DEVICE_WIRE_OBJECTS", leaves=8)
 
     @property
     def held_bytes(self) -> int:
         """The bytes that the session holds."""
-        return self._bytes
+        return self._bytes.held
 
-    def take(self, size: int, what: str, objects: int = 1) -> None:
-        """Count bytes and objects for ``what``. Raises RESOURCE_EXHAUSTED_TRANSIENT if they are too many."""
-        limits = self._limits
-        with self._lock:
-            if self._bytes + size > limits.session_bytes:
-                exhausted(
-                    f"{what} needs {size} bytes, and the session holds {self._bytes}",
-                    f"at most {limits.session_bytes} in all",
-                    "session_bytes",
-                )
-            if self._objects + objects > limits.objects:
-                exhausted(f"the session owns {self._objects} objects", f"at most {limits.objects}", "objects")
-            self._bytes += size
-            self._objects += objects
+    def take(self, size: int, what: str, objects: int = 1) -> Tenant:
+        """Count bytes and objects for ``what``, in the name of the client that is returned.
+
+        Raises RESOURCE_EXHAUSTED_TRANSIENT if they are too many.
+        """
+        with acting_for(Tenant(tenant().levels[1:])):  # the first is the session's own client
+            client = self._bytes.take(size, what)
+            try:
+                return self._objects.take(objects, what)
+            except HalError:
+                self._bytes.give_back(client, size)
+                raise
 
     @contextmanager
-    def taken_for(self, size: int, what: str) -> Iterator[None]:
+    def taken_for(self, size: int, what: str) -> Iterator[Tenant]:
         """Count the bytes of an object that is made within the context; they are given back if that fails.
 
         Raises as ``take``.
         """
-        self.take(size, what)
+        client = self.take(size, what)
         try:
-            yield
+            yield client
         except BaseException:
-            self.give(size)
+            self.give(client, size)
             raise
 
-    def give(self, size: int, objects: int = 1) -> None:
-        """Count bytes and objects no more."""
-        with self._lock:
-            self._bytes -= size
-            self._objects -= objects
+    def give(self, client: Tenant, size: int, objects: int = 1) -> None:
+        """Count bytes and objects of a client no more."""
+        self._bytes.give_back(client, size)
+        self._objects.give_back(client, objects)
 
 
 def exhausted(got: str, expected: str, setting: str) -> NoReturn:

@@ -14,6 +14,7 @@ from nnhal.memory import create_ashmem, open_pool
 from nnhal.memory.pool import MappedPool
 from nnhal.remote.burst import RemoteBurst
 from nnhal.remote.prepared_model import RemotePreparedModel
+from nnhal.shares import Tenant
 from nnhal.types import Ashmem
 from nnhal_devices.host.wire.limits import SessionBudget
 
@@ -99,21 +100,21 @@ class FarObjects:
         self._budget = budget
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        self._objects: dict[int, FarObject] = {}
+        self._objects: dict[int, tuple[FarObject, Tenant]] = {}
 
     def __len__(self) -> int:
         return len(self._objects)
 
-    def add(self, item: FarObject) -> int:
-        """Own an object whose bytes have been taken from the budget, and return its number."""
+    def add(self, item: FarObject, client: Tenant) -> int:
+        """Own an object whose bytes a client has taken from the budget, and return its number."""
         with self._lock:
             number = next(self._numbers)
-            self._objects[number] = item
+            self._objects[number] = item, client
             return number
 
     def get(self, number: int, kind: type[T], name: str) -> T:
         """Return an object of a kind; messages call it ``name``. Raises INVALID_ARGUMENT if there is no such object."""
-        item = self._objects.get(number)
+        item, _ = self._objects.get(number, (None, None))
         if not isinstance(item, kind):
             invalid_argument(f"{name} {number} does not exist in this session, or was released")
         return item
@@ -121,7 +122,7 @@ class FarObjects:
     def drop(self, number: int) -> None:
         """Release an object. Unknown numbers do no harm."""
         with self._lock:
-            item = self._objects.pop(number, None)
-        if item is not None:
-            self._budget.give(item.held_bytes)
+            item, client = self._objects.pop(number, (None, None))
+        if item is not None and client is not None:
+            self._budget.give(client, item.held_bytes)
             item.release()

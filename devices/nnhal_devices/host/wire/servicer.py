@@ -5,18 +5,19 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 
 from nnhal.clock import now_ns
 from nnhal.errors import HalError, NnhalError, invalid_argument
+from nnhal.shares import ON_BEHALF_METADATA, Level, Shares, Tenant, act_for, acting_for, tenant_from_wire
 from nnhal.types import ErrorStatus
 from nnhal.v1 import wire_pb2 as wire
 from nnhal.v1 import wire_pb2_grpc
 from nnhal_devices.host.wire.constants import KeptConstants, MissingConstantsError
 from nnhal_devices.host.wire.door import WireDoor
-from nnhal_devices.host.wire.limits import WireLimits, exhausted
+from nnhal_devices.host.wire.limits import WireLimits
 from nnhal_devices.host.wire.own_device import OwnDevice
 from nnhal_devices.host.wire.session import FarSession
 from nnhal_devices.wire import CHUNK_BYTES, PROTOCOL_VERSION, SESSION_TOKEN_METADATA, chunks_of, joined
@@ -71,7 +72,7 @@ class WireServicer(wire_pb2_grpc.WireServiceServicer):
         self._kept = KeptConstants(limits.constant_bytes)
         self._lock = threading.Lock()
         self._sessions: dict[str, FarSession] = {}
-        self._opening = 0
+        self._opened = Shares(limits.sessions, "sessions", "NNHAL_DEVICE_WIRE_SESSIONS", leaves=8)
 
     def close(self) -> None:
         """End all sessions."""
@@ -94,12 +95,10 @@ class WireServicer(wire_pb2_grpc.WireServiceServicer):
         caller = self._door.admit(context)
         if request.protocol_version != PROTOCOL_VERSION:
             invalid_argument(f"protocol version {request.protocol_version}, expected {PROTOCOL_VERSION}")
-        with self._lock:
-            if self._opening >= self._limits.sessions:
-                exhausted(f"{self._opening} sessions are open", f"at most {self._limits.sessions}", "sessions")
-            self._opening += 1
-        try:
-            session = FarSession(self._own, caller.titled(request.client_name), caller.name, self._kept, self._limits)
+        name = caller.titled(request.client_name)
+        client = Tenant((Level(caller.name or caller.host, name),))
+        with acting_for(client), self._opened.taken(1, "a session of another host"):
+            session = FarSession(self._own, name, caller.name, self._kept, self._limits, client)
             try:
                 yield from self._serve(session, context)
             finally:
@@ -108,9 +107,6 @@ class WireServicer(wire_pb2_grpc.WireServiceServicer):
                 self._admission.closed(session.token)
                 session.close()
                 _log.info("a session of the wire ended", client=session.name)
-        finally:
-            with self._lock:
-                self._opening -= 1
 
     def _serve(self, session: FarSession, context: grpc.ServicerContext) -> Iterator[wire.OpenSessionResponse]:
         with self._lock:
@@ -238,12 +234,15 @@ class WireServicer(wire_pb2_grpc.WireServiceServicer):
         return self._session(context).device_figures()
 
     def _session(self, context: grpc.ServicerContext) -> FarSession:
-        """The session of a call. Raises INVALID_ARGUMENT if there is none."""
-        for key, value in context.invocation_metadata():
-            if key == SESSION_TOKEN_METADATA:
-                session = self._sessions.get(str(value))
-                if session is not None:
-                    return session
+        """The session of a call, in the name of whose client the thread acts from now on.
+
+        Raises INVALID_ARGUMENT if there is none.
+        """
+        given: dict[str, Any] = dict(context.invocation_metadata())
+        session = self._sessions.get(str(given.get(SESSION_TOKEN_METADATA, "")))
+        if session is not None:
+            act_for(tenant_from_wire(given.get(ON_BEHALF_METADATA)).within(session.caller))
+            return session
         invalid_argument(f"the call needs the token of an open session as metadata {SESSION_TOKEN_METADATA!r}")
 
 

@@ -13,6 +13,7 @@ from nnhal.errors import invalid_argument
 from nnhal.remote.calls import Calls
 from nnhal.remote.preparation import prepared_handle
 from nnhal.remote.prepared_model import RemotePreparedModel
+from nnhal.shares import NOBODY, Tenant
 from nnhal.types import CACHE_TOKEN_BYTES
 from nnhal.v1 import backend_pb2, backend_pb2_grpc, device_pb2, device_pb2_grpc
 from nnhal.v1 import wire_pb2 as wire
@@ -68,8 +69,13 @@ class FarRuns:
 class FarSession:
     """The session of one client on another host. Its methods raise NnhalError. Safe to use from several threads."""
 
-    def __init__(self, own: OwnDevice, name: str, client: str, kept: KeptConstants, limits: WireLimits) -> None:
-        """``name`` is shown to operators; ``client`` says whose constants it may use. Raises NnhalError."""
+    def __init__(
+        self, own: OwnDevice, name: str, client: str, kept: KeptConstants, limits: WireLimits, caller: Tenant = NOBODY
+    ) -> None:
+        """``name`` is shown to operators; ``client`` says whose constants it may use, and ``caller`` who counts for
+        what is made. Raises NnhalError.
+        """
+        self.caller = caller
         self.token = secrets.token_urlsafe(32)
         self.ended = threading.Event()
         self.name = name
@@ -116,26 +122,26 @@ class FarSession:
         )
         message = device_pb2.PrepareModelWithConfigRequest(model=self._packs.model(request.model), config=config)
         pool_bytes = request.model.pool_bytes
-        with self._budget.taken_for(pool_bytes, "a prepared model"):
+        with self._budget.taken_for(pool_bytes, "a prepared model") as owner:
             events = self._calls.stream(self._device.PrepareModelWithConfig, message)
             handle = prepared_handle(events, self._calls.place)
-        number = self._objects.add(FarPreparedModel(RemotePreparedModel(self._calls, handle), pool_bytes))
+        number = self._objects.add(FarPreparedModel(RemotePreparedModel(self._calls, handle), pool_bytes), owner)
         return wire.PrepareResponse(prepared_model=number, has_figures=self._own.shows(handle))
 
     def bind(self, request: wire.BindExecutionRequest) -> int:
         """Bind an execution and return its number."""
         prepared = self._objects.get(request.prepared_model, FarPreparedModel, "prepared model")
-        with self._budget.taken_for(memory_of(request), "an execution"):
+        with self._budget.taken_for(memory_of(request), "an execution") as owner:
             execution = FarExecution(request, prepared, self._objects)
-        return self._objects.add(execution)
+        return self._objects.add(execution, owner)
 
     def allocate(self, size: int) -> int:
         """Allocate a buffer and return its number."""
         if size <= 0:
             invalid_argument(f"a buffer of {size} bytes, expected more than 0")
-        with self._budget.taken_for(size, "a buffer"):
+        with self._budget.taken_for(size, "a buffer") as owner:
             memory = FarMemory(size, "nnhal-wire-buffer")
-        return self._objects.add(memory)
+        return self._objects.add(memory, owner)
 
     def fetch(self, number: int, length: int) -> Iterator[bytes]:
         """Return the first bytes of a buffer, in chunks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.memory.domains import AllocatedMemory, ModelRole, allocate
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+
+_initial: weakref.WeakKeyDictionary[PreparedPlan, Sequence[Memory | None]] = weakref.WeakKeyDictionary()
 
 
 class StateLostError(HalError):
@@ -58,7 +61,7 @@ class CarriedState:
         self._users = 1
         self._has_values = False
         self._values: list[_Value] = []
-        self._initial: list[Memory | None] = []
+        self._initial: Sequence[Memory | None] = ()
         try:
             self._allocate()
         except BaseException:
@@ -123,7 +126,7 @@ class CarriedState:
         """
         self._has_values = False
         if not self._initial:
-            self._initial = [_initial_memory(self.prepared, value.state) for value in self._values]
+            self._initial = _initial_memories(self.prepared)
         for value, initial in zip(self._values, self._initial, strict=True):
             for memory in value.buffers if both else (value.buffers[self.turn],):
                 if initial is None:
@@ -171,6 +174,15 @@ class CarriedState:
         held = [value.buffers[self.turn] for value in self._values]
         lost = [memory.device for memory in held if memory.is_lost or not memory.is_initialised]
         return lost or None
+
+
+def _initial_memories(prepared: PreparedPlan) -> Sequence[Memory | None]:
+    """The initial values of a model's states: all sequences copy them from the same memory."""
+    known = _initial.get(prepared)
+    if known is None:
+        known = tuple(_initial_memory(prepared, state) for state in prepared.imported.states)
+        _initial[prepared] = known
+    return known
 
 
 def _initial_memory(prepared: PreparedPlan, state: ImportedState) -> Memory | None:

@@ -85,10 +85,10 @@ def test_a_constant_that_would_not_be_kept_is_refused() -> None:
 
 def test_a_session_holds_no_more_than_it_may() -> None:
     budget = SessionBudget(replace(LIMITS, session_bytes=10))
-    budget.take(10, "a buffer")
+    client = budget.take(10, "a buffer")
     with pytest.raises(HalError, match="SESSION_BYTES"):
         budget.take(1, "a buffer")
-    budget.give(10)
+    budget.give(client, 10)
     for _ in range(3):
         budget.take(1, "a buffer")
     with pytest.raises(HalError, match="OBJECTS"):
