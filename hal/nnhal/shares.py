@@ -140,11 +140,11 @@ class Shares:
             self._settle()
             return self._all.held
 
-    def may_hold(self, client: Tenant) -> int:
-        """Return how much a client may hold at this moment, with what it holds already."""
+    def room(self, client: Tenant) -> int:
+        """Return how much more a client may take at this moment."""
         with self._lock:
             self._settle()
-            return min(most for _, most in self._levels(client))
+            return max(0, min(most - node.held for node, most in self._levels(client)))
 
     def take(self, count: int, doing: str = "") -> Tenant:
         """Take an amount in the name of ``tenant()``, which is returned. ``doing`` says what for, such as "a buffer".

@@ -325,7 +325,7 @@ class LinkServer:
                 session_token=session.token,
                 max_message_bytes=self.limits.message_bytes,
                 max_descriptors_per_message=self.limits.descriptors_per_message,
-                max_descriptors_per_session=session.shares.descriptors.may_hold(session.tenant),
+                max_descriptors_per_session=session.shares.descriptors.room(session.tenant),
                 capabilities={NUMBERED_ANSWERS, LENGTHS_BY_RUN} & {*hello.capabilities},
             )
         ).SerializeToString()

@@ -151,7 +151,7 @@ def test_the_number_of_descriptors_of_a_client_is_limited(cpu_ref: Endpoint) -> 
     pipe = Pipe()
     per_message = LIMITS.descriptors_per_message
     with RawLink(cpu_ref.link) as link:
-        limit = link.hello().welcome.max_descriptors_per_session  # with those of the other session of this client
+        limit = link.hello().welcome.max_descriptors_per_session
         numbers: list[int] = []
         for count in (per_message, 1):
             message = wire.LinkRequest(put=wire.Put(count=count))

@@ -207,7 +207,7 @@ class Welcome(_message.Message):
     max_descriptors_per_message: _builtins.int
     """The maximum number of descriptors that a datagram may carry."""
     max_descriptors_per_session: _builtins.int
-    """The maximum number of descriptors that the session may own at a time."""
+    """The maximum number of descriptors that the session may own at this moment; others may take some of them before it does."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___LinkCapability.ValueType]:
         """Those of the client's capabilities that this process has as well."""

@@ -66,7 +66,7 @@ class Rig:
         """Fill the session until ``free`` more descriptors have room in it."""
         shares, client = self.session.session.shares.descriptors, self.session.session.tenant
         with acting_for(client):
-            count = shares.may_hold(client) - shares.held - free
+            count = shares.room(client) - free
             self.session.descriptors.put([Descriptor(os.memfd_create("filling")) for _ in range(count)])
 
     def leave_handles(self, free: int) -> None:
@@ -142,7 +142,7 @@ def test_a_binding_without_room_for_a_run_channel_runs_through_the_framework(rig
     assert not bound.context.has_run_channel
     assert not binding.run().direct
     shares = rig.session.session.shares.descriptors
-    assert shares.held == shares.may_hold(rig.session.session.tenant) - 1  # of the channel, the client has its end
+    assert shares.room(rig.session.session.tenant) == 1  # of the channel, the client has its end
 
 
 def test_descriptors_that_were_offered_are_withdrawn(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

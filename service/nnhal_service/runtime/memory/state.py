@@ -17,9 +17,11 @@ from nnhal_frontends.imported import ImportedState
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.memory.domains import AllocatedMemory, ModelRole, allocate
 from nnhal_service.runtime.plan.active_plan import ActivePlan
+from nnhal_service.runtime.plan.parts import Parts
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 
-_initial: weakref.WeakKeyDictionary[PreparedPlan, Sequence[Memory | None]] = weakref.WeakKeyDictionary()
+_initial: weakref.WeakKeyDictionary[Parts, Sequence[Memory | None]] = weakref.WeakKeyDictionary()
+"""The initial values of plans, by their parts."""
 
 
 class StateLostError(HalError):
@@ -178,10 +180,10 @@ class CarriedState:
 
 def _initial_memories(prepared: PreparedPlan) -> Sequence[Memory | None]:
     """The initial values of a model's states: all sequences copy them from the same memory."""
-    known = _initial.get(prepared)
+    known = _initial.get(prepared.parts)
     if known is None:
         known = tuple(_initial_memory(prepared, state) for state in prepared.imported.states)
-        _initial[prepared] = known
+        _initial[prepared.parts] = known
     return known
 
 
