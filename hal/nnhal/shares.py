@@ -14,18 +14,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import NamedTuple
 
-from google.protobuf.message import DecodeError
-
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
-from nnhal.v1 import link_pb2 as wire
 
-ON_BEHALF_METADATA = "nnhal-on-behalf-of-bin"
-"""The metadata of calls that are made for another client: a message OnBehalfOf."""
-_MOST_LEVELS = 4
-"""Intermediaries in one another."""
-_LONGEST = 200
-"""Characters of an id and of a title that others give."""
 _SMALL = 512
 """A client may have one, and one in so many, whatever others hold, as long as any is left."""
 
@@ -77,29 +68,6 @@ def acting_for(client: Tenant) -> Iterator[None]:
         act_as_before(before)
 
 
-def tenant_to_wire(client: Tenant) -> wire.OnBehalfOf | None:
-    """Return what another process is told of a client; None for the process itself."""
-    if not client.levels:
-        return None
-    return wire.OnBehalfOf(tenants=[wire.Tenant(id=level.id, title=level.title) for level in client.levels])
-
-
-def tenant_from_wire(message: wire.OnBehalfOf | bytes | None) -> Tenant:
-    """Return the client that another process has named. What is not readable names none."""
-    if isinstance(message, bytes):
-        try:
-            message = wire.OnBehalfOf.FromString(message)
-        except DecodeError:
-            message = None
-    if message is None:
-        return Tenant()
-    return Tenant(tuple(Level(_shown(t.id), _shown(t.title) or "a client") for t in message.tenants[:_MOST_LEVELS]))
-
-
-def _shown(text: str) -> str:
-    return "".join(letter for letter in text[:_LONGEST] if letter.isprintable())
-
-
 class _Held:
     """What one level holds, with all that is below it."""
 
@@ -144,7 +112,8 @@ class Shares:
         """Return how much more a client may take at this moment."""
         with self._lock:
             self._settle()
-            return max(0, min(most - node.held for node, most in self._levels(client)))
+            *_, (node, most) = self._levels(client)
+            return max(0, most - node.held)
 
     def take(self, count: int, doing: str = "") -> Tenant:
         """Take an amount in the name of ``tenant()``, which is returned. ``doing`` says what for, such as "a buffer".
@@ -154,10 +123,9 @@ class Shares:
         client = tenant()
         with self._lock:
             self._settle()
-            levels = list(self._levels(client))
-            refused = next((level for level in levels if level[0].held + count > level[1]), None)
-            if refused is not None:
-                raise self._refusal(count, doing, *refused)
+            *_, (node, most) = self._levels(client)  # it may have no more than there is above it
+            if node.held + count > most:
+                raise self._refusal(count, doing, node, most)
             self._all.held += count
             node = self._all
             for level in client.levels if count else ():

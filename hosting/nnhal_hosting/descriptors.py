@@ -15,13 +15,13 @@ from nnhal.shares import Shares
 
 T = TypeVar("T")
 MAX_OBJECTS = 4096
-"""Objects that one client may own at a time."""
+"""Objects that one session may own at a time."""
 _OBJECTS = 32 * MAX_OBJECTS
-"""Objects that all clients may own at a time."""
+"""Objects that all sessions may own at a time."""
 MAX_LAUNCHED = 256
-"""Fenced executions of one client that may be launched and have not ended: each has a thread."""
+"""Fenced executions of one session that may be launched and have not ended: each has a thread."""
 _LAUNCHED = 16 * MAX_LAUNCHED
-"""Those of all clients."""
+"""Those of all sessions."""
 _MOST_DESCRIPTORS = 1 << 20
 
 
@@ -32,7 +32,7 @@ class SessionLimits:
     message_bytes: int = MAX_MESSAGE_BYTES
     descriptors_per_message: int = MAX_DESCRIPTORS_PER_MESSAGE
     descriptors: int = 0
-    """Descriptors that all sessions together own; 0 for half of those that the process may have open."""
+    """Descriptors that all sessions together own; 0 for three quarters of those that it may have open."""
     sessions: int = 128
     place: str = "this process"
     """What the process is called in refusals, such as "device cpu_acc"."""
@@ -44,8 +44,9 @@ class SessionShares:
     """What the sessions of a process share."""
 
     def __init__(self, limits: SessionLimits) -> None:
-        """The other half of the process's descriptors is for connections, files, and the ends that it has of others."""
-        descriptors = limits.descriptors or min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _MOST_DESCRIPTORS) // 2
+        """The last quarter of the process's descriptors is for connections, files, and its own ends of channels."""
+        open_files = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _MOST_DESCRIPTORS)
+        descriptors = limits.descriptors or open_files * 3 // 4
         setting = f"{limits.prefix}MAX_DESCRIPTORS"
         self.descriptors = Shares(descriptors, f"descriptors at {limits.place}", setting)
         self.objects = Shares(_OBJECTS, f"objects at {limits.place}", "", MAX_OBJECTS)

@@ -29,7 +29,8 @@ from nnhal.link.channel import (
 )
 from nnhal.link.client import PROTOCOL_VERSION
 from nnhal.link.numbers import LENGTHS_BY_RUN, NUMBERED_ANSWERS
-from nnhal.shares import Level, Tenant, acting_for, tenant_from_wire
+from nnhal.link.tenants import tenant_from_wire
+from nnhal.shares import Level, Tenant, acting_for
 from nnhal.threads import BriefThread, LastingThread
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
@@ -101,12 +102,14 @@ class Session:
 
     @property
     def tenant(self) -> Tenant:
-        """The client: all sessions of a process are one, and all processes of another user share what one has."""
-        name = f"client {self.client_name!r} (pid {self.pid}, uid {self.uid})" if self.pid > 0 else self.title
-        process = Tenant((Level(f"p{self.pid}" if self.pid > 0 else self.id, name),))
-        if self.uid in (0, os.geteuid()):
-            return process
-        return process.within(Tenant((Level(f"u{self.uid}", f"user {self.uid}"),)))
+        """The client, beside the other sessions of its process. Those of another user share what one process has."""
+        levels = [Level(self.id, self.title)]
+        if self.pid > 0:
+            client = f"client {self.client_name!r} (pid {self.pid}, uid {self.uid})"
+            levels = [Level(f"p{self.pid}", f"process {self.pid}"), Level(self.id, client)]
+        if self.uid not in (0, os.geteuid()):
+            levels.insert(0, Level(f"u{self.uid}", f"user {self.uid}"))
+        return Tenant(tuple(levels))
 
     @property
     def closed(self) -> bool:

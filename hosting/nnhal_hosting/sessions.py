@@ -16,7 +16,8 @@ from nnhal.errors import HalError, invalid_argument
 from nnhal.exhaustion import host_failure
 from nnhal.link import SESSION_METADATA, Channel, ChannelClosedError, ProtocolError, channel_pair
 from nnhal.link.numbers import CallNumbers
-from nnhal.shares import ON_BEHALF_METADATA, Tenant, act_for, tenant_from_wire
+from nnhal.link.tenants import ON_BEHALF_METADATA, tenant_from_wire
+from nnhal.shares import Tenant, act_for
 from nnhal.types import ErrorStatus
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.logs import get_logger

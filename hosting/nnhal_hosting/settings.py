@@ -90,7 +90,7 @@ class ProcessSettings(EnvironmentSettings):
     """Links that may be open at a time."""
 
     max_descriptors: int = Field(default=0, ge=0, le=MOST)
-    """Descriptors that all sessions together may own; 0 for half of those that the process may have open."""
+    """Descriptors that all sessions together may own; 0 for three quarters of the process's."""
 
     allowed_uids: tuple[int, ...] = ()
     """Users besides this one and root whose processes may open links."""

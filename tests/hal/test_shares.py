@@ -3,17 +3,8 @@ from __future__ import annotations
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.shares import (
-    NOBODY,
-    Level,
-    Shares,
-    Tenant,
-    act_for,
-    acting_for,
-    tenant,
-    tenant_from_wire,
-    tenant_to_wire,
-)
+from nnhal.link.tenants import tenant_from_wire, tenant_to_wire
+from nnhal.shares import NOBODY, Level, Shares, Tenant, acting_for, tenant
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 
@@ -101,7 +92,6 @@ def test_what_is_charged_for_an_object_is_given_back_with_it_whoever_acts(shares
 
 
 def test_the_process_itself_may_have_all(shares: Shares) -> None:
-    act_for(NOBODY)
     assert hoard(shares, NOBODY) == 1024
 
 
@@ -119,4 +109,4 @@ def test_a_client_is_told_to_another_process() -> None:
 def test_what_others_call_their_clients_is_bounded() -> None:
     levels = [wire.Tenant(id="i" * 1000, title="a\x1b[31m\nb") for _ in range(100)]
     named = tenant_from_wire(wire.OnBehalfOf(tenants=levels))
-    assert named.levels == (Level("i" * 200, "a[31mb"),) * 4
+    assert named.levels == (Level("i" * 200, "a[31mb"),) * 8

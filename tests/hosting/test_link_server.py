@@ -23,7 +23,7 @@ from nnhal.v1 import link_pb2 as wire
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
 
-LIMITS = SessionLimits(descriptors=54, sessions=3)
+LIMITS = SessionLimits(descriptors=72, sessions=3)
 SECONDS = 30
 HELLO = wire.LinkRequest(hello=wire.Hello(protocol_version=1)).SerializeToString()
 OTHER_USER = 65534

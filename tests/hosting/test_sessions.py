@@ -7,7 +7,7 @@ import os
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.shares import act_for
+from nnhal.shares import acting_for
 from nnhal.types import ErrorStatus
 from nnhal_hosting.descriptors import MAX_OBJECTS, SessionLimits
 from nnhal_hosting.link_server import Session
@@ -21,10 +21,10 @@ def owner() -> Ownership:
 
 
 def test_the_number_of_objects_per_session_is_limited(owner: Ownership) -> None:
-    act_for(owner.session.tenant)
-    handles = [owner.add(number) for number in range(MAX_OBJECTS)]
-    with pytest.raises(HalError) as caught:
-        owner.add("one more")
+    with acting_for(owner.session.tenant):
+        handles = [owner.add(number) for number in range(MAX_OBJECTS)]
+        with pytest.raises(HalError) as caught:
+            owner.add("one more")
     assert caught.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
     assert (
         f"(pid {os.getpid()}, uid {os.getuid()}) holds {MAX_OBJECTS} of the {MAX_OBJECTS} that" in caught.value.message

@@ -657,9 +657,12 @@ def test_a_launch_whose_fence_cannot_be_handed_over_is_not_executed(
         filler = Descriptor(os.memfd_create("filler"))
         with pytest.raises(HalError, match="descriptors"):
             while True:
+                wire.link.put([filler] * 16)
+        with pytest.raises(HalError, match="descriptors"):
+            while True:
                 wire.link.put([filler])
         exhausted = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
-        refusal(lambda: launch(full, addition.request), exhausted, "descriptors and would take 1 more")
+        refusal(lambda: launch(full, addition.request), exhausted, "takes 1 descriptors at device")
         assert device.usage().launched == 0
         launch(target, addition_in_ashmem().request).end()  # the only worker takes them in order
         assert untouched(addition)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import resource
 import select
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -196,13 +198,12 @@ def test_a_burst_without_room_for_its_descriptors_leaves_nothing_behind(cpu_ref:
         message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=wire_device.prepare(addition_model()))
         configure = wire_device.prepared_model.ConfigureExecutionBurst
         burst = wire_device.call(configure, message)
-        with Link(cpu_ref.link) as link:
-            _pipe = fill(link)
-            held = wire_device.call(wire_device.backend.GetUsage, backend_pb2.GetUsageRequest()).bursts
-            refusal(lambda: wire_device.call(configure, message), FULL, "descriptors at device cpu_ref; client ")
+        pipe = fill(wire_device.link)
+        held = wire_device.call(wire_device.backend.GetUsage, backend_pb2.GetUsageRequest()).bursts
+        refusal(lambda: wire_device.call(configure, message), FULL, "descriptors at device cpu_ref; client ")
         assert wire_device.call(wire_device.backend.GetUsage, backend_pb2.GetUsageRequest()).bursts == held
+        assert pipe.writer.fileno()
         wire_device.take_channel(burst.channel_descriptor_id)
-        wire_device.call(configure, message)
 
 
 def test_a_descriptor_is_handed_out_once(cpu_ref: Endpoint) -> None:
@@ -269,3 +270,29 @@ def test_a_process_without_free_descriptors_goes_on_and_accepts_links_again_late
 def free_descriptors(pid: int, limit: int) -> list[int]:
     """Return the descriptor numbers below a limit that a process does not use."""
     return sorted(set(range(limit)) - {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()})
+
+
+MODEST = """
+import os, sys
+from pathlib import Path
+from nnhal.descriptor import Descriptor
+from nnhal.link import Link
+print(len(Link(Path(sys.argv[1])).put([Descriptor(os.memfd_create("modest")) for _ in range(16)])))
+"""
+
+
+def test_who_names_many_clients_gets_no_more_and_leaves_some_to_other_processes(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NNHAL_DEVICE_MAX_DESCRIPTORS", "256")
+    pipe = Pipe()
+    with device_process("null", short_path) as (_, endpoint), RawLink(endpoint.link) as link:
+        assert link.hello().welcome.max_descriptors_per_session == 144
+        taken = 0
+        for number in range(400):
+            named = wire.OnBehalfOf(tenants=[wire.Tenant(id=str(number), title=f"client {number}")])
+            put = wire.LinkRequest(put=wire.Put(count=1, on_behalf_of=named))
+            taken += len(link.ask(put, [pipe.writer.fileno()]).put.descriptor_ids)
+        assert taken <= 144
+        command = [sys.executable, "-c", MODEST, str(endpoint.link)]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "16\n"

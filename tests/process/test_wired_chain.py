@@ -442,7 +442,7 @@ def test_a_step_that_cannot_be_a_stage_is_refused(device: RemoteDevice) -> None:
 
 
 def test_a_client_has_a_limited_number_of_sockets_for_stages(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NNHAL_DEVICE_MAX_DESCRIPTORS", "256")
+    monkeypatch.setenv("NNHAL_DEVICE_MAX_DESCRIPTORS", "342")
     with device_process("cpu_ref", short_path) as (_, endpoint), RemoteDevice(endpoint, "test") as other:
         _have_many_stages(other)
 
@@ -451,7 +451,7 @@ def _have_many_stages(other: RemoteDevice) -> None:
     execution = execution_on(other)
     sockets = 3 * MAX_BELLS  # an out-bell takes two
     held = []
-    for _ in range(192 // sockets - 1):  # 192 is three quarters of the setting, and the pool takes one
+    for _ in range(192 // sockets - 1):  # 192 is what a session may have of the setting, and the pool takes one
         ends = [pair() for _ in range(2 * MAX_BELLS)]
         held.append([ours for ours, _ in ends])
         theirs = [theirs for _, theirs in ends]

@@ -17,7 +17,8 @@ from nnhal.admin import EXIT_STATUS
 from nnhal.codec import error_from_rpc
 from nnhal.errors import HalError, general_failure
 from nnhal.given_files import read_given_file
-from nnhal.shares import ON_BEHALF_METADATA, tenant, tenant_to_wire
+from nnhal.link.tenants import ON_BEHALF_METADATA, tenant_to_wire
+from nnhal.shares import tenant
 from nnhal.threads import BriefThread
 from nnhal.types import ErrorStatus
 from nnhal.v1 import wire_pb2 as wire

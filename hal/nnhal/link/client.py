@@ -20,7 +20,8 @@ from nnhal.endpoint import SERVER_UIDS, Endpoint, server_uids
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, channel_from, peer_credentials
 from nnhal.link.numbers import LENGTHS_BY_RUN, NUMBERED_ANSWERS
-from nnhal.shares import tenant, tenant_to_wire
+from nnhal.link.tenants import tenant_to_wire
+from nnhal.shares import tenant
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from nnhal.arrays import Bytes
 from nnhal.descriptor import Descriptor
-from nnhal.memory.file_identity import FileIdentity, identity_of, open_seals_of, seals_in
+from nnhal.memory.file_identity import FileIdentity, open_seals_of, seals_in
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -47,13 +47,13 @@ class Region(mmap.mmap):
         """
         skipped = offset % mmap.ALLOCATIONGRANULARITY
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
-        identity, size = identity_of(descriptor.fileno()), os.fstat(descriptor.fileno()).st_size
-        if not 0 < length <= size - offset or offset < 0:
-            raise ValueError(f"a mapping of length {length} from byte {offset} of a file of {size} bytes")
+        file = os.fstat(descriptor.fileno())
+        if not 0 < length <= file.st_size - offset or offset < 0:
+            raise ValueError(f"a mapping of length {length} from byte {offset} of a file of {file.st_size} bytes")
         self = super().__new__(cls, -1, length + skipped, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, protection)
         map_at(self.address, len(self), protection, mmap.MAP_SHARED, descriptor.fileno(), offset - skipped)
         self.skipped = skipped
-        self.identity, self.seals = identity, seals_in(descriptor.fileno())
+        self.identity, self.seals = FileIdentity(file.st_dev, file.st_ino), seals_in(descriptor.fileno())
         with _lock:
             _regions.add(self)
         return self

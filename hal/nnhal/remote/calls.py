@@ -20,10 +20,11 @@ from nnhal.link import CallChannel, Channel, Link
 from nnhal.link.call_channel import call_channel_from
 from nnhal.link.channel import is_channel
 from nnhal.link.client import ANSWER_SECONDS
+from nnhal.link.tenants import ON_BEHALF_METADATA, tenant_to_wire
 from nnhal.remote.alarms import ALARMS
 from nnhal.remote.rpc_channel import RpcChannel, name_of
 from nnhal.remote.watch import Watch
-from nnhal.shares import ON_BEHALF_METADATA, tenant, tenant_to_wire
+from nnhal.shares import tenant
 
 T = TypeVar("T")
 S = TypeVar("S", covariant=True)

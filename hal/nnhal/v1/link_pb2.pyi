@@ -269,7 +269,7 @@ class OnBehalfOf(_message.Message):
     TENANTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def tenants(self) -> _containers.RepeatedCompositeFieldContainer[Global___Tenant]:
-        """Those through whom the client asks, outermost first, and then the client: at most 4 count."""
+        """Those through whom the client asks, outermost first, and then the client: at most 8 count."""
 
     def __init__(
         self,

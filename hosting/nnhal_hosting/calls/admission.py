@@ -16,7 +16,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from nnhal.errors import HalError, invalid_argument
-from nnhal.shares import ON_BEHALF_METADATA
+from nnhal.link.tenants import ON_BEHALF_METADATA
 from nnhal.types import ErrorStatus
 from nnhal_hosting.calls.answers import UntakenAnswers
 from nnhal_hosting.calls.lanes import CallThreads, Lane, WaitingCall

@@ -66,7 +66,7 @@ def test_a_sparse_file_is_refused_before_it_is_read(client: Framework, tmp_path:
     assert caught.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
     assert caught.value.message == (
         f"loading the model file takes {3 * ((1 << 31) - 1)} bytes; client 'nnhal-client' (pid {os.getpid()}, uid "
-        f"{os.getuid()}) holds 0 of the {LOAD_BYTES * 7 // 8} that it may have at present, and all clients together "
+        f"{os.getuid()}) holds 0 of the {LOAD_BYTES * 49 // 64} that it may have at present, and all clients together "
         f"hold 0 of {LOAD_BYTES} (NNHAL_SERVICE_LOAD_BYTES)"
     )
 

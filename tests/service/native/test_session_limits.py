@@ -30,7 +30,7 @@ from tests.support.refusals import refusal
 from tests.support.repositories import onnx_file
 from tests.support.waiting import wait_until
 
-LIMIT = 64
+LIMIT = 86
 EXHAUSTED = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
 
 

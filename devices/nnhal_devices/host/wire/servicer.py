@@ -11,7 +11,8 @@ import grpc
 
 from nnhal.clock import now_ns
 from nnhal.errors import HalError, NnhalError, invalid_argument
-from nnhal.shares import ON_BEHALF_METADATA, Level, Shares, Tenant, act_for, acting_for, tenant_from_wire
+from nnhal.link.tenants import ON_BEHALF_METADATA, tenant_from_wire
+from nnhal.shares import Level, Shares, Tenant, act_for, acting_for
 from nnhal.types import ErrorStatus
 from nnhal.v1 import wire_pb2 as wire
 from nnhal.v1 import wire_pb2_grpc
