@@ -29,7 +29,7 @@ from tests.support.processes import device_process
 from tests.support.raw_links import RawLink
 from tests.support.refusals import INVALID, refusal
 from tests.support.resources import resources_of
-from tests.support.waiting import wait_until
+from tests.support.waiting import settled, wait_until
 from tests.support.wire import WireDevice
 
 LIMITS = SessionLimits()
@@ -41,7 +41,8 @@ def unharmed(cpu_ref: Endpoint) -> Iterator[Bystander]:
     """Keep another session executing during each test, and check that the process then holds no more than before."""
     with bystander(cpu_ref) as other:
         device = other.device
-        before, resources = (device.usage().sessions, device.usage().descriptors), resources_of(device.pid)
+        before = settled(lambda: (device.usage().sessions, device.usage().descriptors))  # those of others may be ending
+        resources = resources_of(device.pid)
         yield other
         wait_until(lambda: (device.usage().sessions, device.usage().descriptors) == before, "sessions are released")
         wait_until(lambda: resources_of(device.pid).within(resources), "descriptors and mappings are released")
