@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from nnhal.errors import HalError
 from nnhal.types import (
     Capabilities,
+    ErrorStatus,
     ExecutionPreference,
     Model,
     Operand,
@@ -262,6 +264,14 @@ def test_an_operation_that_no_device_takes_is_an_error_with_what_every_device_sa
         "no device takes operation 1 (ADD), node bn1 + relu1: "
         "npu: DTYPE: got TENSOR_FLOAT32, allowed quant8; gpu: RANK: got 5, allowed 4"
     )
+
+
+def test_a_device_that_had_no_room_to_answer_is_not_told_to_refuse() -> None:
+    full = replace(candidate("npu", refusals=dict.fromkeys(range(3), "no descriptors are left")), lacks_room=True)
+    with pytest.raises(HalError, match=r"no device takes operation 0 .*npu: no descriptors are left") as error:
+        assign(chain(), NAMES, [full, candidate("gpu", refusals={0: "RANK: got 5, allowed 4"})])
+    assert error.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+    assert assign(chain(), NAMES, [full, candidate("gpu")]) == ("gpu", "gpu", "gpu")
 
 
 def test_a_pin_to_a_device_that_refuses_is_an_error_with_what_that_device_said() -> None:
