@@ -45,8 +45,9 @@ class DashboardServer:
         app, self._streams = create_app(settings, self._collector, Visitors(tokens), hosts, users, tls is not None)
         limiter = ConnectionLimiter(ConnectionLimits(settings.max_connections))
         config = uvicorn.Config(
-            limiter.application(app),
+            app,
             http=limiter.protocol(),
+            ws="none",
             log_config=None,
             access_log=False,
             lifespan="off",

@@ -1,8 +1,8 @@
-"""How many HTTP connections there may be, how long the server waits for a client, and how long heads may be.
+"""The connections of HTTP: uvicorn's, with limits of their number, of the time that clients may take, and of heads.
 
-uvicorn itself closes connections that are idle after a response, and waits for ever in all other cases. A connection
-here stands between the transport and uvicorn's protocol, and calls only the methods of asyncio.Protocol. Some
-requests are served here as a whole (``nnhal_hosting.whole_requests``): uvicorn sees nothing of them.
+One parser reads the bytes of a connection, and the limits are kept where it calls back: what it takes for a request is
+one for the limits, for the application and for what is answered. Some requests are served as a whole
+(``nnhal_hosting.whole_requests``): neither the parser nor uvicorn sees anything of them.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from contextvars import Context
 from dataclasses import dataclass
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, cast
 
 import httptools
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from nnhal_hosting.http_heads import RefusedError, require_plain, require_trailer
 from nnhal_hosting.shared_numbers import LocalNumber, SharedNumber
-from nnhal_hosting.whole_requests import DirectWay, KeptHeads, UvicornConnection, WholeRequests
+from nnhal_hosting.whole_requests import DirectWay, KeptHeads, WholeRequests
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,38 +66,19 @@ class ConnectionLimiter:
 
         class Connection(LimitedConnection):
             def __init__(self, *arguments: Any, **named: Any) -> None:
-                uvicorns = UvicornConnection(*arguments, **named)
-                super().__init__(limiter, uvicorns)
+                super().__init__(limiter, *arguments, **named)
                 if whole is not None and heads is not None:
-                    self._direct = uvicorns.direct = DirectWay(self, uvicorns, whole, heads)
+                    self.direct = DirectWay(self, whole, heads)
 
         return Connection
-
-    def application(self, app: ASGIApp) -> ASGIApp:
-        """The application, which tells each connection when a request of it is served."""
-
-        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-            connection = _current.get(None)
-            if connection is None:
-                await app(scope, receive, send)
-                return
-            connection.begin_serving()
-            try:
-                await app(scope, receive, send)
-            finally:
-                connection.end_serving()
-
-        return serve
 
 
 _BESIDE_HEADER = 4
 """The bytes of a header beside its name and its value: a colon, a space and the end of the line."""
 _LINGER_SECONDS = 1.0
-_MOST_DISCARDED = 1 << 18
-
-
-class _TooLargeError(Exception):
-    """The head is too large. The message says what of it."""
+_MOST_PARSED = 1 << 14
+"""The bytes that the parser gets at a time: a client may have so many requests parsed before the first is answered."""
+_END = "nnhal.end"
 
 
 class _Awaited(Enum):
@@ -103,90 +87,147 @@ class _Awaited(Enum):
     REQUEST = auto()
     HEAD = auto()
     BODY = auto()
+    NOTHING = auto()
+    """The last request has come, or one has been refused: whatever comes is no request."""
 
 
-class LimitedConnection(asyncio.Protocol):
+class _ConnectionEnd:
+    """Calls back when a connection ends."""
+
+    def __init__(self) -> None:
+        self._is_lost = False
+        self._callbacks: list[Callable[[], None]] = []
+
+    def come(self) -> None:
+        self._is_lost = True
+        for callback in self._callbacks:
+            callback()
+
+    @contextmanager
+    def watched(self, lost: Callable[[], None]) -> Iterator[None]:
+        if self._is_lost:
+            lost()
+        self._callbacks.append(lost)
+        try:
+            yield
+        finally:
+            self._callbacks.remove(lost)
+
+
+class _Flow(FlowControl):
+    """Reads nothing more while the bytes that came are not used up, whatever uvicorn wishes."""
+
+    is_held = False
+
+    def hold(self) -> None:
+        self.is_held = True
+        self.pause_reading()
+
+    def release(self) -> None:
+        if self.is_held:
+            self.is_held = False
+            self.resume_reading()
+
+    def resume_reading(self) -> None:
+        if not self.is_held:
+            super().resume_reading()
+
+
+class LimitedConnection(HttpToolsProtocol):
     """A connection that ends if its client stalls, with 408 if the request can still be answered.
 
-    A client that does not read its response stalls too. One connection too many is answered with 503, and a head that
-    is too large with 431: of it, uvicorn sees nothing.
+    A client that does not read its response stalls too. One connection too many is answered with 503, a head that is
+    too large with 431, and what is no plain request with 400; then the connection ends. Requests are answered in their
+    order, and so is what is refused. Other protocols are not spoken here, so that a request to switch to one is served
+    as if it did not ask for that (RFC 9110, 7.8).
     """
 
-    _transport: asyncio.Transport
     _timer: asyncio.Handle
+    flow: _Flow
 
-    def __init__(self, limiter: ConnectionLimiter, protocol: asyncio.Protocol) -> None:
+    def __init__(self, limiter: ConnectionLimiter, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.parser = httptools.HttpRequestParser(self)  # without uvicorn's leniencies
+        self.direct: DirectWay | None = None
         self._limiter = limiter
-        self._protocol = protocol
-        self._loop = asyncio.get_running_loop()
-        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+        self._end = _ConnectionEnd()
         self._awaited = _Awaited.REQUEST
-        self._since = self._loop.time()
+        self._since = self.loop.time()
+        self._unread = b""
+        """Bytes that came while a request was served."""
         self._unsent = 0
-        self._served = 0
-        self._is_lost = False
-        self._refused = False
+        self._unanswered: list[RequestResponseCycle] = []
+        """The requests whose heads uvicorn has been given, the first of which is served."""
+        self._is_last = False
+        """Whether the connection ends with the request that was read last."""
+        self._is_refused = False
+        self._refusal: RefusedError | None = None
+        """Waits for the answers to the requests before."""
+        self._stops = False
+        """Whether the parser stops after the head that it reads, since it asks for another protocol."""
+        self._is_repeated = False
+        """Whether the parser reads a head for the second time."""
         self._piece = 0
         self._head_bytes = 0
         self._headers = 0
         self._beside = 0
-        self._on_lost: list[Callable[[], None]] = []
-        self._begun = 0
-        """The requests that the protocol has been given and not served."""
-        self._direct: DirectWay | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # a stream's; uvloop's is no subclass
-        self._protocol.connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, transport))  # a stream's; uvloop's is no subclass
+        self.flow = _Flow(self.transport)
         self._limiter.open.add(1)
-        self._timer = self._loop.call_soon(self._look)
+        self._timer = self.loop.call_soon(self._look)
         if self._limiter.open.total > self._limiter.limits.connections:
             message = f"there are {self._limiter.limits.connections} connections, and no more may be"
-            self._end(HTTPStatus.SERVICE_UNAVAILABLE, message)
+            self._awaited = _Awaited.NOTHING
+            self._respond(HTTPStatus.SERVICE_UNAVAILABLE, message)
+            self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        if self._refused:
-            self._discard(data)
+        if self._awaited is _Awaited.NOTHING:
             return
         if self._awaited is _Awaited.BODY:
-            self._since = self._loop.time()
-        if self._direct is not None and self._direct.takes(data, self._is_at_rest):
-            return
-        if self._parser is not None:
-            try:
-                self._feed(self._parser, data)
-            except _TooLargeError as error:
-                self._refuse_head(str(error))
-                return
-        _current.set(self)  # for the task of the request
-        self._protocol.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._protocol.eof_received()
+            self._since = self.loop.time()
+        self._unread = self._unread + data if self._unread else data
+        self._read_on()
 
     def pause_writing(self) -> None:
-        if self._direct is not None:
-            self._direct.pause_writing()
-        self._protocol.pause_writing()
+        if self.direct is not None:
+            self.direct.pause_writing()
+        super().pause_writing()
 
     def resume_writing(self) -> None:
-        if self._direct is not None:
-            self._direct.resume_writing()
-        self._protocol.resume_writing()
+        if self.direct is not None:
+            self.direct.resume_writing()
+        super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._limiter.open.add(-1)
         self._timer.cancel()
-        self._is_lost = True
-        for callback in self._on_lost:
-            callback()
-        if self._direct is not None:
-            self._direct.connection_lost()
-        self._protocol.connection_lost(exc)
+        self._end.come()
+        for cycle in self._unanswered:  # uvicorn tells the last one only
+            _disconnect(cycle)
+        if self.direct is not None:
+            self.direct.connection_lost()
+        super().connection_lost(exc)
+        # What refers to the connection would keep it until a garbage collection.
+        self._awaited, self._unread, self.direct = _Awaited.NOTHING, b"", None
+        self._unanswered.clear()
+        self.pipeline.clear()
+        del self.cycle, self.scope, self.headers
+
+    def shutdown(self) -> None:
+        if self.direct is not None and self.direct.is_serving:
+            self.direct.closes = True
+        else:
+            super().shutdown()
 
     def on_message_begin(self) -> None:
         """The parser has read the first byte of a request."""
-        self._begun += 1
+        if self._is_repeated:
+            return
+        super().on_message_begin()
+        self.scope["extensions"] = {_END: {_END: self._end}}
         self._expect(_Awaited.HEAD)
         self._head_bytes = self._headers = 0
         # Where in the piece the request begins is unknown, unless the piece begins with it.
@@ -194,78 +235,141 @@ class LimitedConnection(asyncio.Protocol):
 
     def on_url(self, url: bytes) -> None:
         """The parser has read the target of a request, or a part of it."""
-        self._grow(len(url))
+        if not self._is_repeated:
+            super().on_url(url)
+            self._grow(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """The parser has read a header or a trailer."""
+        """The parser has read a header or a trailer. The application gets no trailers."""
+        if self._is_repeated:
+            return
         self._headers += 1
         self._grow(len(name) + len(value) + _BESIDE_HEADER)
+        if self._awaited is _Awaited.BODY:
+            require_trailer(name.lower())
+        else:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The parser has read the head."""
+        self._stops = self.parser.should_upgrade()
+        if self._stops:
+            return
+        require_plain(self.parser.get_http_version(), self.url, self.headers)
+        super().on_headers_complete()
+        self._unanswered.append(self.cycle)
+        self._is_last = not self.cycle.keep_alive
         self._expect(_Awaited.BODY)
         self._beside = 0
 
-    def on_body(self, _: bytes) -> None:
+    def on_body(self, body: bytes) -> None:
         """The parser has read a part of the body."""
         self._beside = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The parser has read the whole request."""
-        self._expect(_Awaited.REQUEST)
+        if not self._stops:
+            super().on_message_complete()
+            self._expect(_Awaited.NOTHING if self._is_last else _Awaited.REQUEST)
 
-    def begin_serving(self) -> None:
-        """The application begins to serve a request."""
-        self._served += 1
-
-    def end_serving(self) -> None:
-        """The application has written its response, which may not have been sent yet."""
-        self._served -= 1
-        self._begun -= 1
-        self._since = self._loop.time()
+    def on_response_complete(self) -> None:
+        """The response to the first of the requests has been written, but may not have been sent yet."""
+        self._unanswered.pop(0)
+        self._since = self.loop.time()
+        if self._refusal is not None and not self._waits_for_answers:
+            self._answer_refusal(self._refusal)
+            return
+        context = Context()  # not that of the request, for the next one
+        context.run(super().on_response_complete)
+        self._unset_keepalive_if_required()  # the limits have their own timer
+        context.run(self._read_on)
 
     def begin_whole(self) -> None:
         """A request that uvicorn does not see has begun, with its head."""
-        self._begun += 1
-        self.begin_serving()
         self._expect(_Awaited.BODY)
 
     def end_whole(self) -> None:
         """Its body has come."""
         self._awaited = _Awaited.REQUEST
 
+    def end_serving(self) -> None:
+        """It has been answered."""
+        self._since = self.loop.time()
+        if self._unread:
+            Context().run(self._read_on)
+
     @property
-    def _is_at_rest(self) -> bool:
-        """Whether the last request has been served, and the next one has not begun."""
-        return not self._begun and self._parser is not None and self._awaited is _Awaited.REQUEST
+    def _waits_for_answers(self) -> bool:
+        """Whether a request that has come has not been answered."""
+        if self._unanswered:
+            return not self._unanswered[0].more_body
+        return self.direct is not None and self.direct.is_serving and not self.direct.is_gathering
 
-    @contextmanager
-    def watched(self, lost: Callable[[], None]) -> Iterator[None]:
-        """A context during which ``lost`` is called when the connection ends; at once if it has."""
-        if self._is_lost:
-            lost()
-        self._on_lost.append(lost)
-        try:
-            yield
-        finally:
-            self._on_lost.remove(lost)
+    @property
+    def _is_serving(self) -> bool:
+        return bool(self._unanswered) or (self.direct is not None and self.direct.is_serving)
 
-    def _feed(self, parser: httptools.HttpRequestParser, data: bytes) -> None:
-        """Have the parser read a piece. Raises _TooLargeError if the head becomes too large."""
+    def _read_on(self) -> None:
+        """Read the bytes that came up to the end of a request. Those after it are read when that has been answered."""
+        data, start = self._unread, 0
+        while start < len(data) and self._awaited is not _Awaited.NOTHING and not self.transport.is_closing():
+            if self._waits_for_answers:
+                self._unread = data[start:]
+                self.flow.hold()
+                return
+            is_at_rest = self._awaited is _Awaited.REQUEST and not self._unanswered
+            if self.direct is not None and (is_at_rest or self.direct.is_gathering):
+                taken = self.direct.take(data[start:])
+                if taken:
+                    start += taken
+                    continue
+            start += self._parse(data[start : start + _MOST_PARSED])
+        self._unread = b""
+        self.flow.release()
+
+    def _parse(self, piece: bytes) -> int:
+        """Have the parser read a piece, and refuse it if it is no request. Return how many bytes it has read."""
         begins = self._awaited is _Awaited.REQUEST
-        self._piece = len(data) if begins else 0
+        self._piece = len(piece) if begins else 0
         if not begins:
-            self._beside += len(data)
+            self._beside += len(piece)
+        read = len(piece)
         try:
-            parser.feed_data(data)
-        except httptools.HttpParserCallbackError as error:
-            raise _TooLargeError(str(error.__context__ or error)) from error
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._parser = None  # uvicorn answers it, and closes the connection
-            return
-        # Names, values and extensions that are not whole yet are no header, but are kept.
-        if self._awaited is not _Awaited.REQUEST and self._beside > self._limiter.limits.head_bytes:
-            raise self._too_long()
+            read = self._feed(piece)
+            # Names, values and extensions that are not whole yet are no header, but are kept.
+            if self._awaited in (_Awaited.HEAD, _Awaited.BODY) and self._beside > self._limiter.limits.head_bytes:
+                raise self._too_long()
+        except httptools.HttpParserError as error:
+            if self._awaited is not _Awaited.NOTHING:  # what comes after the last request does not matter
+                self._refuse(_refusal_of(error))
+        except RefusedError as error:
+            self._refuse(error)
+        return read
+
+    def _feed(self, piece: bytes) -> int:
+        """Have the parser read a piece, or only up to the end of a head that asks for another protocol."""
+        try:
+            self.parser.feed_data(piece)
+            return len(piece)
+        except httptools.HttpParserUpgrade as stop:
+            read = int(stop.args[0])
+        self._repeat_head()
+        return read
+
+    def _repeat_head(self) -> None:
+        """Give a parser the head again without what makes it stop after the head, so that it reads the body."""
+        method, version = self.parser.get_method(), self.parser.get_http_version()
+        if method == b"CONNECT":
+            self.url = b"/"  # its target is no path
+        lines = [b"GET / HTTP/" + version.encode()]
+        lines += [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
+        self.parser, self._is_repeated = httptools.HttpRequestParser(self), True
+        try:
+            self.parser.feed_data(b"\r\n".join([*lines, b"", b""]))
+        finally:
+            self._is_repeated = False
+        self.scope["method"] = method.decode()
 
     def _grow(self, size: int) -> None:
         limits = self._limiter.limits
@@ -273,76 +377,100 @@ class LimitedConnection(asyncio.Protocol):
         if self._head_bytes > limits.head_bytes:
             raise self._too_long()
         if self._headers > limits.headers:
-            raise _TooLargeError(f"the request has more than {limits.headers} headers")
+            message = f"the request has more than {limits.headers} headers"
+            raise RefusedError(message, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
-    def _too_long(self) -> _TooLargeError:
-        limit = self._limiter.limits.head_bytes
-        return _TooLargeError(f"the request has more than {limit} bytes beside its body")
+    def _too_long(self) -> RefusedError:
+        message = f"the request has more than {self._limiter.limits.head_bytes} bytes beside its body"
+        return RefusedError(message, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
-    def _refuse_head(self, message: str) -> None:
-        """Answer, and read on for a moment: a connection that is closed with bytes unread loses its answer."""
-        self._refused = True
-        self._parser = None
-        self._beside = 0
-        if self._served and self._awaited is not _Awaited.BODY:
-            self._transport.abort()  # the answer to an earlier request is under way
+    def _refuse(self, refusal: RefusedError) -> None:
+        """Refuse the request that is read, once those before it have been answered, and read no other."""
+        is_answered = self._awaited is _Awaited.BODY and not self._is_serving  # without its body
+        self._awaited, self._since, self._unread = _Awaited.NOTHING, self.loop.time(), b""
+        if is_answered:
+            self._linger()
+        elif self._waits_for_answers:
+            self._refusal = refusal
+        else:
+            self._answer_refusal(refusal)
+
+    def _answer_refusal(self, refusal: RefusedError) -> None:
+        if self._unanswered and self._unanswered[0].response_started:
+            self.transport.abort()
             return
-        self._respond(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
-        self._loop.call_later(_LINGER_SECONDS, self._transport.close)
+        for cycle in self._unanswered:  # the request itself
+            _disconnect(cycle)
+        self.pipeline.clear()
+        self._respond(refusal.status, str(refusal))
+        self._linger()
 
-    def _discard(self, data: bytes) -> None:
-        self._beside += len(data)
-        if self._beside > _MOST_DISCARDED:
-            self._transport.close()
+    def _linger(self) -> None:
+        """Read on for a moment, and close: a connection that is closed with bytes unread loses its answer."""
+        self._is_refused = True
+        if self.transport.can_write_eof() and not self.transport.is_closing():
+            self.transport.write_eof()
+        self._timer.cancel()
+        self._timer = self.loop.call_later(_LINGER_SECONDS, self._look)
 
     def _expect(self, awaited: _Awaited) -> None:
         self._awaited = awaited
-        self._since = self._loop.time()
+        self._since = self.loop.time()
 
     def _look(self) -> None:
         """End the connection if its time is up. One timer serves the whole connection, not one for each request."""
-        now, limits = self._loop.time(), self._limiter.limits
-        unsent = self._transport.get_write_buffer_size()
+        now, limits = self.loop.time(), self._limiter.limits
+        if self._is_refused:
+            self.transport.close()
+        unsent = self.transport.get_write_buffer_size()
         if unsent != self._unsent or (not unsent and self._waits_for_server()):
             self._unsent, self._since = unsent, now
         idle = self._awaited is _Awaited.REQUEST and not unsent
         due = self._since + (limits.idle_seconds if idle else limits.stalled_seconds)
         if now < due:
             next_look = now + min(limits.stalled_seconds, limits.idle_seconds)
-            self._timer = self._loop.call_at(min(due, next_look), self._look)
+            self._timer = self.loop.call_at(min(due, next_look), self._look)
         elif unsent:
-            self._transport.abort()
+            self.transport.abort()
         elif self._awaited is _Awaited.HEAD:
             message = f"the head of the request was not whole within {limits.stalled_seconds:g} s"
-            self._end(HTTPStatus.REQUEST_TIMEOUT, message)
-        elif self._awaited is _Awaited.BODY and self._served:
-            self._end(HTTPStatus.REQUEST_TIMEOUT, f"nothing of the body came for {limits.stalled_seconds:g} s")
+            self._refuse(RefusedError(message, HTTPStatus.REQUEST_TIMEOUT))
+        elif self._awaited is _Awaited.BODY:
+            message = f"nothing of the body came for {limits.stalled_seconds:g} s"
+            self._refuse(RefusedError(message, HTTPStatus.REQUEST_TIMEOUT))
         else:
-            self._transport.close()
+            self.transport.close()
 
     def _waits_for_server(self) -> bool:
         """Whether the client has sent all that it can before the server goes on."""
-        return self._served > 0 and (self._awaited is not _Awaited.BODY or not self._transport.is_reading())
-
-    def _end(self, status: HTTPStatus, message: str) -> None:
-        self._respond(status, message)
-        self._transport.close()
+        is_blocked = self._awaited is not _Awaited.BODY or self._waits_for_answers or not self.transport.is_reading()
+        return self._is_serving and is_blocked
 
     def _respond(self, status: HTTPStatus, message: str) -> None:
         body = json.dumps({"error": message}, separators=(",", ":"))
-        head = (
-            f"HTTP/1.1 {status} {status.phrase}\r\ncontent-length: {len(body)}\r\ncontent-type: application/json\r\n"
-            "connection: close\r\n\r\n"
-        )
-        self._transport.write((head + body).encode())
+        headers = [
+            *self.server_state.default_headers,
+            (b"content-length", b"%d" % len(body)),
+            (b"content-type", b"application/json"),
+            (b"connection", b"close"),
+        ]
+        lines = [b"%s: %s\r\n" % header for header in headers]
+        if not self.transport.is_closing():
+            self.transport.write(b"".join([STATUS_LINE[status], *lines, b"\r\n", body.encode()]))
 
 
-_current: ContextVar[LimitedConnection] = ContextVar("nnhal_http_connection")
+def while_connected(scope: Scope, lost: Callable[[], None]) -> AbstractContextManager[None]:
+    """A context in which ``lost`` is called when the connection of a request ends; at once if it has."""
+    extension = scope.get("extensions", {}).get(_END)
+    return nullcontext() if extension is None else extension[_END].watched(lost)
 
 
-def while_connected(lost: Callable[[], None]) -> AbstractContextManager[None]:
-    """A context in which ``lost`` is called when the connection of the request that is served ends."""
-    connection = _current.get(None)
-    return nullcontext() if connection is None else connection.watched(lost)
+def _disconnect(cycle: RequestResponseCycle) -> None:
+    """Tell the application that its client has left."""
+    cycle.disconnected = True
+    cycle.message_event.set()
+
+
+def _refusal_of(error: httptools.HttpParserError) -> RefusedError:
+    cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else error
+    return cause if isinstance(cause, RefusedError) else RefusedError(f"the request is malformed: {cause}")

@@ -14,9 +14,11 @@ from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.server import ServerState
 
 from nnhal_hosting.access import peer_name
+from nnhal_hosting.http_heads import RefusedError, require_plain
 
 _KEPT_HEADS = 1024
 _MOST_GATHERED = HIGH_WATER_LIMIT
@@ -120,7 +122,13 @@ class KeptHeads:
 
 
 class WholeConnection(Protocol):
-    """The connection whose pieces are taken here or by uvicorn."""
+    """The connection, whose bytes are taken here or by uvicorn's protocol, which it is."""
+
+    transport: asyncio.Transport
+    loop: asyncio.AbstractEventLoop
+    tasks: set[asyncio.Task[None]]
+    client: tuple[str, int] | None
+    server_state: ServerState
 
     def begin_whole(self) -> None:
         """A request that uvicorn does not see has begun, with its head."""
@@ -131,39 +139,18 @@ class WholeConnection(Protocol):
     def end_serving(self) -> None:
         """It has been answered."""
 
-    def data_received(self, data: bytes, /) -> None:
-        """Take a piece that was held."""
-
-
-class UvicornConnection(HttpToolsProtocol):
-    """A connection that does not end with the server while a request is served directly."""
-
-    direct: DirectWay | None = None
-
-    def shutdown(self) -> None:
-        if self.direct is not None and self.direct.is_serving:
-            self.direct.closes = True
-        else:
-            super().shutdown()
-
 
 class DirectWay:
     """Serves the whole requests of one connection, each after the one before it, and answers them: a Responder."""
 
-    def __init__(
-        self,
-        connection: WholeConnection,
-        uvicorns: HttpToolsProtocol,
-        requests: WholeRequests,
-        heads: KeptHeads,
-    ) -> None:
+    def __init__(self, connection: WholeConnection, requests: WholeRequests, heads: KeptHeads) -> None:
         self.user_is_admitted = False
         self.is_serving = False
+        """Whether a request has begun and has not been answered."""
         self.closes = False
         """Whether the connection is closed after the request that is served."""
         self._peer = ""
         self._connection = connection
-        self._uvicorns = uvicorns
         self._requests = requests
         self._heads = heads
         self._head: KnownHead | None = None
@@ -171,8 +158,6 @@ class DirectWay:
         self._body = bytearray()
         """What has come of that."""
         self._admitted: Held | None = None
-        self._held = b""
-        """What came while a request was served."""
         self._lost: Callable[[], None] | None = None
         self._is_lost = False
         self._writable: asyncio.Future[None] | None = None
@@ -180,52 +165,49 @@ class DirectWay:
 
     @property
     def peer(self) -> str:
-        self._peer = self._peer or peer_name(self._uvicorns.client)
+        self._peer = self._peer or peer_name(self._connection.client)
         return self._peer
 
-    def takes(self, data: bytes, is_at_rest: bool) -> bool:
-        """Take a piece if it is a request, or begins one, that is served so; it may if the connection ``is_at_rest``.
-        What comes while one is served is held until it has been answered. Return whether the piece has been taken.
+    @property
+    def is_gathering(self) -> bool:
+        """Whether the next bytes are of a body that is not whole."""
+        return self._head is not None
+
+    def take(self, data: bytes) -> int:
+        """Take the request with which the bytes begin, or a part of it, and serve it once it is whole. Return how many
+        bytes were taken; none if the request is not served so. No other request of the connection may be under way.
         """
-        if self._head is not None:
-            self._add(self._head, data)
-            return True
-        if self.is_serving:
-            self._uvicorns.transport.pause_reading()
-            self._held += data
-            return True
-        if not is_at_rest or self._writable is not None:
-            return False
-        head = self._heads.of(data)
+        begins = self._head is None
+        head = self._begin(data) if begins else self._head
         if head is None:
-            return False
-        left = head.length - (len(data) - head.end)
-        if left < 0 or (left and head.length > _MOST_GATHERED):
-            return False
+            return 0
+        start = head.end if begins else 0
+        end = start + head.length - len(self._body)
+        body: bytes | bytearray = data[start:end]
+        if end > len(data):
+            self._head = head
+            self._body += body
+            return len(data)
+        if not begins:
+            self._body += body
+            body, self._head, self._body = self._body, None, bytearray()
+        self._connection.end_whole()
+        task = self._connection.loop.create_task(self._serve(head, bytes(body)))
+        self._connection.tasks.add(task)
+        task.add_done_callback(self._connection.tasks.discard)
+        return end
+
+    def _begin(self, data: bytes) -> KnownHead | None:
+        """Admit the request with which the bytes begin."""
+        head = self._heads.of(data) if self._writable is None else None
+        if head is None or (head.length > _MOST_GATHERED and head.length > len(data) - head.end):
+            return None
         self._admitted = self._requests.admit(head.known, head.length, self)
         if self._admitted is None:
-            return False
+            return None
         self.is_serving = True
         self._connection.begin_whole()
-        self._add(head, data[head.end :])
-        return True
-
-    def _add(self, head: KnownHead, data: bytes) -> None:
-        """Add bytes to the body of a request, and serve it if that is whole now."""
-        if self._head is None and len(data) < head.length:
-            self._head, self._body = head, bytearray(data)
-            return
-        body: bytes | bytearray = data
-        if self._head is not None:
-            self._body += data
-            if len(self._body) < head.length:
-                return
-            body, self._head, self._body = self._body, None, bytearray()
-        self._held = bytes(body[head.length :])
-        self._connection.end_whole()
-        task = self._uvicorns.loop.create_task(self._serve(head, bytes(body[: head.length])))
-        self._uvicorns.tasks.add(task)
-        task.add_done_callback(self._uvicorns.tasks.discard)
+        return head
 
     def on_lost(self, lost: Callable[[], None]) -> None:
         self._lost = lost
@@ -234,7 +216,7 @@ class DirectWay:
 
     def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], content: bytes) -> None:
         if not self._is_lost:
-            self._uvicorns.transport.write(self._start_of(status, headers, len(content)) + content)
+            self._connection.transport.write(self._start_of(status, headers, len(content)) + content)
 
     async def respond_in_pieces(
         self, status: int, headers: Sequence[tuple[bytes, bytes]], content: bytes, size: int
@@ -245,12 +227,12 @@ class DirectWay:
                 await self._writable
             if self._is_lost:
                 return
-            self._uvicorns.transport.write(head + content[start : start + size])
+            self._connection.transport.write(head + content[start : start + size])
             head = b""
 
     def pause_writing(self) -> None:
         """The client does not take what it is sent."""
-        self._writable = self._writable or self._uvicorns.loop.create_future()
+        self._writable = self._writable or self._connection.loop.create_future()
 
     def resume_writing(self) -> None:
         """The client has taken most of it."""
@@ -275,17 +257,13 @@ class DirectWay:
         finally:
             self._lost = None
             self.is_serving = False
-            self._connection.end_serving()
             if self.closes or not is_answered:
-                self._uvicorns.transport.close()
-            elif self._held and not self._is_lost:
-                held, self._held = self._held, b""
-                self._uvicorns.transport.resume_reading()
-                self._connection.data_received(held)
+                self._connection.transport.close()
+            self._connection.end_serving()
 
     def _start_of(self, status: int, headers: Sequence[tuple[bytes, bytes]], length: int) -> bytes:
         close = ((b"connection", b"close"),) if self.closes else ()
-        return _head(status, (*self._uvicorns.server_state.default_headers, *headers, *close), length)
+        return _head(status, (*self._connection.server_state.default_headers, *headers, *close), length)
 
 
 @lru_cache(_KEPT_HEADS)
@@ -315,7 +293,8 @@ def read_head(head: bytes) -> RequestHead | None:
         ends_early = reader.is_complete
         parser.feed_data(head[-1:])
         path = httptools.parse_url(reader.url).path.decode("ascii")
-    except (httptools.HttpParserError, httptools.HttpParserUpgrade, UnicodeDecodeError):
+        require_plain(parser.get_http_version(), reader.url, reader.headers)
+    except (httptools.HttpParserError, httptools.HttpParserUpgrade, UnicodeDecodeError, RefusedError):
         return None
     if ends_early or not reader.is_complete or parser.get_method() != b"POST" or parser.get_http_version() != "1.1":
         return None

@@ -9,7 +9,7 @@ import pytest
 
 from nnhal_hosting.whole_requests import Held, KeptHeads, Responder
 
-HEAD = b"POST /v2/a%20b?c=d HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nHOST: other\r\n\r\n"
+HEAD = b"POST /v2/a%20b?c=d HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nA: b\r\na: c\r\n\r\n"
 LENGTH = b"Content-Length: 3\r\n"
 
 
@@ -39,7 +39,7 @@ def test_a_head_that_comes_again_is_read_once() -> None:
         found = heads.of(HEAD + body)
         assert found is not None
         assert (found.end, found.length) == (len(HEAD), 3)
-        assert found.known == ("/v2/a b", {b"host": b"h", b"content-length": b"3"})
+        assert found.known == ("/v2/a b", {b"host": b"h", b"content-length": b"3", b"a": b"b"})
     assert requests.read == 1
 
 

@@ -106,7 +106,7 @@ class Inferences:
         with RequestScope(headers.get(_TRACEPARENT, b"").decode("latin-1")) as named:
             try:
                 cancellation = Cancellation()
-                with services.budget.charge() as charge, while_connected(cancellation.cancel):
+                with services.budget.charge() as charge, while_connected(scope, cancellation.cancel):
                     body = await read_body(receive, headers, services.max_bytes, charge, self._loop)
                     head = _head_of(scope["path"], headers)
                     answer = await self._answer(head, body, peer_of(scope), named, cancellation, arrived_ns, charge)

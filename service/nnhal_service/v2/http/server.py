@@ -49,7 +49,7 @@ class HttpServer:
         whole_requests = served.whole_requests if isinstance(served, ProtocolApp) else None
         limiter = ConnectionLimiter(limits, connections, whole_requests)
         config = uvicorn.Config(
-            limiter.application(served),
+            served,
             http=limiter.protocol(),
             ws="none",
             lifespan="off",

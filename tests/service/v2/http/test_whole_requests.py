@@ -79,7 +79,7 @@ def connected(served: Served) -> Iterator[Connection]:
         lambda lines: head(3, *lines) + b"abc",
         lambda lines: whole(1, lines=lines).replace(b"echo", b"unknown"),
         lambda lines: whole(1, lines=lines).replace(b"Length: 0", b"Length: 9"),
-        lambda lines: whole(1, lines=(*lines, b"Inference-Header-Content-Length: many\r\n")),
+        lambda lines: whole(1, lines=lines).replace(b"Content-Length: 0", b"Content-Length: many"),
         lambda lines: whole(*range(1000), lines=(*lines, b"Accept-Encoding: gzip\r\n")),
     ],
 )
