@@ -76,6 +76,7 @@ class ConnectionLimiter:
 _BESIDE_HEADER = 4
 """The bytes of a header beside its name and its value: a colon, a space and the end of the line."""
 _LINGER_SECONDS = 1.0
+_MOST_DISCARDED = 1 << 18
 _MOST_PARSED = 1 << 14
 """The bytes that the parser gets at a time: a client may have so many requests parsed before the first is answered."""
 _END = "nnhal.end"
@@ -167,6 +168,7 @@ class LimitedConnection(HttpToolsProtocol):
         """Whether the parser stops after the head that it reads, since it asks for another protocol."""
         self._is_repeated = False
         """Whether the parser reads a head for the second time."""
+        self._discarded = 0
         self._piece = 0
         self._head_bytes = 0
         self._headers = 0
@@ -185,6 +187,7 @@ class LimitedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._awaited is _Awaited.NOTHING:
+            self._discard(data)
             return
         if self._awaited is _Awaited.BODY:
             self._since = self.loop.time()
@@ -280,10 +283,9 @@ class LimitedConnection(HttpToolsProtocol):
         if self._refusal is not None and not self._waits_for_answers:
             self._answer_refusal(self._refusal)
             return
-        context = Context()  # not that of the request, for the next one
-        context.run(super().on_response_complete)
+        Context().run(super().on_response_complete)  # the next request is not served in the context of this one
         self._unset_keepalive_if_required()  # the limits have their own timer
-        context.run(self._read_on)
+        self._read_on_soon()
 
     def begin_whole(self) -> None:
         """A request that uvicorn does not see has begun, with its head."""
@@ -296,8 +298,7 @@ class LimitedConnection(HttpToolsProtocol):
     def end_serving(self) -> None:
         """It has been answered."""
         self._since = self.loop.time()
-        if self._unread:
-            Context().run(self._read_on)
+        self._read_on_soon()
 
     @property
     def _waits_for_answers(self) -> bool:
@@ -309,6 +310,13 @@ class LimitedConnection(HttpToolsProtocol):
     @property
     def _is_serving(self) -> bool:
         return bool(self._unanswered) or (self.direct is not None and self.direct.is_serving)
+
+    def _read_on_soon(self) -> None:
+        """Read on what came while a request was served: not in the context of that request, and not while it handles an
+        exception, which Python would put in the place of those that the parser's callbacks raise.
+        """
+        if self._unread:
+            self.loop.call_soon(self._read_on, context=Context())
 
     def _read_on(self) -> None:
         """Read the bytes that came up to the end of a request. Those after it are read when that has been answered."""
@@ -326,7 +334,8 @@ class LimitedConnection(HttpToolsProtocol):
                     continue
             start += self._parse(data[start : start + _MOST_PARSED])
         self._unread = b""
-        self.flow.release()
+        if self._awaited is not _Awaited.NOTHING:
+            self.flow.release()
 
     def _parse(self, piece: bytes) -> int:
         """Have the parser read a piece, and refuse it if it is no request. Return how many bytes it has read."""
@@ -413,6 +422,13 @@ class LimitedConnection(HttpToolsProtocol):
         self._timer.cancel()
         self._timer = self.loop.call_later(_LINGER_SECONDS, self._look)
 
+    def _discard(self, data: bytes) -> None:
+        self._discarded += len(data)
+        if self._discarded > _MOST_DISCARDED:
+            self.flow.hold()
+            if self._is_refused:
+                self.transport.close()
+
     def _expect(self, awaited: _Awaited) -> None:
         self._awaited = awaited
         self._since = self.loop.time()
@@ -467,7 +483,7 @@ def while_connected(scope: Scope, lost: Callable[[], None]) -> AbstractContextMa
 
 def _disconnect(cycle: RequestResponseCycle) -> None:
     """Tell the application that its client has left."""
-    cycle.disconnected = True
+    cycle.disconnected, cycle.waiting_for_100_continue = True, False
     cycle.message_event.set()
 
 

@@ -1,8 +1,11 @@
-"""Heads of requests without an end, at every port of HTTP: none is read further than its limit."""
+"""Heads of requests without an end, and those that are to be refused, at every port of HTTP: one rule for all."""
 
 from __future__ import annotations
 
 import http.client
+import json
+import re
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,25 +15,28 @@ import pytest
 
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_hosting.supervision import Child
+from tests.support.ambiguous_requests import REFUSED
 from tests.support.long_heads import LONG_HEADS, answer_to
 from tests.support.model_server import Devices, Served, addresses, model_server
 from tests.support.processes import WARM
-from tests.support.repositories import onnx_file, write
+from tests.support.repositories import numbers, onnx_file, write
 from tests.support.resources import forget_peak, peak_bytes
+from tests.support.tokens import bearer, token_file
 from tests.support.v2 import call
 from tests.support.waiting import wait_until
 
 SPARE = 16 << 20
-REFUSED = (b"HTTP/1.1 431 ", b"")
+TOO_LONG = (b"HTTP/1.1 431 ", b"")
 """A connection that is closed while the client sends may lose its answer."""
 
 
 @pytest.fixture(scope="module")
 def fronted(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with front workers: its own process serves metrics, and they the protocol."""
+    """A server with tokens and front workers: its own process serves metrics, and they the protocol."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file()})
-    with model_server(device_processes, repository, "--front-workers", "2") as served:
+    tokens = token_file(tmp_path_factory.mktemp("tokens"), ci="infer")
+    with model_server(device_processes, repository, "--front-workers", "2", "--tokens", str(tokens)) as served:
         yield served
 
 
@@ -48,7 +54,7 @@ def dashboard() -> Iterator[tuple[Child, str]]:
 
 
 def refused(address: str, name: str) -> None:
-    assert answer_to(address, name).startswith(REFUSED)
+    assert answer_to(address, name).startswith(TOO_LONG)
     host, _, port = address.rpartition(":")
     with closing(http.client.HTTPConnection(host, int(port), timeout=60)) as connection:
         connection.request("GET", "/v2/health/live")
@@ -71,6 +77,67 @@ def test_other_ports_have_the_same_limit(fronted: Served, dashboard: tuple[Child
     for address in (fronted.http, addresses(fronted.child)["metrics"], pages):
         refused(address, name)
     assert peak_bytes(child.pid) - before < SPARE
+
+
+@pytest.fixture(scope="module")
+def ports(served: Served, fronted: Served, dashboard: tuple[Child, str]) -> dict[str, str]:
+    """Where each kind of process serves HTTP."""
+    metrics = addresses(fronted.child)["metrics"]
+    return {"framework": served.http, "front worker": fronted.http, "metrics": metrics, "dashboard": dashboard[1]}
+
+
+def sent(address: str, data: bytes) -> list[bytes]:
+    """Send some bytes, and return the answers that come until the server closes the connection."""
+    host, _, port = address.rpartition(":")
+    with closing(socket.create_connection((host, int(port)), timeout=60)) as connection:
+        connection.sendall(data)
+        answered = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    return re.split(rb"HTTP/1\.1 (?=\d{3} [A-Z])", answered)[1:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("port", ["framework", "front worker", "metrics", "dashboard"])
+def test_what_programs_may_understand_differently_is_refused_at_every_port(ports: dict[str, str], port: str) -> None:
+    for request, reason in REFUSED.values():
+        (answer,) = sent(ports[port], request + b"\r\n\r\n")
+        status, _, body = answer.partition(b"\r\n\r\n")
+        assert status[:4] in (b"400 ", b"501 "), answer
+        assert reason in json.loads(body)["error"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("port", ["framework", "front worker", "metrics", "dashboard"])
+def test_an_upgrade_changes_nothing_at_any_port(ports: dict[str, str], port: str) -> None:
+    offer = b"Host: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\nHTTP2-Settings: AAMA\r\n"
+    page = b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    for protocol in (b"h2c", b"websocket", b"a/1, b"):
+        post = b"POST /nowhere HTTP/1.1\r\n" + offer % protocol
+        inner = post + b"Content-Length: %d\r\n\r\n%s" % (len(page), page)  # the body is no request
+        chunks = post + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(page), page)
+        tunnel = b"CONNECT a:1 HTTP/1.1\r\n" + offer % protocol + b"\r\nno\r\n\r\n"
+        *answers, last = sent(ports[port], inner + chunks + tunnel)
+        assert len(answers) == 3, (answers, last)
+        assert last.startswith(b"400 ")
+        *answers, last = sent(ports[port], inner + b"GET /" + b"a" * 40_000)
+        assert len(answers) == 1
+        assert last.startswith(b"431 ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_the_body_of_an_upgrade_is_read_also_with_tokens(served: Served, fronted: Served, is_chunked: bool) -> None:
+    tensor = {"name": "x", "shape": numbers().shape, "datatype": "FP32", "data": numbers().reshape(-1).tolist()}
+    body = json.dumps({"inputs": [tensor]}).encode()
+    offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMA"}
+    for server in (served, fronted):
+        host, _, port = server.http.rpartition(":")
+        with closing(http.client.HTTPConnection(host, int(port), timeout=60)) as connection:
+            for _ in range(3):  # the connection goes on
+                given = iter([body[:9], body[9:]]) if is_chunked else body
+                headers = {**offer, **bearer("ci")}
+                connection.request("POST", "/v2/models/tanh/infer", given, headers, encode_chunked=is_chunked)
+                answer = connection.getresponse()
+                assert (answer.status, b"outputs" in answer.read()) == (200, True)
 
 
 @pytest.mark.slow
