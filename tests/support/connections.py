@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, partial
+from itertools import count
 from pathlib import Path
 
 from nnhal.v1 import link_pb2
@@ -19,6 +20,8 @@ from tests.support.v2 import raw_request
 
 Connect = Callable[[str], None]
 _SECONDS = 30
+_NAMES = count()
+_NAMES_AT_A_TIME = 16
 _RESET = struct.pack("ii", 1, 0)
 _UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
 _HALF_FRAME = bytes((0, 1, 0, 1, 4, 0, 0, 0, 1)) + b"half"
@@ -86,6 +89,29 @@ def _infer_directly(address: str) -> None:
         head = b"POST /v2/models/tanh/infer HTTP/1.1\r\nHost: localhost\r\nInference-Header-Content-Length: 0\r\n"
         connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+
+
+def _many_names(address: str) -> None:
+    """Ask for models, with tokens and under traces that nobody has named before."""
+    with _opened(address) as connection, connection.makefile("rb") as answers:
+        for _ in range(_NAMES_AT_A_TIME):
+            name = b"n%d" % next(_NAMES)
+            head = b"POST /v2/models/%s/infer HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"
+            trace = b"traceparent: 00-%032x-%016x-01\r\n" % (next(_NAMES), next(_NAMES))
+            connection.sendall(head % (name, address.encode(), name) + trace + b"Content-Length: 2\r\n\r\n{}")
+            lines = list(iter(answers.readline, b"\r\n"))
+            assert lines[0].startswith(b"HTTP/1.1 404 ")
+            answers.read(next(int(line.split()[1]) for line in lines if line.startswith(b"content-length:")))
+
+
+def _many_called(address: str) -> None:
+    """Call for models that nobody has named before."""
+    with raw_http2.connected(address) as connection:
+        for stream in range(1, 2 * _NAMES_AT_A_TIME, 2):
+            message = raw_request(f"n{next(_NAMES)}", x=numbers()).SerializeToString()
+            framed = b"\0" + len(message).to_bytes(4) + message
+            connection.sendall(raw_http2.opened(stream, *raw_http2.headers_of(_V2 + b"ModelInfer"), data=framed))
+            assert b"unknown model" in raw_http2.answer(connection, stream)
 
 
 def _refused(address: str) -> None:
@@ -174,6 +200,7 @@ KINDS: Mapping[str, Mapping[str, Connect]] = {
         "infer directly": _infer_directly,
         "infer in chunks": partial(_infer, is_chunked=True),
         "upgrade": partial(_infer, lines=_UPGRADE),
+        "many names": _many_names,
     },
     "metrics": {
         **_WEB,
@@ -193,10 +220,10 @@ KINDS: Mapping[str, Mapping[str, Connect]] = {
         "metadata": partial(_call, path=_V2 + b"ModelMetadata", message=b"\x0a\x04tanh", expected=b"FP32"),
         "infer": lambda address: _call(address, _V2 + b"ModelInfer", _inference(), b"tanh"),
         "stream": _open_stream,
+        "many names": _many_called,
     },
     "framework.sock": {**_RPC, "devices": partial(_call, path=b"/nnhal.v1.FrameworkService/ListDevices")},
     "device.sock": {**_RPC, "version": partial(_call, path=b"/nnhal.v1.DeviceService/GetVersionString")},
-    "framework's link.sock": _LINK,
-    "device's link.sock": _LINK,
+    "link.sock": _LINK,
 }
 """By listener and kind."""
