@@ -1,9 +1,9 @@
 """``python -m benchmarks.kills``: what clients see of a device that is killed again and again.
 
 A model has a step on each of three devices. Clients send requests without pause, over HTTP and gRPC, and compare every
-answer. The device of the middle step is killed as soon as it serves again, while the other two stay alive. A fall-back
-is the longest of the requests that were under way at a kill. The exit status is 1 if a request was lost or wrong; the
-other aims depend on the machine, and are printed as met or missed.
+answer. The device of the middle step, or each of ``--victims``, is killed again soon after it serves again, while the
+others stay alive. A fall-back is the longest of the requests that were under way at a kill. The exit status is 1 if a
+request was lost or wrong; the other aims depend on the machine, and are printed as met or missed.
 
 With ``--all`` there are no such clients: all devices are killed at one moment, again and again, and the figures are how
 long after that each of them answers on its link, and a request is served.
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -39,12 +39,15 @@ from benchmarks.aims import Aim, aim_table, statement
 from benchmarks.tables import ShownTables
 from benchmarks.testbeds import RunningTestbed, running_testbed
 from nnhal.arrays import Array
+from nnhal.clock import now_ns
 from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.remote import RemoteDevice
 from nnhal.remote.supervisor import SupervisorControl
+from nnhal.types import NO_DEADLINE
 from nnhal.v1 import supervisor_pb2
+from nnhal_client import connect
 from tests.support.resources import resident_bytes, resources_of, threads_of
 
 _MODEL = "relay"
@@ -57,6 +60,8 @@ _LONGEST_PAUSE_SECONDS = 0.5
 _BACK_SECONDS = 60.0
 _LEAK_SECONDS = 3.0
 _LOOK_SECONDS = 0.02
+_DEADLINE_NS = 60 * 10**9
+"""That of runs with one, which is never to be met."""
 _LONGEST_WAIT_SECONDS, _FALL_BACK_MS = 1.5, 20.0
 _SPARE_DESCRIPTORS = 16
 """How many more descriptors than before may be held: a client's connection is accepted by any of the processes."""
@@ -80,15 +85,32 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--front-workers", type=int, default=2, help="0 to have the framework's process serve")
-    parser.add_argument("--devices", type=lambda text: text.split(","), default=["gpu_acc", "cpu_acc", "cpu_ref"])
+    parser.add_argument(
+        "--devices",
+        type=lambda text: text.split(","),
+        default=["gpu_acc", "cpu_acc", "cpu_ref"],
+        help="drivers, or NAME=DRIVER; gpu_acc is chained by fences, and others are wired",
+    )
+    parser.add_argument(
+        "--victims", type=lambda text: text.split(","), default=[], help="devices that are killed, each on its own"
+    )
+    parser.add_argument(
+        "--ways",
+        type=lambda text: text.split(","),
+        default=["http", "grpc"],
+        help="those of the clients in turn; native ones load the model themselves and run it directly, native-binding "
+        "through the framework, and native-deadline with a deadline too",
+    )
     parser.add_argument("--beside", type=lambda text: text.split(","), default=[], help="devices without a step")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--all", action="store_true", help="kill all devices at once")
     given = parser.parse_args()
     workers = [f"front_workers = {given.front_workers}"] if given.front_workers else []
+    named = dict(word.rpartition("=")[::2] if "=" in word else (word, word) for word in given.devices + given.beside)
+    given.victims = given.victims or [list(named)[1]]
     with tempfile.TemporaryDirectory(prefix="nnhal-") as folder:
-        expected = _write_model(Path(folder) / "models", given.devices)
-        topology = _topology([*given.devices, *given.beside], Path(folder) / "models", workers)
+        expected = _write_model(Path(folder) / "models", list(named)[: len(given.devices)])
+        topology = _topology(named, Path(folder) / "models", workers)
         with running_testbed(Path(folder), topology) as testbed:
             if given.all:
                 return _kill_all(testbed, expected[0], given.kills)
@@ -100,11 +122,11 @@ def main() -> int:
 def _run(
     testbed: RunningTestbed, clients: Sequence[_Client], expected: tuple[Array, Array], given: argparse.Namespace
 ) -> tuple[_Holdings, list[float], _Holdings]:
-    """Kill the device of the middle step while clients run. Returns when, and what the framework held around that."""
-    victim, pauses, kills = given.devices[1], random.Random(given.seed), []
+    """Kill the victims while clients run. Returns when, and what the framework held around that."""
+    kills: list[float] = []
     stop = threading.Event()
     threads = [
-        threading.Thread(target=_send, args=(testbed, number % 2 == 0, client, expected, stop))
+        threading.Thread(target=_send, args=(testbed, given.ways[number % len(given.ways)], client, expected, stop))
         for number, client in enumerate(clients)
     ]
     with SupervisorControl(testbed.directory) as supervisor, ExitStack() as stack:
@@ -114,14 +136,20 @@ def _run(
         stack.callback(stop.set)
         time.sleep(_CALM_SECONDS)
         before = _Holdings.of(testbed.pids["framework"])
-        pid = testbed.pids[victim]
-        for _ in range(given.kills):
-            time.sleep(pauses.uniform(0, _LONGEST_PAUSE_SECONDS))
-            kills.append(time.monotonic())
-            os.kill(pid, signal.SIGKILL)
-            pid = _back(supervisor, victim, pid)
-            if sys.stderr.isatty() or len(kills) % 25 == 0:
-                print(f"{len(kills)} of {given.kills} kills", file=sys.stderr)
+
+        def kill(victim: str) -> None:
+            pid, pauses = testbed.pids[victim], random.Random(f"{victim} {given.seed}")
+            while len(kills) < given.kills:
+                time.sleep(pauses.uniform(0, _LONGEST_PAUSE_SECONDS))
+                kills.append(time.monotonic())
+                os.kill(pid, signal.SIGKILL)
+                if sys.stderr.isatty() or len(kills) % 25 == 0:
+                    print(f"{len(kills)} of {given.kills} kills", file=sys.stderr)
+                pid = _back(supervisor, victim, pid)
+
+        with ThreadPoolExecutor(len(given.victims)) as pool:
+            for killing in [pool.submit(kill, victim) for victim in given.victims]:
+                killing.result()
         time.sleep(_LEAK_SECONDS)
         after = _Holdings.of(testbed.pids["framework"])
     return before, kills, after
@@ -181,23 +209,23 @@ def _back(supervisor: SupervisorControl, name: str, dead: int) -> int:
     until = time.monotonic() + _BACK_SECONDS
     while time.monotonic() < until:
         (found,) = [process for process in supervisor.processes().processes if process.name == name]
-        if found.state == supervisor_pb2.SupervisedProcess.STATE_RUNNING and found.pid != dead:
+        if found.state == supervisor_pb2.SupervisedProcess.STATE_RUNNING and found.pid not in (0, dead):
             return found.pid
         time.sleep(_LOOK_SECONDS)
     raise RuntimeError(f"{name} is not back after {_BACK_SECONDS:.0f} s")
 
 
 def _send(
-    testbed: RunningTestbed, is_http: bool, client: _Client, expected: tuple[Array, Array], stop: threading.Event
+    testbed: RunningTestbed, way: str, client: _Client, expected: tuple[Array, Array], stop: threading.Event
 ) -> None:
     """Send requests without pause, and check the answers."""
-    infers = (_over_http if is_http else _over_grpc)(testbed, expected[0])
+    infers = _WAYS[way](testbed, expected[0])
     with closing(infers):
         for infer in infers:
             began = time.monotonic()
             try:
                 client.wrong += not np.allclose(infer(), expected[1], rtol=0, atol=_TOLERANCE)
-            except (grpc.RpcError, OSError, RuntimeError, http.client.HTTPException) as error:
+            except (grpc.RpcError, NnhalError, OSError, RuntimeError, http.client.HTTPException) as error:
                 client.lost.append(str(error))
             client.spans.append((began, time.monotonic()))
             if stop.is_set():
@@ -240,6 +268,34 @@ def _over_grpc(testbed: RunningTestbed, x: Array) -> Generator[Infer]:
             yield infer
 
 
+def _natively(testbed: RunningTestbed, x: Array, way: str) -> Generator[Infer]:
+    """A function for each run of a model that the client itself has loaded."""
+    folder = testbed.directory.parent / "models" / _MODEL
+    pins = dict(word.split("=") for word in (folder / "pins").read_text().split("; "))
+    with connect(testbed.directory / "framework") as framework, ExitStack() as stack:
+        model = framework.load(folder / "1" / "model.onnx", pins=pins, fallback="allow")
+        (output,) = (tensor.name for tensor in model.outputs)
+        if way == "native":
+            while True:
+                yield lambda: model.run({"x": x})[output]
+        binding = stack.enter_context(model.bind(direct=False))
+
+        def infer() -> Array:
+            binding.inputs["x"][...] = x
+            binding.run(now_ns() + _DEADLINE_NS if way == "native-deadline" else NO_DEADLINE)
+            return binding.outputs[output]
+
+        while True:
+            yield infer
+
+
+_WAYS: Mapping[str, Callable[[RunningTestbed, Array], Generator[Infer]]] = {
+    "http": _over_http,
+    "grpc": _over_grpc,
+    **{way: partial(_natively, way=way) for way in ("native", "native-binding", "native-deadline")},
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _Holdings:
     """What a process and its children hold."""
@@ -271,6 +327,7 @@ def _report(clients: Sequence[_Client], kills: Sequence[float], before: _Holding
     print(f"framework and front workers, before and {_LEAK_SECONDS:.0f} s after the kills:")
     print(f"  {before.descriptors} and {after.descriptors} descriptors, {before.threads} and {after.threads} threads")
     print(f"  {before.resident >> 20} and {after.resident >> 20} MiB")
+    print(f"load of the machine: {' '.join(f'{load:.1f}' for load in os.getloadavg())}")
     for text in lost[:_SHOWN]:
         print(f"lost: {text}")
     ShownTables().show(
@@ -306,6 +363,7 @@ def _write_model(repository: Path, devices: Sequence[str]) -> tuple[Array, Array
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "1" / "model.onnx"
     )
     pins = "; ".join(f"name:step{number}={device}" for number, device in enumerate(devices))
+    (folder / "pins").write_text(pins)
     (folder / "config.pbtxt").write_text(
         f'instance_group {{ count: 4 }}\nparameters {{ key: "nnhal.placement" value {{ string_value: "{pins}" }} }}\n'
     )
@@ -316,8 +374,9 @@ def _write_model(repository: Path, devices: Sequence[str]) -> tuple[Array, Array
     return x, y
 
 
-def _topology(devices: Sequence[str], repository: Path, workers: Sequence[str]) -> str:
-    tables = [f'[[device]]\ndriver = "{driver}"\n' for driver in devices]
+def _topology(devices: Mapping[str, str], repository: Path, workers: Sequence[str]) -> str:
+    """Return a topology of drivers by the names of their devices."""
+    tables = [f'[[device]]\nname = "{name}"\ndriver = "{driver}"\n' for name, driver in devices.items()]
     ports = [f"{kind}_port = 0" for kind in ("http", "grpc", "metrics")]
     return "".join(tables) + "\n".join(["[framework]", f'model_repository = ["{repository}"]', *ports, *workers]) + "\n"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
-from nnhal.memory import MappedPool
+from nnhal.memory import MappedPool, open_pool, seal_for_readers
 from nnhal.memory.arena import round_up
-from nnhal.types import DataLocation
+from nnhal.types import DataLocation, Memory
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 
 ALIGNMENT = 64
@@ -103,11 +103,42 @@ def stored_inputs(tensors: Sequence[Tensor], inputs: Mapping[str, Value]) -> dic
     return {name: tensor.array(inputs[name]) for name, tensor in known.items()}
 
 
-def lay_out(sizes: Mapping[str, int], alignment: int = ALIGNMENT) -> tuple[dict[str, DataLocation], int]:
-    """Place tensors in one pool, each aligned. Return their locations and the pool's size in bytes."""
-    locations: dict[str, DataLocation] = {}
-    offset = 0
-    for name, size in sizes.items():
-        locations[name] = DataLocation(0, offset, size)
-        offset += round_up(size, alignment)
-    return locations, offset
+class TensorMemory:
+    """Memory of this process for the inputs and outputs of a model: a pool for each of the two, which devices map.
+
+    Inputs are written through ``views`` of this process only, if the kernel can hold others to that (Linux 5.1). Values
+    are aligned.
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, int],
+        outputs: Mapping[str, int],
+        create: Callable[[int], Memory],
+        alignment: int = ALIGNMENT,
+    ) -> None:
+        """``inputs`` and ``outputs`` are bytes by name, and no name is in both. ``create`` makes a pool of so many
+        bytes to which seals can be added, and which is mapped. Raises as ``create`` and ``open_pool``.
+        """
+        self.pools: list[Memory] = []
+        self.opened: list[MappedPool] = []
+        """The pools, mapped in this process."""
+        self.locations: dict[str, DataLocation] = {}
+        """Of inputs and outputs in the pools."""
+        for sizes in filter(None, (inputs, outputs)):
+            offset = 0
+            for name, size in sizes.items():
+                self.locations[name] = DataLocation(len(self.pools), offset, size)
+                offset += round_up(size, alignment)
+            memory = create(max(1, offset))
+            pool = open_pool(memory, writable=True)
+            if not isinstance(pool, MappedPool):
+                raise TypeError(f"memory of kind {type(memory).__name__} is mapped")
+            if sizes is inputs:
+                seal_for_readers(memory)
+            self.pools.append(memory)
+            self.opened.append(pool)
+
+    def pool_of(self, name: str) -> MappedPool:
+        """Return the pool of an input or output. Raises KeyError."""
+        return self.opened[self.locations[name].pool_index]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -9,10 +12,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from nnhal.errors import HalError
 from nnhal.extensions.onnx import operand_code
-from nnhal.memory import MappedPool, create_ashmem, open_pool
-from nnhal.tensors import Tensor, lay_out, stored_inputs, stored_type
-from nnhal.types import OperandType
+from nnhal.memory import create_ashmem, create_blob, open_pool
+from nnhal.tensors import Tensor, TensorMemory, stored_inputs, stored_type
+from nnhal.types import Ashmem, MappableFile, Memory, OperandType
 
 
 def tensor_of(code: int, dimensions: tuple[int, ...], element_type: Any, scalar: bool = False) -> Tensor:
@@ -73,12 +77,29 @@ def test_what_does_not_fit_is_refused_with_what_was_expected() -> None:
 
 
 def test_tensors_lie_in_a_pool_one_after_the_other_and_aligned() -> None:
-    locations, size = lay_out({"x": 8, "y": 65, "z": 4})
-    assert [location.offset for location in locations.values()] == [0, 64, 192]
-    assert size == 256
-    pool = open_pool(create_ashmem(size), writable=True)
-    assert isinstance(pool, MappedPool)
-    view = tensor_of(OperandType.TENSOR_FLOAT32, (2,), np.float32).view(pool, locations["x"].offset, (2,))
+    memory = TensorMemory({"x": 8, "y": 65, "z": 4}, {}, partial(create_ashmem, is_final=False))
+    assert [location.offset for location in memory.locations.values()] == [0, 64, 192]
+    pool = memory.pool_of("x")
+    assert pool.size == 256
+    view = tensor_of(OperandType.TENSOR_FLOAT32, (2,), np.float32).view(pool, memory.locations["x"].offset, (2,))
     view[...] = [1, 2]
     assert pool.read(0, 8).view(np.float32).tolist() == [1, 2]
     assert tensor_of(OperandType.TENSOR_FLOAT32, (0,), np.float32).view(pool, 192, (0,)).shape == (0,)
+
+
+@pytest.mark.parametrize("create", [create_ashmem, create_blob])
+def test_inputs_are_written_by_who_has_made_them_and_by_nobody_else(create: Callable[..., Memory]) -> None:
+    memory = TensorMemory({"x": 8}, {"y": 8}, partial(create, is_final=False))
+    inputs, outputs = memory.pools
+    memory.pool_of("x").write(0, np.arange(8, dtype=np.uint8))
+    with pytest.raises(HalError, match="cannot be mapped"):
+        open_pool(inputs, writable=True)
+    assert not isinstance(inputs, MappableFile)
+    fd = (inputs.descriptor if isinstance(inputs, Ashmem) else inputs.handle.descriptors[0]).fileno()
+    again = os.open(f"/proc/self/fd/{fd}", os.O_RDWR)
+    with pytest.raises(PermissionError):
+        os.pwrite(again, b"overwritten", 0)
+    os.close(again)
+    assert open_pool(inputs, writable=False).read(0, 8).tolist() == list(range(8))
+    open_pool(outputs, writable=True).write(0, np.ones(8, np.uint8))
+    assert memory.pool_of("y").read(0, 8).tolist() == [1] * 8

@@ -32,8 +32,6 @@ class ForeignSystem:
     framework: Child
     directory: Path
     """Of the framework."""
-    numbers: bool
-    """Whether answers carry the numbers of their calls."""
 
     def behave(self) -> None:
         """Have no device do anything wrong."""
@@ -49,7 +47,7 @@ class ForeignSystem:
 def foreign_system(
     reference: Endpoint,
     names: Sequence[str] = (*WIRED, UNWIRED),
-    numbers: bool = False,
+    numbers: bool = True,
     settings: Sequence[str] = (),
 ) -> Iterator[ForeignSystem]:
     """Run foreign devices and a framework, which falls back to the cpu_ref at ``reference``.
@@ -68,7 +66,7 @@ def foreign_system(
         child = Child("nnhal_service", ["--endpoint", str(framework), *options, *settings], zygote=WARM)
         stack.callback(child.stop)
         child.wait_until_ready()
-        yield ForeignSystem(devices, child, framework, numbers)
+        yield ForeignSystem(devices, child, framework)
 
 
 def doublings(count: int) -> Model:

@@ -150,11 +150,13 @@ class Floors:
 
     def _create(self, request: Any, call: Call) -> prepared_model_pb2.CreateReusableExecutionResponse:
         handle = next(call.device.handles)
-        pools = [
-            open_pool(memory_from_wire(pool.pool, call.owner.descriptors.get), writable=True)
-            for pool in request.request.pools
-        ]
         (given,), (result,) = request.request.inputs, request.request.outputs
+        pools = [
+            open_pool(
+                memory_from_wire(pool.pool, call.owner.descriptors.get), writable=index == result.location.pool_index
+            )
+            for index, pool in enumerate(request.request.pools)
+        ]
         source, destination = (
             pools[place.location.pool_index].view(place.location.offset, 4).view(np.float32)
             for place in (given, result)

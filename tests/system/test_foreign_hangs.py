@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -97,3 +98,19 @@ def test_a_binding_runs_again_after_a_run_that_a_device_never_ends(
         wait_until(runs_again, "the binding runs again")
         with doubling_on(framework, *names).bind() as other:
             assert runs(other, 5, 2 ** len(names))
+
+
+@pytest.mark.parametrize("names", [WIRED[:1], WIRED], ids=["over a burst", "in a wired chain"])
+@pytest.mark.parametrize("numbers", [True, False], ids=["on channels", "by calls"])
+def test_a_run_without_a_deadline_that_a_device_never_ends_is_computed_elsewhere(
+    system: ForeignSystem, cpu_ref: Endpoint, names: tuple[str, ...], numbers: bool
+) -> None:
+    with ExitStack() as stack:
+        if not numbers:
+            settings = ("--hang-secs", "0.2")
+            system = stack.enter_context(foreign_system(cpu_ref, WIRED, numbers=False, settings=settings))
+        binding = doubling_on(stack.enter_context(system.connect()), *names).bind(direct=False)
+        assert runs(binding, 1, 2 ** len(names))
+        system.devices[names[-1]].fail("never answers")
+        assert runs(binding, 2, 2 ** len(names))
+        assert "a run hangs: it is stopped" in system.framework.said()

@@ -14,9 +14,8 @@ from nnhal.codec import memory_to_wire
 from nnhal.codec.memory import location_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.extensions.values import PADDING_BYTES, Value, padded
-from nnhal.memory import MappedPool, create_ashmem, open_pool
-from nnhal.tensors import GUESS, Tensor, lay_out
-from nnhal.types import Memory
+from nnhal.memory import create_ashmem
+from nnhal.tensors import GUESS, Tensor, TensorMemory
 from nnhal.types.layout import Dimensions, describe
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client.tensors import fill, input_dimensions, require_known
@@ -31,7 +30,7 @@ class DomainMemoryHandle(Protocol):
 
 
 class BindingMemory:
-    """One pool with all inputs and outputs of a model, but for those in memory of ``Framework.allocate``."""
+    """The memory of all inputs and outputs of a model, but for those in memory of ``Framework.allocate``."""
 
     def __init__(
         self,
@@ -62,18 +61,16 @@ class BindingMemory:
             **{tensor.name: dimensions.get(tensor.name, tensor.dimensions) for tensor in outputs},
         }
         """The dimensions of each input and output at binding."""
-        sizes = {
-            **{t.name: max(1, t.bytes_of(self.dimensions[t.name])) for t in own_inputs},
-            **{t.name: t.byte_size or max(GUESS, t.bytes_of(self.dimensions[t.name])) for t in own_outputs},
-        }
-        self._locations, size = lay_out(sizes)
-        self._memory: Memory = create_ashmem(max(1, size), "nnhal-client")
-        pool = open_pool(self._memory, writable=True)
-        if not isinstance(pool, MappedPool):
-            raise TypeError("ashmem is mapped")
+        self._memory = memory = TensorMemory(
+            {t.name: max(1, t.bytes_of(self.dimensions[t.name])) for t in own_inputs},
+            {t.name: t.byte_size or max(GUESS, t.bytes_of(self.dimensions[t.name])) for t in own_outputs},
+            partial(create_ashmem, name="nnhal-client", is_final=False),
+        )
         # What makes views holds the pool alone: with this object, it would be in a reference cycle.
-        offsets = {name: location.offset for name, location in self._locations.items()}
-        views = {t.name: partial(t.view, pool, offsets[t.name]) for t in (*own_inputs, *own_outputs)}
+        views = {
+            t.name: partial(t.view, memory.pool_of(t.name), memory.locations[t.name].offset)
+            for t in (*own_inputs, *own_outputs)
+        }
         shown = {t.name: (0,) if t.is_open else t.dimensions for t in own_outputs}
         self.inputs = Views({t.name: views[t.name] for t in own_inputs}, self.dimensions)
         self.outputs = Views({t.name: views[t.name] for t in own_outputs}, shown)
@@ -85,7 +82,7 @@ class BindingMemory:
 
     def room(self, name: str) -> int:
         """The bytes that an output has in the pool; 0 if it lies in memory of ``Framework.allocate``."""
-        location = self._locations.get(name)
+        location = self._memory.locations.get(name)
         return 0 if location is None else location.length
 
     def fill(self, arrays: Mapping[str, Array]) -> None:
@@ -157,7 +154,7 @@ class BindingMemory:
             model=model,
             inputs=[self._bound(t, self.dimensions[t.name] if t.is_open else ()) for t in self._bound_inputs],
             outputs=[self._bound(tensor, ()) for tensor in self._bound_outputs],
-            pools=[memory_to_wire(self._memory, issue)],
+            pools=[memory_to_wire(memory, issue) for memory in self._memory.pools],
             measure_timing=measure_timing,
             wants_run_channel=direct and not measure_timing,
             prepares_dimensions=prepares,
@@ -169,7 +166,7 @@ class BindingMemory:
         memory = self._memories.get(tensor.name)
         if memory is not None:
             return wire.TensorBinding(name=tensor.name, memory=memory.handle, dimensions=dimensions)
-        location = location_to_wire(self._locations[tensor.name])
+        location = location_to_wire(self._memory.locations[tensor.name])
         return wire.TensorBinding(name=tensor.name, location=location, dimensions=dimensions)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from weakref import ref
 
 from nnhal.arrays import Bytes
@@ -13,9 +14,9 @@ from nnhal.codec.model import extension_names_to_wire
 from nnhal.codec.request import hints_to_wire
 from nnhal.errors import HalError
 from nnhal.fence import Fence
-from nnhal.memory import MappedPool, create_ashmem, open_pool
+from nnhal.memory import create_ashmem
 from nnhal.remote.calls import Calls
-from nnhal.tensors import lay_out
+from nnhal.tensors import TensorMemory
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, DataLocation, ErrorStatus, Hints, Memory, Timing
 from nnhal.types.layout import Dimensions
 from nnhal.types.memory import NOWHERE
@@ -71,7 +72,7 @@ class Arguments:
 
 
 class ExecutionBinding:
-    """A binding in which buffers have a place in one shared memory, and memory is used in place. One run at a time.
+    """A binding in which buffers have a place in shared memory, and memory is used in place. One run at a time.
 
     It outlives the execution that it was made for: the next one of the same ``key`` has it.
     """
@@ -85,16 +86,12 @@ class ExecutionBinding:
         self.key = arguments.key(settings)
         self._memories = [ref(a.memory) for a in (*arguments.inputs, *arguments.outputs) if a.memory is not None]
         inputs, outputs = _named("input", arguments.inputs), _named("output", arguments.outputs)
-        sizes = {name: a.length for name, a in {**inputs, **outputs}.items() if a.buffer is not None}
-        self._locations, size = lay_out(sizes)
-        pools: list[Memory] = []
-        self._pool: MappedPool | None = None
-        if sizes:
-            pools.append(create_ashmem(max(1, size), "nnhal-ndk"))
-            pool = open_pool(pools[0], writable=True)
-            if not isinstance(pool, MappedPool):
-                raise TypeError("ashmem is mapped")
-            self._pool = pool
+        self._memory = TensorMemory(
+            {name: a.length for name, a in inputs.items() if a.buffer is not None},
+            {name: a.length for name, a in outputs.items() if a.buffer is not None},
+            partial(create_ashmem, name="nnhal-ndk", is_final=False),
+        )
+        pools = list(self._memory.pools)
         request = wire.BindRequest(
             model=model.name,
             inputs=[self._bound(name, argument, pools) for name, argument in inputs.items()],
@@ -187,15 +184,14 @@ class ExecutionBinding:
                 argument.buffer[: argument.length] = self._place(f"output{number}", argument)
 
     def _place(self, name: str, argument: ExecutionArgument) -> Bytes:
-        assert self._pool is not None
-        return self._pool.view(self._locations[name].offset, argument.length)
+        return self._memory.pool_of(name).view(self._memory.locations[name].offset, argument.length)
 
     def _bound(self, name: str, argument: ExecutionArgument, pools: list[Memory]) -> wire.TensorBinding:
         if argument.is_omitted:
             return wire.TensorBinding(name=name, omitted=True)
         location, handle = NOWHERE, 0
         if argument.memory is None:
-            location = self._locations[name]
+            location = self._memory.locations[name]
         elif argument.memory.host is None:
             handle = argument.memory.handle
         else:
@@ -205,7 +201,7 @@ class ExecutionBinding:
         )
 
     def _in_memory(self, argument: ExecutionArgument, memory: Memory, pools: list[Memory]) -> DataLocation:
-        if memory not in pools[1 if self._pool else 0 :]:
+        if memory not in pools[len(self._memory.pools) :]:
             pools.append(memory)
         size = min(argument.size or argument.length, argument.length)
         return DataLocation(pools.index(memory), argument.offset, size, argument.length - size)

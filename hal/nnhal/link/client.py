@@ -18,7 +18,14 @@ from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import SERVER_UIDS, Endpoint, server_uids
 from nnhal.errors import DeadObjectError, HalError, TransportError
-from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, channel_from, peer_credentials
+from nnhal.link.channel import (
+    MAX_DESCRIPTORS_PER_MESSAGE,
+    Channel,
+    ChannelClosedError,
+    ProtocolError,
+    channel_from,
+    peer_credentials,
+)
 from nnhal.link.numbers import LENGTHS_BY_RUN, NUMBERED_ANSWERS
 from nnhal.link.tenants import tenant_to_wire
 from nnhal.shares import tenant
@@ -29,6 +36,7 @@ SESSION_METADATA = "nnhal-session"
 PROTOCOL_VERSION = 1
 ANSWER_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
+_SHOWN, _SAID = 20, 300
 
 
 class Link(Closing):
@@ -52,6 +60,8 @@ class Link(Closing):
         self._lock = threading.Lock()
         self._ids: weakref.WeakKeyDictionary[Descriptor, int] = weakref.WeakKeyDictionary()
         self._garbage: deque[int] = deque()
+        self._issued: set[int] = set()
+        """The ids of descriptors that are issued."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # SO_SNDTIMEO bounds connecting as well, which waits while the process's backlog is full. With a timeout of
         # Python's the socket would be non-blocking, and connecting would fail at once.
@@ -87,11 +97,19 @@ class Link(Closing):
             self._channel.close()
             raise
         self.session_token = reply.welcome.session_token
+        self._per_message = min(reply.welcome.max_descriptors_per_message, MAX_DESCRIPTORS_PER_MESSAGE)
+        if not (
+            self._per_message
+            and self.session_token
+            and self.session_token.isascii()
+            and self.session_token.isprintable()
+        ):
+            self._channel.close()
+            raise TransportError(f"{path}: a Welcome without a token, or for no descriptors: {reply.welcome}"[:_SAID])
         self.numbers_answers = NUMBERED_ANSWERS in reply.welcome.capabilities
         """Whether answers on the session's channels carry the numbers of their calls."""
         self.has_lengths_by_run = LENGTHS_BY_RUN in reply.welcome.capabilities
         """Whether runs may give lengths of inputs."""
-        self._per_message = reply.welcome.max_descriptors_per_message
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -120,6 +138,7 @@ class Link(Closing):
             if number is None:
                 (number,) = self._put([descriptor])
                 self._ids[descriptor] = number
+                self._issued.add(number)
                 weakref.finalize(descriptor, self._garbage.append, number)
             return number
 
@@ -166,55 +185,73 @@ class Link(Closing):
         """Hand over descriptors, behind a notice of those that can be dropped, which is not waited for alone."""
         put = wire.LinkRequest(put=wire.Put(count=len(descriptors), on_behalf_of=tenant_to_wire(tenant())))
         reply, _ = self._exchange(*self._dropping(), put, descriptors=descriptors)
-        return list(reply.put.descriptor_ids)
+        numbers = list(reply.put.descriptor_ids)
+        if not len(numbers) == len({*numbers} - self._issued - {0}) == len(descriptors):
+            self._channel.close()
+            said = f"{len(descriptors)} descriptors were put under the ids {numbers[:_SHOWN]}"
+            raise TransportError(f"{self.path}: {said}, expected as many that are new and above 0")
+        return numbers
 
     def _dropping(self) -> list[wire.LinkRequest]:
         """The request to drop what is gone here, if anything is."""
         numbers = []
         while self._garbage:  # a finaliser may append to it at any moment
             numbers.append(self._garbage.popleft())
+        self._issued.difference_update(numbers)
         return [wire.LinkRequest(drop=wire.Drop(descriptor_ids=numbers))] if numbers else []
 
     def _exchange(
         self, *requests: wire.LinkRequest, descriptors: Sequence[Descriptor] = ()
     ) -> tuple[wire.LinkReply, list[Descriptor]]:
         """Send requests, the last with ``descriptors``, and return the answer to the last."""
+        expected: str = requests[-1].WhichOneof("request") or ""
+        expected = "welcome" if expected == "hello" else expected
         try:
             try:
-                for request in requests[:-1]:
-                    self._channel.send(request.SerializeToString())
-                self._channel.send(requests[-1].SerializeToString(), descriptors)
-                for _ in requests:
-                    self._await_answer()
+                if self._channel.wait(0):  # the end of the link, with a last word perhaps
+                    expected = "refusal"
                     message, received = self._channel.receive_with_descriptors()
+                else:
+                    for request in requests[:-1]:
+                        self._channel.send(request.SerializeToString())
+                    self._channel.send(requests[-1].SerializeToString(), descriptors)
+                    for _ in requests:
+                        self._await_answer()
+                        message, received = self._channel.receive_with_descriptors()
             except ChannelClosedError:
                 last = self._last_words()
                 if last is None:
                     raise
                 message, received = last
             reply = wire.LinkReply.FromString(message)
+            kind = reply.WhichOneof("reply")
+            if kind not in (expected, "refusal"):
+                raise ProtocolError(f"the other side has answered with {kind or 'nothing'}, expected {expected}")
         except ChannelClosedError as error:
             self._channel.close()  # a late answer must not be taken for the next request's
             raise DeadObjectError(f"{self.path}: {error}") from error
         except (ProtocolError, DecodeError) as error:
             self._channel.close()
             raise TransportError(f"{self.path}: {error}") from error
-        if reply.WhichOneof("reply") == "refusal":
+        if kind == "refusal":
             if reply.refusal.status:
                 raise HalError(ErrorStatus(reply.refusal.status), reply.refusal.message)
             raise TransportError(f"{self.path}: {reply.refusal.message}")
         return reply, received
 
     def _await_answer(self) -> None:
-        """Wait until there is something to receive, or that takes too long. Raises DeadObjectError after ``leave``.
+        """Wait until there is something to receive. Raises ChannelClosedError if that takes too long, and
+        DeadObjectError after ``leave``.
 
         Another thread cannot wake one that receives: to shut this end's direction down would look as if the other
         process had hung up.
         """
         ends = time.monotonic() + self._answer_seconds
-        while not self._channel.wait(_LOOK_SECONDS) and time.monotonic() < ends:
+        while not self._channel.wait(_LOOK_SECONDS):
             if self._is_left:
                 raise DeadObjectError(f"{self.path}: the session was given up")
+            if time.monotonic() > ends:
+                raise ChannelClosedError(f"the other side has not answered for {self._answer_seconds:g} s")
 
     def _last_words(self) -> tuple[bytes, list[Descriptor]] | None:
         """The other side's last answer, if any: a refusal may still wait in the socket after an error on sending."""

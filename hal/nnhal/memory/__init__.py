@@ -16,6 +16,7 @@ from nnhal.memory.pool import (
     cannot_change,
     open_pool,
     read_pools,
+    seal_for_readers,
     validate_pool,
 )
 
@@ -47,6 +48,7 @@ __all__ = [
     "plan_arena",
     "read_only",
     "read_pools",
+    "seal_for_readers",
     "seals_of",
     "validate_pool",
 ]

@@ -21,9 +21,12 @@ _STATFS_BYTES = 256  # more than a struct statfs, which begins with the magic
 _libc = ctypes.CDLL(None)
 
 
-def create_ashmem(size: int, name: str = "nnhal") -> Ashmem:
-    """Create ``size`` bytes of zeroed memory. ``name`` shows in /proc. Raises ValueError unless ``size`` is above 0."""
-    return Ashmem(create_sealed(size, name), size)
+def create_ashmem(size: int, name: str = "nnhal", is_final: bool = True) -> Ashmem:
+    """Create ``size`` bytes of zeroed memory. ``name`` shows in /proc; ``is_final`` as of ``create_sealed``.
+
+    Raises ValueError unless ``size`` is above 0.
+    """
+    return Ashmem(create_sealed(size, name, is_final), size)
 
 
 def create_read_only(contents: Iterable[tuple[int, Bytes]], size: int, name: str = "nnhal") -> Ashmem:
@@ -101,10 +104,14 @@ def _seal(descriptor: Descriptor) -> None:
                 raise
 
 
-def create_sealed(size: int, name: str) -> Descriptor:
-    """Create a memfd whose size can no longer change. Raises ValueError unless ``size`` is above 0."""
+def create_sealed(size: int, name: str, is_final: bool = True) -> Descriptor:
+    """Create a memfd whose size can no longer change; further seals can be added unless that ``is_final``.
+
+    Raises ValueError unless ``size`` is above 0.
+    """
     descriptor = _memfd(size, name)
-    fcntl.fcntl(descriptor.fileno(), fcntl.F_ADD_SEALS, _FIXED_SIZE)
+    seals = _FIXED_SIZE if is_final else _FIXED_SIZE & ~fcntl.F_SEAL_SEAL
+    fcntl.fcntl(descriptor.fileno(), fcntl.F_ADD_SEALS, seals)
     return descriptor
 
 

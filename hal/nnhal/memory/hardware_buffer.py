@@ -73,14 +73,15 @@ class BufferDescription:
         return self.stride * self.height * self.layers * _PIXEL_BYTES[self.format]
 
 
-def create_blob(size: int) -> HardwareBuffer:
-    """Create a BLOB buffer of ``size`` bytes."""
-    return create_hardware_buffer(BufferDescription(size, 1, 1, Format.BLOB, _CPU | Usage.GPU_DATA_BUFFER, size))
+def create_blob(size: int, is_final: bool = True) -> HardwareBuffer:
+    """Create a BLOB buffer of ``size`` bytes; ``is_final`` as of ``create_sealed``."""
+    blob = BufferDescription(size, 1, 1, Format.BLOB, _CPU | Usage.GPU_DATA_BUFFER, size)
+    return create_hardware_buffer(blob, is_final)
 
 
-def create_hardware_buffer(description: BufferDescription) -> HardwareBuffer:
-    """Create a buffer of any format."""
-    descriptor = create_sealed(description.byte_size, "nnhal-hardware-buffer")
+def create_hardware_buffer(description: BufferDescription, is_final: bool = True) -> HardwareBuffer:
+    """Create a buffer of any format; ``is_final`` as of ``create_sealed``."""
+    descriptor = create_sealed(description.byte_size, "nnhal-hardware-buffer", is_final)
     ints = (
         _MAGIC,
         _VERSION,

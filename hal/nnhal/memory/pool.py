@@ -8,6 +8,7 @@ are mapped as well, for code that runs without the interpreter's lock.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import mmap
 import os
 import stat
@@ -27,6 +28,7 @@ from nnhal.memory.hardware_buffer import describe_buffer, is_blob
 from nnhal.memory.mapping import Region
 from nnhal.types import Ashmem, HardwareBuffer, MappableFile, Memory
 
+_FUTURE_WRITE = 0x10  # F_SEAL_FUTURE_WRITE of linux/fcntl.h
 _PROTECTION = mmap.PROT_READ | mmap.PROT_WRITE
 
 
@@ -60,6 +62,17 @@ def cannot_change(memory: Memory) -> bool:
     """Return whether the contents of a pool are final, because the files behind it are sealed against writing."""
     descriptors = memory.handle.descriptors if isinstance(memory, HardwareBuffer) else (memory.descriptor,)
     return all(is_read_only(descriptor) for descriptor in descriptors)
+
+
+def seal_for_readers(memory: Memory) -> None:
+    """Have memory that this process has made be written through the mappings that there are, and in no other way.
+
+    Before Linux 5.1, and if no seals can be added, it does nothing.
+    """
+    descriptors = memory.handle.descriptors if isinstance(memory, HardwareBuffer) else (memory.descriptor,)
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor.fileno(), fcntl.F_ADD_SEALS, _FUTURE_WRITE)
 
 
 def _validate_file(memory: MappableFile, place: str) -> None:

@@ -51,9 +51,9 @@ def require_handle(handle: int, what: str, place: str) -> int:
 
 
 def checked_fence(descriptor: Descriptor, place: str) -> Fence:
-    """Make a fence of a descriptor from a device."""
+    """Make a fence of a descriptor from a device, which is refused if the death of the device would not end it."""
     try:
-        return Fence(descriptor)
+        return Fence.received(descriptor)
     except (OSError, ValueError) as error:
         general_failure(f"{place} answered with {error}")
 

@@ -17,10 +17,11 @@ class RemoteBuffer:
     """A buffer that the device owns. Requests name it by ``token``. Released by ``release`` or with the session."""
 
     def __init__(self, calls: Calls, handle: int, token: int) -> None:
+        """Raises as ``Calls.new_object``."""
         self._calls = calls
         self._stub = buffer_pb2_grpc.BufferServiceStub(calls.rpc)
-        self.handle = handle
-        self.token = token
+        self.handle = calls.new_object("buffer", handle)
+        self.token = calls.new_object("token", token)
 
     @property
     def gone(self) -> bool:
@@ -62,4 +63,5 @@ class RemoteBuffer:
 
     def release(self) -> None:
         """Release it. Executions that use it keep its memory alive."""
-        self._calls.release(self._stub.Release, wire.BufferServiceReleaseRequest(buffer=self.handle))
+        request, made = wire.BufferServiceReleaseRequest(buffer=self.handle), ("buffer", self.handle)
+        self._calls.release(self._stub.Release, request, made, ("token", self.token))

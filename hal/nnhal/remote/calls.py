@@ -23,7 +23,7 @@ from nnhal.link.client import ANSWER_SECONDS
 from nnhal.link.tenants import ON_BEHALF_METADATA, tenant_to_wire
 from nnhal.remote.alarms import ALARMS
 from nnhal.remote.rpc_channel import RpcChannel, name_of
-from nnhal.remote.watch import Watch
+from nnhal.remote.watch import Cancellable, Watch
 from nnhal.shares import tenant
 
 T = TypeVar("T")
@@ -95,6 +95,8 @@ class Calls:
         self._ends: weakref.WeakSet[Channel | Descriptor] = weakref.WeakSet()
         self.is_given_up = False
         """Whether ``give_up`` was called."""
+        self._living: set[tuple[str, int]] = set()
+        """The objects of the session that were made and not released, by kind and handle."""
         self.streams = 0
         """Streaming calls under way, which are preparations."""
         self.rpc = open_rpc(endpoint)
@@ -121,11 +123,33 @@ class Calls:
         MissingMethodError if it does not serve the method, and TransportError in all other cases, also if the call
         takes longer than ``timeout`` seconds.
         """
+        return self._call(method, request, timeout or (None if self._watch is None else _WATCHED_SECONDS))
+
+    def execute(
+        self,
+        method: grpc.UnaryUnaryMultiCallable[Any, T],
+        request: Any,
+        begun: Callable[[Cancellable], object] = lambda _: None,
+    ) -> T:
+        """Make a unary call that may take as long as it likes, while the process answers. Raises as ``call``.
+
+        If the process is watched, ``begun`` is called, before the call is waited for, with what cancels it.
+        """
+        return self._call(method, request, None, begun)
+
+    def _call(
+        self,
+        method: grpc.UnaryUnaryMultiCallable[Any, T],
+        request: Any,
+        timeout: float | None,
+        begun: Callable[[Cancellable], object] = lambda _: None,
+    ) -> T:
         try:
             if self._watch is None:
                 return method(request, metadata=self._metadata_now(), timeout=timeout)
             self._require_answers()
-            future = method.future(request, metadata=self._metadata_now(), timeout=timeout or _WATCHED_SECONDS)
+            future = method.future(request, metadata=self._metadata_now(), timeout=timeout)
+            begun(future)
             return self._watch.result_of(future)
         except grpc.FutureCancelledError as error:
             raise self._failure(grpc.RpcError("the call was cancelled"), method) from error
@@ -154,11 +178,25 @@ class Calls:
         except (grpc.RpcError, ValueError) as error:
             raise self._failure(error, method) from error
 
-    def release(self, method: grpc.UnaryUnaryMultiCallable[Any, Any], request: Any) -> None:
-        """Release an object in the process. A process that is gone has released it already.
+    def new_object(self, kind: str, handle: int) -> int:
+        """Note an object that the process says it has made, and return its handle.
+
+        Raises GENERAL_FAILURE unless that is above 0, and no other living object's of the kind.
+        """
+        key = kind, handle
+        if handle <= 0 or key in self._living:
+            expected = "a handle above 0" if handle <= 0 else "another one, since that is in use"
+            general_failure(f"{self.place} answered with {kind} {handle}, expected {expected}")
+        self._living.add(key)
+        return handle
+
+    def release(self, method: grpc.UnaryUnaryMultiCallable[Any, Any], request: Any, *released: tuple[str, int]) -> None:
+        """Release an object in the process, of which ``new_object`` has returned what is ``released``. A process that
+        is gone has released it already.
 
         A watched process that does not answer is not waited for: it receives the call when it continues.
         """
+        self._living.difference_update(released)
         if self.hung_up:  # gRPC would take the call to a process that has taken its place
             return
         if self._patience is None:

@@ -12,7 +12,7 @@ from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, general_failure, invalid_argument
-from nnhal.remote.answers import model_dimensions, require_handle
+from nnhal.remote.answers import model_dimensions
 from nnhal.remote.backend import (
     DeviceDescription,
     ModelAssessment,
@@ -311,11 +311,7 @@ class RemoteDevice(Closing):
             largest_dimensions=largest,
         )
         answer = self._calls.call(self._device.Allocate, request)
-        if answer.token <= 0:
-            general_failure(
-                f"{self._calls.place} allocated a buffer with token {answer.token}, expected a token above 0"
-            )
-        return RemoteBuffer(self._calls, require_handle(answer.buffer, "buffer", self._calls.place), answer.token)
+        return RemoteBuffer(self._calls, answer.buffer, answer.token)
 
     def open_launcher(self) -> RemoteLauncher:
         """Open a channel for launching this session's reusable executions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nnhal.codec.lengths import Lengths, lengths_to_wire
 from nnhal.descriptor import Descriptor
@@ -11,6 +11,7 @@ from nnhal.remote.answers import checked_result
 from nnhal.remote.calls import Calls
 from nnhal.remote.fenced import RemoteFencedExecution, issue_fences, launched
 from nnhal.remote.stage import RemoteStage, StageDescriptors, wire_step
+from nnhal.remote.watch import Cancellable
 from nnhal.types import NO_DEADLINE, ExecutionResult, RunUsage
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import burst_pb2, execution_pb2_grpc
@@ -24,16 +25,19 @@ class RemoteExecution:
     """
 
     def __init__(self, calls: Calls, handle: int, outputs: Sequence[Dimensions]) -> None:
+        """Raises as ``Calls.new_object``."""
         self._calls = calls
         self._stub = execution_pb2_grpc.ExecutionServiceStub(calls.rpc)
-        self.handle = handle
+        self.handle = calls.new_object("execution", handle)
         self.outputs = outputs
         self.run_without_deadline = burst_run(handle, NO_DEADLINE)
 
-    def execute(self, deadline_ns: int = NO_DEADLINE) -> ExecutionResult:
-        """Run it once and wait for the result (executeSynchronously)."""
+    def execute(
+        self, deadline_ns: int = NO_DEADLINE, begun: Callable[[Cancellable], object] = lambda _: None
+    ) -> ExecutionResult:
+        """Run it once and wait for the result (executeSynchronously). ``begun`` is called as by ``Calls.execute``."""
         message = wire.ExecutionServiceExecuteSynchronouslyRequest(execution=self.handle, deadline_ns=deadline_ns)
-        answer = self._calls.call(self._stub.ExecuteSynchronously, message)
+        answer = self._calls.execute(self._stub.ExecuteSynchronously, message, begun)
         return checked_result(answer.result, self.outputs, self._calls.place)
 
     def execute_fenced(
@@ -65,7 +69,8 @@ class RemoteExecution:
 
     def release(self) -> None:
         """Release it."""
-        self._calls.release(self._stub.Release, wire.ExecutionServiceReleaseRequest(execution=self.handle))
+        request = wire.ExecutionServiceReleaseRequest(execution=self.handle)
+        self._calls.release(self._stub.Release, request, ("execution", self.handle))
 
 
 def burst_run(handle: int, deadline_ns: int, lengths: Lengths = ()) -> bytes:

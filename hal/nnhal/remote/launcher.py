@@ -67,13 +67,6 @@ class RemoteLauncher:
         answer, _ = self._exchange(wire.LaunchCall(info=wire.LaunchInfo(execution=execution.handle)))
         return checked_info(answer.info, self._calls.place)
 
-    def require_silence(self) -> None:
-        """Raise TransportError, and end the channel, if the device has sent an answer that no call is waiting for."""
-        try:
-            self._channel.require_silence()
-        except (ChannelClosedError, ProtocolError) as error:
-            raise self._ended(error) from error
-
     def close(self) -> None:
         """Close the channel. Launched executions continue."""
         self._channel.close()

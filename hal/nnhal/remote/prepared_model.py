@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nnhal.codec import request_to_wire
 from nnhal.fence import Fence
@@ -12,6 +12,7 @@ from nnhal.remote.calls import Calls
 from nnhal.remote.config import bounded_config_to_wire
 from nnhal.remote.execution import RemoteExecution
 from nnhal.remote.fenced import RemoteFencedExecution, issue_fences, launched
+from nnhal.remote.watch import Cancellable
 from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult, Request
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import prepared_model_pb2 as wire
@@ -27,11 +28,11 @@ class RemotePreparedModel:
     """
 
     def __init__(self, calls: Calls, handle: int, outputs: Sequence[Dimensions] = ()) -> None:
-        """``outputs`` are the dimensions of the model's outputs, if the model is known."""
+        """``outputs`` are the dimensions of the model's outputs, if the model is known. Raises as ``new_object``."""
         self.calls = calls
         self._outputs = outputs
         self._stub = prepared_model_pb2_grpc.PreparedModelServiceStub(calls.rpc)
-        self.handle = handle
+        self.handle = calls.new_object("prepared model", handle)
 
     @property
     def gone(self) -> bool:
@@ -49,16 +50,22 @@ class RemotePreparedModel:
         return self.calls.is_asleep
 
     def execute(
-        self, request: Request, config: ExecutionConfig = PLAIN, deadline_ns: int = NO_DEADLINE
+        self,
+        request: Request,
+        config: ExecutionConfig = PLAIN,
+        deadline_ns: int = NO_DEADLINE,
+        begun: Callable[[Cancellable], object] = lambda _: None,
     ) -> ExecutionResult:
-        """Execute a request and wait for the result (executeSynchronouslyWithConfig)."""
+        """Execute a request and wait for the result (executeSynchronouslyWithConfig). ``begun`` is called as by
+        ``Calls.execute``.
+        """
         message = wire.PreparedModelServiceExecuteSynchronouslyWithConfigRequest(
             prepared_model=self.handle,
             request=request_to_wire(request, self.calls.issue),
             config=bounded_config_to_wire(config),
             deadline_ns=deadline_ns,
         )
-        answer = self.calls.call(self._stub.ExecuteSynchronouslyWithConfig, message)
+        answer = self.calls.execute(self._stub.ExecuteSynchronouslyWithConfig, message, begun)
         return checked_result(answer.result, self._output_dimensions(request), self.calls.place)
 
     def execute_fenced(
@@ -88,8 +95,7 @@ class RemotePreparedModel:
             config=bounded_config_to_wire(config),
         )
         answer = self.calls.call(self._stub.CreateReusableExecution, message)
-        handle = require_handle(answer.execution, "execution", self.calls.place)
-        return RemoteExecution(self.calls, handle, self._output_dimensions(request))
+        return RemoteExecution(self.calls, answer.execution, self._output_dimensions(request))
 
     def configure_execution_burst(self) -> RemoteBurst:
         """Make a burst with its channel (configureExecutionBurst)."""
@@ -101,7 +107,8 @@ class RemotePreparedModel:
 
     def release(self) -> None:
         """Release it. Bursts and executions made from it still work."""
-        self.calls.release(self._stub.Release, wire.PreparedModelServiceReleaseRequest(prepared_model=self.handle))
+        request = wire.PreparedModelServiceReleaseRequest(prepared_model=self.handle)
+        self.calls.release(self._stub.Release, request, ("prepared model", self.handle))
 
     def _output_dimensions(self, request: Request) -> tuple[Dimensions, ...]:
         return request_dimensions(request, self._outputs)

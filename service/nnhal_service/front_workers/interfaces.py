@@ -85,8 +85,6 @@ class BoundRunChannel(NamedTuple):
     """The names of outputs whose dimensions answers may report, in their order; empty strings for no output."""
     known: Sequence[OutputReport] = ()
     """Dimensions of outputs that the model leaves open and answers do not report."""
-    numbers_answers: bool = False
-    """Whether answers carry the numbers of their calls."""
 
 
 class BoundVersion(NamedTuple):

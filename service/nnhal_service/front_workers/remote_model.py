@@ -136,7 +136,7 @@ class RemoteBoundModel:
             known = {output.name: output.dimensions for output in end.known}
             self.exchange = RunChannelExchange(
                 RemoteRunChannel(
-                    call_channel_from(end.channel, end.numbers_answers),
+                    call_channel_from(end.channel, is_numbered=True),
                     end.execution,
                     end.may_fall_back,
                     end.outputs,

@@ -73,9 +73,7 @@ class HeldBinding:
             return None
         may_fall_back = self._model.loaded.prepared.parts.may_fall_back
         settled = tuple(context.settled)
-        return BoundRunChannel(
-            end.channel, end.execution, may_fall_back, tuple(end.outputs), settled, end.numbers_answers
-        )
+        return BoundRunChannel(end.channel, end.execution, may_fall_back, tuple(end.outputs), settled)
 
 
 class ServedWorker:

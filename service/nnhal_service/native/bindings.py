@@ -179,7 +179,7 @@ def _open_run_channels(
             execution=end.execution,
             may_fall_back=may_fall_back,
             outputs=["" if name in hidden else name for name in end.outputs],
-            numbers_answers=end.numbers_answers,
+            numbers_answers=True,
             inputs=end.inputs,
         )
         for number, end in zip(numbers, ends, strict=True)

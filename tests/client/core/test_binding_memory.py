@@ -77,16 +77,17 @@ def test_an_output_of_unknown_dimensions_has_a_guess_or_as_much_as_it_is_given()
     assert memory.outputs["u"].shape == (7,)
 
 
-def test_the_request_has_locations_dimensions_and_one_pool() -> None:
+def test_the_request_has_locations_dimensions_and_a_pool_for_each_of_inputs_and_outputs() -> None:
     request = BindingMemory([FIXED, ANY], [RESULT], {"z": (5, 3)}, {}).bind_request("m-1", False, True, True, issue)
     shown = (request.model, request.measure_timing, request.wants_run_channel, request.prepares_dimensions)
     assert shown == ("m-1", False, True, True)
-    assert len(request.pools) == 1
+    assert len(request.pools) == 2
+    assert [t.location.pool_index for t in (*request.inputs, *request.outputs)] == [0, 0, 1]
     assert [(t.name, t.location.offset, tuple(t.dimensions)) for t in request.inputs] == [
         ("x", 0, ()),
         ("z", ALIGNMENT, (5, 3)),
     ]
-    assert [(t.name, t.location.offset, t.location.length) for t in request.outputs] == [("y", 2 * ALIGNMENT, 16)]
+    assert [(t.name, t.location.offset, t.location.length) for t in request.outputs] == [("y", 0, 16)]
 
 
 def test_memory_of_the_framework_is_named_and_has_no_view() -> None:

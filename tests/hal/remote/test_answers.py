@@ -206,8 +206,8 @@ def refuse_both(
     [
         (0, 5, "buffer 0, expected a handle above 0"),
         (-3, 5, "buffer -3, expected a handle above 0"),
-        (5, 0, "token 0, expected a token above 0"),
-        (5, -1, "token -1, expected a token above 0"),
+        (5, 0, "token 0, expected a handle above 0"),
+        (5, -1, "token -1, expected a handle above 0"),
     ],
 )
 def test_a_null_buffer_or_token_is_a_general_failure(scripted: Serve, buffer: int, token: int, words: str) -> None:

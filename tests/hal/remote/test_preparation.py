@@ -113,3 +113,13 @@ def test_a_service_that_dies_while_it_prepares_ends_the_wait(short_path: Path, m
         for _ in range(2):  # while it prepares, and when it is dead
             with pytest.raises(DeadObjectError):
                 PREPARATIONS[method](device)
+
+
+def test_a_handle_that_is_in_use_is_not_that_of_another_prepared_model(scripted: Serve, method: str) -> None:
+    device, _ = scripted({method: preparing(LAUNCHED, notified(handle=7)), "PreparedModel.Release": lambda _: None})
+    first = PREPARATIONS[method](device)
+    with pytest.raises(HalError, match="answered with prepared model 7, expected another one") as caught:
+        PREPARATIONS[method](device)
+    assert caught.value.status == ErrorStatus.GENERAL_FAILURE
+    first.release()
+    assert PREPARATIONS[method](device).handle == 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -88,13 +89,22 @@ def serve_launches(channel: socket.socket, session: Session, runs: Runs) -> None
     for message, fences in _received(channel):
         call, owed = execution_pb2.LaunchCall.FromString(message), []
         match call.WhichOneof("call"):
+            case "info" if call.info.execution in infos:
+                answer = execution_pb2.LaunchAnswer(info=infos[call.info.execution])
             case "info":
-                failed = _info(types_pb2.ERROR_STATUS_GENERAL_FAILURE, "it was not launched")
-                answer = execution_pb2.LaunchAnswer(info=infos.get(call.info.execution, failed))
+                failed = types_pb2.ERROR_STATUS_GENERAL_FAILURE
+                answer = execution_pb2.LaunchAnswer(
+                    refused=execution_pb2.LaunchRefused(status=failed, message="it has not ended")
+                )
             case "launch":
                 ours, theirs = socket.socketpair()
-                owed = [theirs]
-                in_thread(_launched, session, runs, call.launch.execution, fences, ours, infos)
+                infos.pop(call.launch.execution, None)
+                if runs.faults.strikes("fails without a fence"):
+                    infos[call.launch.execution] = _info(types_pb2.ERROR_STATUS_GENERAL_FAILURE, "it failed")
+                    theirs.close()
+                else:
+                    in_thread(_launched, session, runs, call.launch.execution, fences, ours, infos)
+                    owed = [] if runs.faults.strikes("gives no fence") else [theirs]
                 answer = execution_pb2.LaunchAnswer(launch=execution_pb2.LaunchDone())
             case _:  # a sync: all results are visible
                 answer = execution_pb2.LaunchAnswer(launch=execution_pb2.LaunchDone())
@@ -115,10 +125,18 @@ def _launched(
     """Run an execution when fences have signalled, note how it ended, and signal its own."""
     waited = [socket.socket(fileno=fence) for fence in fences]
     with owed:
+        if runs.faults.strikes("signals early"):
+            owed.send(b"\x01")
+        if runs.faults.strikes("dawdles"):
+            Event().wait(_MOMENT_SECONDS)
         if all(fence.recv(1, socket.MSG_PEEK) for fence in waited):
             runs.result(session.objects[handle])
             infos[handle] = _info(types_pb2.ERROR_STATUS_NONE)
-            owed.send(b"\x01")
+            if runs.faults.strikes("never signals"):
+                session.keep(owed.dup())
+            else:
+                with contextlib.suppress(OSError):  # nobody waits any more
+                    owed.send(b"\x01")
         else:
             infos[handle] = _info(types_pb2.ERROR_STATUS_GENERAL_FAILURE, "a fence has failed")
     for fence in waited:

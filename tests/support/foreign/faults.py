@@ -22,6 +22,10 @@ FaultName = Literal[
     "no socket",  # hands out a file for a channel
     "never answers",  # a call of a channel
     "rings twice",  # the bells after a stage
+    "gives no fence",  # for a launch, which it executes a moment later
+    "signals early",  # the fence of a launch, which it executes a moment later
+    "never signals",  # the fence of a launch, which it has executed
+    "fails without a fence",  # a launch, as it says when it is asked
 ]
 FOR_EVER = -1
 M = TypeVar("M", bound=Message)

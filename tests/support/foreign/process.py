@@ -64,10 +64,6 @@ class ForeignDevice:
         """Have it do nothing wrong any more. Answers that were changed stay so."""
         self._tell({"faults": dict.fromkeys(self._asked, 0)})
 
-    def settle(self) -> None:
-        """Wait until it has sent what it sends in answer to calls so far."""
-        self._tell({})
-
     def kill(self) -> None:
         """End the process by SIGKILL, and wait for its end."""
         self._process.kill()

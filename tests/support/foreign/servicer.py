@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any, NoReturn
 
 import grpc
@@ -179,8 +180,10 @@ class _Executions(_Servicer, execution_pb2_grpc.ExecutionServiceServicer):
     def ExecuteSynchronously(
         self, request: execution_pb2.ExecutionServiceExecuteSynchronouslyRequest, context: Any
     ) -> Any:
-        result = self.runs.result(self._found(context, request.execution, Execution))
-        return execution_pb2.ExecutionServiceExecuteSynchronouslyResponse(result=result)
+        execution = self._found(context, request.execution, Execution)
+        if self.faults.strikes("never answers"):
+            _wait_for_the_end(context)
+        return execution_pb2.ExecutionServiceExecuteSynchronouslyResponse(result=self.runs.result(execution))
 
     def OpenLaunchChannel(self, request: Any, context: Any) -> Any:
         session = self._session(context)
@@ -243,6 +246,13 @@ class _Answers(grpc.ServerInterceptor):  # type: ignore[type-arg]
                 _refuse(context, str(refusal))
 
         return grpc.unary_unary_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
+
+
+def _wait_for_the_end(context: grpc.ServicerContext) -> None:
+    """Hang until the client cancels the call."""
+    ended = Event()
+    if context.add_callback(ended.set):
+        ended.wait()
 
 
 def _refuse(context: grpc.ServicerContext, message: str) -> NoReturn:

@@ -11,10 +11,14 @@ from nnhal.types import NO_DEADLINE, ErrorStatus, RunUsage
 from nnhal_service.runtime.context.followed_plan import PATIENCE_SECONDS, FollowedPlan
 from nnhal_service.runtime.context.occupancy import Occupancy
 from nnhal_service.runtime.context.run_state import Begun, release_frames
+from nnhal_service.runtime.run.bound_plan import BoundPlan
 from nnhal_service.runtime.run.deadlines import has_passed
 from nnhal_service.runtime.run.ledger import Ledgers
 from nnhal_service.runtime.run.reports import RunReport, RunWatcher, TouchedMemoryError
 from nnhal_service.runtime.run.steps import Outcome
+
+_PLANNING_SECONDS = 30.0
+"""How long a run waits for a plan that is being prepared: on a busy machine that may take long."""
 
 
 class Attempts:
@@ -29,16 +33,19 @@ class Attempts:
         self._measure = measure_timing
         self._watcher = watcher
         self._ledgers = Ledgers()
-        self.begun_ns = 0
-        """When the last run began, by the performance counter."""
+        self._slowest: tuple[BoundPlan | None, float] = None, 0.0
         self.has_succeeded = False
         """Whether a run has."""
+
+    def slowest_seconds(self) -> float:
+        """How long the slowest run has taken that has succeeded as the plan is bound; 0 if none has."""
+        bound, seconds = self._slowest
+        return seconds if bound is self._followed.bound else 0.0
 
     def begin(self) -> Begun:
         """Note what is known of a run when it begins."""
         instant = now_ns() if self._measure else -1
-        self.begun_ns = time.perf_counter_ns()
-        return Begun(instant, self.begun_ns, self._followed.bound.socket_bytes)
+        return Begun(instant, time.perf_counter_ns(), self._followed.bound.socket_bytes)
 
     def run(
         self,
@@ -49,7 +56,8 @@ class Attempts:
     ) -> RunReport:
         """Report an attempt. If it meets a dead device, it is tried ``again`` by the plan that is then in force.
 
-        That may meet a dead device too: it is tried until it succeeds, for PATIENCE_SECONDS or until the deadline.
+        That may meet a dead device too: it is tried until it succeeds, for PATIENCE_SECONDS or until the deadline, and
+        as long as another plan is being prepared.
         """
         begun, followed = begun or self.begin(), self._followed
         state, used = followed.state, followed.used
@@ -64,9 +72,11 @@ class Attempts:
                     outcome = attempt(deadline_ns)
                     break
                 except NnhalError as error:
-                    until = until or time.monotonic() + _patience(deadline_ns)
+                    now = time.monotonic()
+                    until = until or now + _patience(deadline_ns)
+                    planning_until = now + _PLANNING_SECONDS if deadline_ns == NO_DEADLINE else until
                     lost |= followed.plans.missing | followed.prepared.gone
-                    if again is None or not followed.follow_after(error, until):
+                    if again is None or not followed.follow_after(error, until, planning_until):
                         _require_in_time(error, deadline_ns)
                         raise
                     attempt, begun = again, begun._replace(socket_bytes=followed.bound.socket_bytes)
@@ -104,6 +114,8 @@ class Attempts:
         self.has_succeeded = True
         instant, started, before = begun
         duration, socket_bytes = time.perf_counter_ns() - started, bound.socket_bytes - before
+        if not bound.engine.fell_back and duration > self.slowest_seconds() * 1e9:
+            self._slowest = bound, duration / 1e9
         fell_back = bound.engine.fell_back
         failed = bound.engine.failed_devices if fell_back else ()
         if self._measure:

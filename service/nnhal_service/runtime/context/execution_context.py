@@ -11,6 +11,7 @@ from nnhal.fence import Fence
 from nnhal.shares import act_as_before, act_for, acting_for, tenant
 from nnhal.types import NO_DEADLINE, NO_HINTS, ErrorStatus, ExecutionConfig, Hints, Memory, RunUsage
 from nnhal.types.layout import Dimensions
+from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.context.attempts import Attempts
 from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding
 from nnhal_service.runtime.context.followed_plan import ClientBinding, FollowedPlan
@@ -32,6 +33,11 @@ from nnhal_service.runtime.run.reports import OutputReport, RunReport, RunWatche
 from nnhal_service.runtime.run.run_channel import DirectRuns, RunChannelEnd
 from nnhal_service.runtime.run.steps import Outcome
 
+_HANGING_TIMES = 20
+"""A run that takes so many times as long as the slowest before hangs, as devices of nnhal have it too."""
+_STOPPED_TIMES = 2
+"""Seconds after it was stopped count so many times: it has been waited for already."""
+_log = get_logger(__name__)
 DRAIN_SECONDS = 5.0
 """How long closing waits for a run in flight. A longer one is cancelled."""
 
@@ -73,6 +79,8 @@ class ExecutionContext:
         """The deadline of the run in flight, or of the last run, whoever has called it."""
         self._cancelled: tuple[Cancellation, float] | None = None
         """What is cancelled, and when that was noticed, by the monotonic clock."""
+        self._stopped: tuple[int, float] = 0, 0.0
+        """Which run was stopped since it hangs, by when it began, and when that was, by the monotonic clock."""
         self._direct_runs = DirectRuns()
         self._followed = FollowedPlan(planned, binding, way, state)
         self._occupancy = Occupancy(self._followed.close)
@@ -82,20 +90,33 @@ class ExecutionContext:
 
     def awaited(self) -> Iterable[AwaitedDevice]:
         """The devices that a run in flight has been waiting for, or that a client may run on directly."""
-        is_direct, waited_ns = self.has_run_channel, time.perf_counter_ns() - self._attempts.begun_ns
-        if is_direct or (self._occupancy.is_taken and waited_ns > WAITED_SECONDS * 1e9):
+        is_direct, waited = self.has_run_channel, self._occupancy.taken_seconds
+        if is_direct or waited > WAITED_SECONDS:
             may_be_busy = not (is_direct or self._attempts.has_succeeded)
             prepared, engine = self.prepared, self._followed.bound.engine
             working = {prepared.parts.fallback_device} if engine.fell_back else prepared.devices
-            overdue_seconds = self._overdue_seconds()
+            overdue = self._overdue_seconds(waited)
             for member in prepared.parts.members:
-                overdue = overdue_seconds if member.name in working else 0.0
-                waited = waited_ns / 1e9 if self._occupancy.is_taken and member.name in working else 0.0
-                yield AwaitedDevice(member.name, member.remote, may_be_busy, overdue, waited)
+                times = (overdue, waited) if member.name in working else (0.0, 0.0)
+                yield AwaitedDevice(member.name, member.remote, may_be_busy, *times)
 
-    def _overdue_seconds(self) -> float:
-        """For how long the run in flight should have ended. Since when it is cancelled is noted at the first look."""
-        if not self._occupancy.is_taken:
+    def stop_if_it_hangs(self, seconds: float) -> None:
+        """As ``Waiting`` says. Not a first run, one whose caller waits for fences, or one that may be of any length."""
+        slowest, followed = self._attempts.slowest_seconds(), self._followed
+        began, waited = self._occupancy.entered_ns, self._occupancy.taken_seconds
+        is_like_others = slowest and not self._is_launched and followed.bound.takes_as_long_each_time
+        if not is_like_others or waited <= max(seconds, _HANGING_TIMES * slowest) or self._stopped[0] == began:
+            return
+        self._stopped = began, time.monotonic()
+        devices = ", ".join(sorted(followed.prepared.devices))
+        _log.warning("a run hangs: it is stopped", devices=devices, seconds=round(waited, 1), slowest=round(slowest, 3))
+        followed.bound.stop()
+
+    def _overdue_seconds(self, waited: float) -> float:
+        """For how long the run in flight should have ended, of the seconds that are ``waited`` for it: what is known of
+        the last run may still be there when it begins. Since when it is cancelled is noted at the first look.
+        """
+        if not waited:
             return 0.0
         current, now = self._current, time.monotonic()
         if not current.cancelled:
@@ -103,8 +124,10 @@ class ExecutionContext:
         elif self._cancelled is None or self._cancelled[0] is not current:
             self._cancelled = current, now
         cancelled_seconds = 0.0 if self._cancelled is None else now - self._cancelled[1]
+        if self._stopped[0] == self._occupancy.entered_ns:
+            cancelled_seconds = max(cancelled_seconds, _STOPPED_TIMES * (now - self._stopped[1]))
         has_deadline = self._ends_by_ns != NO_DEADLINE
-        return max(cancelled_seconds, (now_ns() - self._ends_by_ns) / 1e9 if has_deadline else 0.0)
+        return min(waited, max(cancelled_seconds, (now_ns() - self._ends_by_ns) / 1e9 if has_deadline else 0.0))
 
     @property
     def plans(self) -> ActivePlan:

@@ -22,6 +22,7 @@ from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.bound_plan import BoundPlan
 from nnhal_service.runtime.run.engine import FINAL_ERRORS
+from nnhal_service.runtime.run.reports import TouchedMemoryError
 from nnhal_service.runtime.run.run_channel import DirectPath
 
 PATIENCE_SECONDS = 5.0
@@ -158,31 +159,45 @@ class FollowedPlan:
         if not self.is_current:
             self._follow()
 
-    def follow_after(self, error: NnhalError, until: float) -> bool:
+    def follow_after(self, error: NnhalError, until: float, planning_until: float) -> bool:
         """Bind the plan in force after a run has failed, and return whether the run may succeed if it is tried again.
 
         The CPU makes up for any other device that dies in a run; for the CPU itself only a plan without it can. If
-        there is none, its return is waited for, ``until`` an instant of ``time.monotonic`` at most. A run that was lost
-        with it is tried again once it is back, though the plan's steps on it are not prepared again yet.
+        there is none, its return is waited for, ``until`` an instant of ``time.monotonic`` at most, and a plan that is
+        being prepared ``planning_until`` one. A run that was lost with it is tried again once it is back, though the
+        plan's steps on it are not prepared again yet.
         """
         failed, plans = self.bound.prepared, self.plans
         is_lost = isinstance(error, TransportError)
-        if isinstance(error, FINAL_ERRORS) or self.stays or not failed.parts.may_fall_back:
+        if self.stays or not failed.parts.may_fall_back:
+            return False
+        if isinstance(error, TouchedMemoryError):
+            return self._wait_for_writers(until)
+        if isinstance(error, FINAL_ERRORS):
             return False
         if not plans.missing and not is_lost:
             return False
         while True:
-            plans.settle(max(0.0, until - time.monotonic()))
+            plans.settle(max(0.0, planning_until - time.monotonic()))
             if not self.is_current:
                 self._follow()
             if self.bound.prepared is not failed:
                 return True
             if time.monotonic() > until:
+                _log.warning("a run is lost: no plan does without all that is gone", missing=sorted(plans.missing))
                 return False
             if not failed.gone or failed.planner.is_there(failed.parts.fallback_device):  # all are back, or the CPU is
                 return is_lost
             _never.wait(_LOOK_SECONDS)
             plans.look(again=True)
+
+    def _wait_for_writers(self, until: float) -> bool:
+        """Wait until each device that was given up has ended or was killed: then it writes to the outputs no more."""
+        while any(writer.is_asleep for writer in self._writers):
+            if time.monotonic() > until:
+                return False
+            _never.wait(_LOOK_SECONDS)
+        return True
 
     def direct_paths(self, takes_turns: bool) -> Sequence[DirectPath]:
         """The steps as a client may run them itself, for each turn of a state; none if a run is more than its steps.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from nnhal.errors import HalError, NnhalError, general_failure
@@ -31,11 +32,19 @@ class Occupancy:
         self._is_released = self._is_unloaded = False
         self.is_closing = False
         """Whether no run begins any more."""
+        self.entered_ns = 0
+        """When the run in flight began, by the performance counter; 0 if there is none."""
 
     @property
     def is_taken(self) -> bool:
         """Whether a run is in flight."""
         return self._busy.locked()
+
+    @property
+    def taken_seconds(self) -> float:
+        """For how long the run in flight has been in flight; 0 if there is none."""
+        entered_ns = self.entered_ns
+        return (time.perf_counter_ns() - entered_ns) / 1e9 if entered_ns else 0.0
 
     def enter(self) -> None:
         """Keep others from running until ``leave``. Raises HalError if another run has not ended, and after ``close``.
@@ -49,9 +58,11 @@ class Occupancy:
         if self.is_closing:
             self.leave()
             raise self.over()
+        self.entered_ns = time.perf_counter_ns()
 
     def leave(self) -> None:
         """End a run; nothing uses its memory any more."""
+        self.entered_ns = 0
         self._busy.release()
         if self.is_closing and self._busy.acquire(blocking=False):
             self._release_at_last()

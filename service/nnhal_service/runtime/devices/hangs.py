@@ -9,6 +9,8 @@ a bind, or the first run of a binding.
 The process is killed before its runs go elsewhere, so that it writes to their memory no more. One that an operator has
 stopped, and one that this process may not kill, is given up instead: see ``RemoteDevice.give_up``.
 
+A run that takes far longer than any like it before is stopped, and goes elsewhere: see ``Waiting.stop_if_it_hangs``.
+
 A device whose process answers, but that does not end a run long after its deadline or after it was cancelled, is given
 up, and killed if it does not end the run then. If the run has several devices, it is not known which one it waits for:
 all are given up, and those that are not at work end the session by themselves.
@@ -49,6 +51,8 @@ _OVERDUE_LIMITS = 6
 """How many times as long as it may be silent a device may take to end a run that should have ended. By default these
 are 12 seconds: the watchdog of a device of nnhal, which ends its process after 10, comes first.
 """
+_HANGING_LIMITS = 2.5
+"""How many times as long as a device may be silent a run is never stopped for its slowness: by default 5 seconds."""
 _END_SECONDS = 1.0
 """How long a killed process may take to end; one in a frozen control group does not."""
 _NO_SPARE = SpareDescriptor()
@@ -83,6 +87,9 @@ class Waiting(Protocol):
     def awaited(self) -> Iterable[AwaitedDevice]:
         """The devices that it has been waiting for, for WAITED_SECONDS at least."""
 
+    def stop_if_it_hangs(self, seconds: float) -> None:
+        """Stop a run that has taken so long, and far longer than its slowest before; it then runs elsewhere."""
+
 
 class WaitingBind:
     """What is being bound to devices. Keep it for as long as that takes."""
@@ -94,6 +101,9 @@ class WaitingBind:
         """All devices, once it takes long: which of them it waits for is not known."""
         waited = time.monotonic() - self._since
         return [each._replace(waited_seconds=waited) for each in self._devices] if waited > WAITED_SECONDS else ()
+
+    def stop_if_it_hangs(self, seconds: float) -> None:
+        """Do nothing: how long a bind takes depends on more than the devices."""
 
 
 class HangWatch:
@@ -144,6 +154,8 @@ class HangWatch:
                     self._thread, self._waited, self._overdue = None, {}, {}
                     return
                 everything = list(self._all)
+            for waiting in everything:
+                waiting.stop_if_it_hangs(_HANGING_LIMITS * self._seconds)
             self._look([device for waiting in everything for device in waiting.awaited()])
             del everything  # what is closed meanwhile is to be collected
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from nnhal.errors import NnhalError, TransportError, without_frames
 from nnhal.shares import act_for, acting_for, tenant
@@ -18,8 +19,10 @@ from nnhal_service.unloaded import UnloadedError
 
 _LOOK_SECONDS = 0.05
 """Between two checks for missing devices."""
-_LONGEST_PAUSE_SECONDS = 5.0
-"""The longest pause before a device that came back but could not be used is tried again; pauses double."""
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 5.0
+"""The pauses before a device is tried again that came back but could not be used, or has died again; they double."""
+_UNTRUSTED_SECONDS = 30.0
+"""How long a death is remembered: the plan returns to a device that dies again within this after a pause only."""
 _MOST_DEATHS = 4
 """Deaths in a row while a device prepares the model again, after which the model is planned without it."""
 _LEAST_BYTES = 256 << 10
@@ -55,6 +58,8 @@ class ActivePlan:
         self._look_at = 0.0
         self._pause = _LOOK_SECONDS
         self._deaths: Counter[str] = Counter()
+        self._mistrust: dict[str, _Mistrust] = {}
+        """Of devices that have died in runs."""
         self._is_outdated = False
         """Whether a device has answered otherwise, after a restart, than when the original was planned."""
         # The restarts of the parts of both plans after which the devices were asked again.
@@ -102,11 +107,17 @@ class ActivePlan:
         """Note that devices were gone in a run, or are to be done without. Returns at once."""
         if devices and self.original.planner.may_replan:
             with self._lock:
-                self.missing = self.missing.union(devices)
+                self._note_missing(devices)
                 is_replaced = self._substitute_now()
                 self._begin()
             if is_replaced and not BriefThread(self._changed, "follow-substitute").started():
                 self._changed()
+
+    def _note_missing(self, devices: Collection[str]) -> None:
+        """Note that devices are gone; the lock is held."""
+        for name in set(devices) - self.missing:
+            self._mistrust[name] = _Mistrust.after(self._mistrust.get(name))
+        self.missing = self.missing.union(devices)
 
     @property
     def may_change(self) -> bool:
@@ -135,11 +146,16 @@ class ActivePlan:
         if now < self._look_at and not again:
             return
         self._look_at = now + self._pause
-        back = set(filter(self.original.planner.is_there, self.missing - self.left_out))
+        back = {name for name in self.missing - self.left_out if self._is_back(name, now)}
         if back or self._is_unasked:
             with self._lock:
                 self.missing -= back
                 self._begin()
+
+    def _is_back(self, name: str, now: float) -> bool:
+        """Whether a device is there, and is to be used again: each return costs a plan, and each death the next one."""
+        mistrust = self._mistrust.get(name)
+        return self.original.planner.is_there(name) and (mistrust is None or now > mistrust.until)
 
     def settle(self, seconds: float) -> None:
         """Wait for a plan that is being prepared, for so many seconds at most."""
@@ -266,7 +282,7 @@ class ActivePlan:
                         self.missing |= without - missing
                         self._answered = without
                 elif died or self._closed:
-                    self.missing |= died
+                    self._note_missing(died)
                 else:
                     # Devices that died meanwhile are still missing.
                     self.missing = (self.missing - missing) | (self.missing & without) | (without - missing)
@@ -374,3 +390,23 @@ class ActivePlan:
             return False
         del self._users[plan]
         return True
+
+
+class _Mistrust(NamedTuple):
+    """What is remembered of a device's deaths in runs, by ``time.monotonic``."""
+
+    died: float
+    pause: float
+    """How long the device is not returned to after its last death, in seconds."""
+
+    @property
+    def until(self) -> float:
+        return self.died + self.pause
+
+    @classmethod
+    def after(cls, before: _Mistrust | None) -> _Mistrust:
+        """What is remembered after one more death."""
+        now = time.monotonic()
+        if before is None or now > before.died + _UNTRUSTED_SECONDS:
+            return cls(now, 0.0)
+        return cls(now, min(2 * before.pause or _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS))

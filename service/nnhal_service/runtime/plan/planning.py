@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from nnhal.errors import DeadObjectError, NnhalError, without_frames
+from nnhal.errors import DeadObjectError, NnhalError, TransportError, without_frames
 from nnhal.types import NO_DEADLINE, Model
 from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
@@ -106,8 +106,7 @@ class ModelPlanner:
         """Split the model over all other devices; pins to devices that are left out are dropped."""
         options = self._options
         if without:  # a deadline was for the first preparation
-            pins = tuple(pin for pin in options.pins if pin.device not in without)
-            options = replace(options, pins=pins, deadline_ns=NO_DEADLINE)
+            options = _without_pins(replace(options, deadline_ns=NO_DEADLINE), without)
         reasons = {name: _DRAINS if self.is_withdrawn(name) else _GONE for name in without}
         failed: dict[str, NnhalError] = {}
         while True:
@@ -129,6 +128,8 @@ class ModelPlanner:
                 log = _log.warning if options.fallback == Fallback.WARN else _log.info
                 log("a device cannot prepare its part; it is left out", device=error.device, reason=str(error.reason))
                 failed[error.device] = without_frames(error.reason)
+                if without and isinstance(error.reason, TransportError):  # it has died since this was begun
+                    options = _without_pins(options, [error.device])
                 reasons[error.device] = f"it cannot prepare its part: {error.reason}"
 
     def ask_again(self) -> bool:
@@ -329,6 +330,11 @@ def _is_converted(plan: SketchedPlan) -> bool:
 def _relaxed(imported: ImportedModel) -> ImportedModel:
     """The model with computation that may be relaxed to float16."""
     return replace(imported, model=replace(imported.model, relax_computation_float32_to_float16=True))
+
+
+def _without_pins(options: Options, devices: Collection[str]) -> Options:
+    """The options without the pins to these devices."""
+    return replace(options, pins=tuple(pin for pin in options.pins if pin.device not in devices))
 
 
 def _listed(names: Collection[str]) -> str:

@@ -215,7 +215,7 @@ class BoundPlan:
         Raises HalError if a device refuses, TransportError if one is gone.
         """
         steps = self.bind()
-        if self._measure:
+        if self._measure or not numbers_answers(self._bound):
             return None
         lent = LentEnd([step.part.prepared for step in self._bound])
         if isinstance(steps, Wired):
@@ -223,18 +223,29 @@ class BoundPlan:
                 self._direct.unwire()
             self._direct = Wiring(executions_of(self._bound), steps.bells, self._stragglers)
             self._is_lent = True
-            return DirectChain(self._direct, lent, numbers_answers(self._bound))
+            return DirectChain(self._direct, lent)
         if not isinstance(steps, SingleStep) or (self._bindings.varies and not steps.takes_lengths):
             return None
         self._is_lent = True
         inputs = self.lengths_of_step if self._bindings.varies else ()
         steps.pause()
-        return DirectStep(self._bound[0].execution, self._bound[0].outputs, lent, numbers_answers(self._bound), inputs)
+        return DirectStep(self._bound[0].execution, self._bound[0].outputs, lent, inputs)
 
     def lengths(self) -> dict[int, int]:
         """Bytes of the values of main that have memory of their own; of that memory if a size is not known."""
         places = {number: binding.location.length for number, binding in self._given.items()}
         return {n: slot.element.size(slot.dimensions) or places.get(n, 0) for n, slot in self._slots.items()}
+
+    @property
+    def takes_as_long_each_time(self) -> bool:
+        """Whether runs do not differ in what is computed: no control flow, and no lengths of their own."""
+        return self.prepared.plan.walk is None and not self._bindings.varies and self.has_known_outputs
+
+    def stop(self) -> None:
+        """Have the devices end a run in flight, in any thread. It fails there, and may go on elsewhere."""
+        for steps in (self._steps, self.engine):
+            if steps is not None:
+                steps.stop()
 
     def close(self) -> None:
         """Release the executions and the memory. No run may be in flight."""
@@ -352,7 +363,7 @@ class BoundPlan:
 
     def _launcher(self, steps: Steps | None) -> Chained | None:
         """The launcher of steps that otherwise run in another way; None if they cannot be fenced."""
-        if self._fenced is None:
+        if self._fenced is None and numbers_answers(self._bound):
             with suppress(NnhalError):  # a device without launches, or one whose loss the run itself will notice
                 if isinstance(steps, Wired) and not self._grows:
                     self._fenced = self._chained()
@@ -409,7 +420,7 @@ class BoundPlan:
 
     def _runner(self) -> Steps:
         """The steps: several are wired if all devices can, else chained by fences if these are not too many."""
-        if len(self._bound) > 1 and all(step.can_be_wired for step in self._bound):
+        if len(self._bound) > 1 and all(step.can_be_wired for step in self._bound) and numbers_answers(self._bound):
             bells = Bells(self._needs)
             if bells.are_allowed:
                 return Wired(self._bound, bells, self._stragglers, self._measure)
@@ -427,7 +438,7 @@ class BoundPlan:
     def _unwired(self) -> Steps:
         if len(self._bound) == 1:
             return SingleStep(self._bound[0], self._measure)
-        if max(map(len, self._needs)) <= MAX_FENCES and not self._grows:
+        if max(map(len, self._needs)) <= MAX_FENCES and not self._grows and numbers_answers(self._bound):
             try:
                 return self._chained()
             except (HalError, MissingMethodError) as refusal:

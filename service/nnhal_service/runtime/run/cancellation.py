@@ -12,6 +12,7 @@ from nnhal.errors import HalError, MissingMethodError, NnhalError, general_failu
 from nnhal.remote import RemoteBurst, RemoteExecution
 from nnhal.remote.burst import BurstOutcome
 from nnhal.remote.prepared_model import RemotePreparedModel
+from nnhal.remote.watch import Cancellable
 from nnhal.types import NO_DEADLINE, ExecutionConfig, Request
 from nnhal_hosting.logs import get_logger
 
@@ -97,7 +98,7 @@ class StoppableBurst:
     """A burst of a prepared model. A run that is cancelled ends as soon as its device can end it.
 
     To end a run is to end the channel of its burst, so that the next run needs another burst. So it does after a device
-    has ended the channel. If the device has no bursts, runs are calls over gRPC, which are not ended early.
+    has ended the channel. If the device has no bursts, or does not number its answers, runs are calls over gRPC.
     """
 
     def __init__(self, prepared: RemotePreparedModel) -> None:
@@ -107,6 +108,8 @@ class StoppableBurst:
         self._deadline_ns = NO_DEADLINE
         self._closed_bytes = 0
         self._runs = 0
+        self._call: Cancellable | None = None
+        """The call over gRPC of the run under way, if there is no burst."""
         self._watched: tuple[Cancellation, Callable[[], None]] | None = None
 
     @property
@@ -118,6 +121,11 @@ class StoppableBurst:
     def is_ready(self) -> bool:
         """Whether ``start`` does no more than send a message."""
         return self._burst is not None and not self._burst.is_over
+
+    @property
+    def takes_lengths(self) -> bool:
+        """Whether runs may have lengths of their own."""
+        return self._burst is not None and self._prepared.calls.has_lengths_by_run
 
     def start(
         self, execution: RemoteExecution, deadline_ns: int, cancellation: Cancellation | None, lengths: Lengths = ()
@@ -144,7 +152,7 @@ class StoppableBurst:
         """Wait for the end of a run that was started. Raises as RemoteBurst does, and CancelledRunError."""
         if self._burst is not None:
             return self._ended(partial(self._burst.finish, execution))
-        return self._ended(lambda: BurstOutcome(execution.execute(self._deadline_ns)))
+        return self._ended(lambda: BurstOutcome(execution.execute(self._deadline_ns, self._note_call)))
 
     def run(self, execution: RemoteExecution, deadline_ns: int, cancellation: Cancellation | None) -> BurstOutcome:
         """Run a reusable execution. Raises as ``finish`` does."""
@@ -158,7 +166,11 @@ class StoppableBurst:
         self._watch(cancellation)
         if self._burst is not None:
             return self._ended(partial(self._burst.execute, request, config=config, deadline_ns=deadline_ns))
-        return self._ended(lambda: BurstOutcome(self._prepared.execute(request, config, deadline_ns)))
+        return self._ended(lambda: BurstOutcome(self._prepared.execute(request, config, deadline_ns, self._note_call)))
+
+    def stop(self) -> None:
+        """Have the device end the run under way, if there is one, in any thread."""
+        self._stop(self._runs, self._burst)
 
     def pause(self) -> None:
         """Release the burst until the next run, if there is one: its channel takes a descriptor at either end."""
@@ -182,9 +194,19 @@ class StoppableBurst:
             self._watched = cancellation, stop
             cancellation.on_cancel(stop)
 
+    def _note_call(self, call: Cancellable) -> None:
+        """Note the call of the run under way, which may have been cancelled before there was one."""
+        self._call = call
+        if self._watched is not None and self._watched[0].cancelled:
+            call.cancel()
+
     def _stop(self, run: int, burst: RemoteBurst | None) -> None:
-        if run == self._runs and burst is not None:  # a cancellation may come late
+        if run != self._runs:  # a cancellation may come late
+            return
+        if burst is not None:
             burst.stop()
+        elif self._call is not None:
+            self._call.cancel()
 
     def _ended(self, result: Callable[[], T]) -> T:
         try:
@@ -194,6 +216,7 @@ class StoppableBurst:
                 raise CancelledRunError from error
             raise
         finally:
+            self._call = None
             self._watch_no_more()
 
     def _watch_no_more(self) -> bool:
@@ -206,7 +229,9 @@ class StoppableBurst:
         return cancellation.cancelled
 
     def _configured(self) -> RemoteBurst | None:
-        """Configure a burst; returns None if the device refuses, or answers with what is none."""
+        """Configure a burst; returns None if the device refuses, answers with what is none, or has no numbers."""
+        if not self._prepared.calls.numbers_answers:
+            return None
         try:
             return self._prepared.configure_execution_burst()
         except (HalError, MissingMethodError) as refusal:

@@ -10,9 +10,10 @@ from typing import NamedTuple
 from nnhal.errors import HalError, NnhalError, TransportError
 from nnhal.fence import Fence, FenceError, FenceState
 from nnhal.injected import injected_faults_of
+from nnhal.link import ProtocolError
 from nnhal.remote import RemoteLauncher
 from nnhal.reports import StepReport
-from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, Timing
+from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, FencedExecutionInfo, Timing
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, require_wanted
 from nnhal_service.runtime.run.reports import OutputReport, step_on
 from nnhal_service.runtime.run.steps import BoundStep
@@ -22,7 +23,9 @@ MAX_FENCES = 16
 
 
 class Chained:
-    """Steps that are launched together, with fences between them. The sizes of all outputs must be known."""
+    """Steps that are launched together, with fences between them. The sizes of all outputs must be known, and answers
+    be numbered: with an answer too many, a fence would be that of another step.
+    """
 
     def __init__(
         self,
@@ -46,6 +49,8 @@ class Chained:
         self._ends = tuple(sorted((set(range(len(steps))) - used) | self._shown))
         self._measure = measure
         self._done: list[StepReport] | None = None
+        self._launched: list[Launched] = []
+        """The steps of the last run that was not launched by others."""
         self._launchers: dict[str, RemoteLauncher] = {}
         try:
             for step in steps:
@@ -74,7 +79,7 @@ class Chained:
     ) -> tuple[list[StepReport], list[OutputReport]]:
         """Run all steps. A cancellation puts their fences into error, so that no step begins that waits for one."""
         self._done = None
-        launched: list[Launched] = []
+        launched = self._launched = []
         if cancellation is None:
             return self._run(launched, deadline_ns, None)
         abort = partial(abort_launched, launched)
@@ -115,8 +120,7 @@ class Chained:
         try:
             for end in self._ends:
                 _wait(launched[end].visible)
-            for launcher in self._launchers.values():  # with an answer too many, a fence may be that of another step
-                launcher.require_silence()
+            infos = self._infos(len(launched))
         except FenceError as error:
             self.settle(launched)
             raise self._cause(len(launched)) or TransportError(
@@ -125,7 +129,10 @@ class Chained:
         except BaseException:
             self.settle(launched)
             raise
-        return [self._report(number) for number in range(len(self._steps))] if self._measure else [], []
+        failed = self._cause_in(infos)
+        if failed is not None:
+            raise failed
+        return [self._report(number, info) for number, info in enumerate(infos)] if self._measure else [], []
 
     def has_failed(self, launched: Sequence[Launched]) -> bool:
         """Whether a launched step is known to have failed; a device then refuses steps that wait for it."""
@@ -141,8 +148,7 @@ class Chained:
         """Timings of the last run from its launch and from the last awaited fence, if it was one measured step."""
         if not self._measure or len(self._steps) > 1:
             return UNAVAILABLE_TIMING, UNAVAILABLE_TIMING
-        ((step, _),) = self._steps
-        info = self._launchers[step.device].info(step.execution)
+        (info,) = self._infos(1)
         return info.timing_launched, info.timing_fenced
 
     def _run(
@@ -171,9 +177,34 @@ class Chained:
         """Launch a step. On its own device the queue orders it; results of other devices must be visible first."""
         launcher = self._launchers[step.device]
         ended = launcher.launch(step.execution, waited, deadline_ns, duration_ns, enqueue=step.is_asynchronous)
-        if number not in self._shown:
-            return Launched(step.device, ended, ended)
-        return Launched(step.device, ended, launcher.sync([ended] if ended is not None else []))
+        visible = ended
+        if number in self._shown:
+            visible = launcher.sync([ended] if ended is not None else [])
+        if visible is None and (
+            number in self._shown or not step.is_asynchronous
+        ):  # a step may begin that waits for it
+            info = self._ended(step)
+            if info.status:
+                raise _failure(step, info)
+        return Launched(step.device, ended, visible)
+
+    def _infos(self, launched: int) -> list[FencedExecutionInfo]:
+        """How launched steps have ended whose fences have signalled, or that have none. Raises as ``_ended``."""
+        return [self._ended(step) for step, _ in self._steps[:launched]]
+
+    def _ended(self, step: BoundStep) -> FencedExecutionInfo:
+        """How a step has ended (getExecutionInfo).
+
+        Raises TransportError if its device says that it has not: it may still write to its memory.
+        """
+        try:
+            return self._launchers[step.device].info(step.execution)
+        except HalError as error:
+            said = f"{step_on(step.device)} has no pending fence, and its device does not say how it ended: {error}"
+            raise TransportError(said) from ProtocolError(said)
+
+    def stop(self) -> None:
+        abort_launched(self._launched)
 
     def close(self) -> None:
         for launcher in self._launchers.values():
@@ -190,26 +221,27 @@ class Chained:
 
     def _cause(self, launched: int) -> HalError | None:
         """The error of the first launched step that failed; those that waited for it have failed because of it."""
-        infos = [self._launchers[step.device].info(step.execution) for step, _ in self._steps[:launched]]
+        return self._cause_in(self._infos(launched))
+
+    def _cause_in(self, infos: Sequence[FencedExecutionInfo]) -> HalError | None:
         ended = [info.status == ErrorStatus.NONE for info in infos]
-        if all(ended) and launched == len(self._steps):
+        if all(ended) and len(ended) == len(self._steps):
             return None
         if all(ended[need] for (_, needs), well in zip(self._steps, ended, strict=False) if well for need in needs):
-            self._done = [self._report(number) for number, well in enumerate(ended) if well]
+            self._done = [self._report(number, infos[number]) for number, well in enumerate(ended) if well]
         if all(ended):
             return None
         first = ended.index(False)
-        return HalError(infos[first].status, f"{step_on(self._steps[first][0].device)}: {infos[first].message}")
+        return _failure(self._steps[first][0], infos[first])
 
     def _injected(self, launched: int) -> str:
         """The faults that launched steps have noted, for a message."""
+        noted = [injected_faults_of(info.copies) for info in self._infos(launched)]
         steps = [step for step, _ in self._steps[:launched]]
-        noted = [injected_faults_of(self._launchers[step.device].info(step.execution).copies) for step in steps]
         return "".join(f"; {step_on(step.device)}{faults}" for step, faults in zip(steps, noted, strict=True) if faults)
 
-    def _report(self, number: int) -> StepReport:
+    def _report(self, number: int, info: FencedExecutionInfo) -> StepReport:
         step, _ = self._steps[number]
-        info = self._launchers[step.device].info(step.execution)
         timing = info.timing_fenced
         return StepReport(
             step.device,
@@ -222,6 +254,10 @@ class Chained:
             *info.span,
             info.copies,
         )
+
+
+def _failure(step: BoundStep, info: FencedExecutionInfo) -> HalError:
+    return HalError(info.status, f"{step_on(step.device)}: {info.message}")
 
 
 class Launched(NamedTuple):

@@ -135,6 +135,10 @@ class Engine:
         except NnhalError as further:
             raise _of_both(error, further) from further
 
+    def stop(self) -> None:
+        for burst in tuple(self._bursts.values()):
+            burst.stop()
+
     def close(self) -> None:
         for burst in self._bursts.values():
             burst.close()

@@ -14,14 +14,15 @@ from nnhal_service.runtime.run.wiring import Wiring
 
 
 class RunChannelEnd(NamedTuple):
-    """The client's end of a run channel, and the handle of the execution that a call on it must name."""
+    """The client's end of a run channel, and the handle of the execution that a call on it must name.
+
+    Answers carry the numbers of their calls.
+    """
 
     channel: Descriptor
     execution: int
     outputs: Sequence[str] = ()
     """The names of outputs whose dimensions answers may report, in their order; empty strings for no output."""
-    numbers_answers: bool = False
-    """Whether answers carry the numbers of their calls, if these have one."""
     inputs: Sequence[str] = ()
     """The names of the model's inputs in the execution's order, if calls give lengths; empty strings for no input."""
 
@@ -65,7 +66,6 @@ class DirectStep:
         execution: RemoteExecution,
         outputs: Sequence[str],
         lent: LentEnd,
-        numbers_answers: bool,
         inputs: Sequence[str] = (),
     ) -> None:
         """``outputs`` are the names of its outputs, and empty strings for those that are not the model's.
@@ -73,14 +73,13 @@ class DirectStep:
         ``inputs`` are those of its inputs, if runs may give their lengths.
         """
         self._inputs = inputs
-        self._numbers_answers = numbers_answers
         self._execution = execution
         self._outputs = outputs
         self._lent = lent
 
     def open(self) -> RunChannelEnd:
         end = self._lent.lend(self._execution.open_run_channel())
-        return RunChannelEnd(end, self._execution.handle, self._outputs, self._numbers_answers, self._inputs)
+        return RunChannelEnd(end, self._execution.handle, self._outputs, self._inputs)
 
     def usage(self, close: bool, seconds: float | None) -> RunUsage:
         return self._execution.run_channel_usage(close, seconds)
@@ -89,14 +88,13 @@ class DirectStep:
 class DirectChain:
     """Several steps that are wired for the client alone."""
 
-    def __init__(self, wiring: Wiring, lent: LentEnd, numbers_answers: bool) -> None:
-        self._numbers_answers = numbers_answers
+    def __init__(self, wiring: Wiring, lent: LentEnd) -> None:
         self._wiring = wiring
         self._lent = lent
 
     def open(self) -> RunChannelEnd:
         end = self._lent.lend(self._wiring.take_caller_end())
-        return RunChannelEnd(end, self._wiring.execution, numbers_answers=self._numbers_answers)
+        return RunChannelEnd(end, self._wiring.execution)
 
     def usage(self, close: bool, seconds: float | None) -> RunUsage:
         try:

@@ -53,7 +53,9 @@ def executions_of(steps: Sequence[BoundStep]) -> list[tuple[str, RemoteExecution
 
 
 def numbers_answers(steps: Sequence[BoundStep]) -> bool:
-    """Whether the devices of all steps answer with the numbers of calls."""
+    """Whether the devices of all steps answer with the numbers of calls. Steps of others run by calls over gRPC: on a
+    channel, an answer that comes twice or late may be taken for that of another call.
+    """
     return all(step.part.prepared.calls.numbers_answers for step in steps)
 
 
@@ -76,6 +78,10 @@ class Steps(Protocol):
         Raises HalError, TransportError if a device is gone, and CancelledRunError if the run was cancelled: the steps
         that had begun have ended, and no other begins.
         """
+        ...
+
+    def stop(self) -> None:
+        """Have the devices end a run in flight, which fails; in any thread, also if there is none."""
         ...
 
     def close(self) -> None:
@@ -123,7 +129,7 @@ class SingleStep:
     @property
     def takes_lengths(self) -> bool:
         """Whether runs may have lengths of their own."""
-        return self._step.part.prepared.calls.has_lengths_by_run
+        return self._burst.takes_lengths
 
     @property
     def socket_bytes(self) -> int:
@@ -160,6 +166,9 @@ class SingleStep:
         if not self._measure:
             return [], outputs
         return [step_report(0, step.device, time.perf_counter_ns() - self._started, outcome)], outputs
+
+    def stop(self) -> None:
+        self._burst.stop()
 
     def close(self) -> None:
         self._burst.close()
@@ -198,6 +207,10 @@ class InTurn:
             outputs += output_reports(step, outcome, outputs)
             reports.append(step_report(number, step.device, time.perf_counter_ns() - started, outcome))
         return reports, outputs
+
+    def stop(self) -> None:
+        for _, burst in self._steps:
+            burst.stop()
 
     def close(self) -> None:
         for _, burst in self._steps:

@@ -26,7 +26,6 @@ from nnhal_service.runtime.run.steps import (
     BoundStep,
     Outcome,
     executions_of,
-    numbers_answers,
     require_fitting,
     step_report,
 )
@@ -36,7 +35,7 @@ _RUN_NUMBER = struct.Struct("=q")
 
 
 class Wired:
-    """Steps that are wired before their first run. The sizes of all outputs must be known."""
+    """Steps that are wired before their first run. The sizes of all outputs must be known, and answers be numbered."""
 
     def __init__(self, steps: Sequence[BoundStep], bells: Bells, stragglers: Stragglers, measure: bool) -> None:
         """``stragglers`` learns of devices that may still be at work on a run that was lost."""
@@ -69,8 +68,7 @@ class Wired:
         """Wire the steps, once. Raises HalError if a device refuses, TransportError if one is gone."""
         cancelled = create_sealed(_RUN_NUMBER.size, "nnhal-cancelled")
         wiring = Wiring(executions_of(self._steps), self.bells, self._stragglers, cancelled)
-        is_numbered = numbers_answers(self._steps)
-        self._chain = _Chain(wiring, call_channel_from(wiring.take_caller_end(), is_numbered), cancelled)
+        self._chain = _Chain(wiring, call_channel_from(wiring.take_caller_end(), is_numbered=True), cancelled)
         for step in self._steps:
             step.part.prepared.calls.end_with_session(self._chain.channel)
 
@@ -114,6 +112,11 @@ class Wired:
             raise
         self._watch_no_more()
         return reports, []
+
+    def stop(self) -> None:
+        chain = self._chain
+        if chain is not None:
+            self._stop(chain, chain.runs)
 
     def close(self) -> None:
         """Unwire the steps. When this returns, devices that answer are not at work on them."""

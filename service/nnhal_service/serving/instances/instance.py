@@ -9,8 +9,9 @@ from functools import partial
 
 from nnhal.arrays import Array
 from nnhal.descriptor import Descriptor
-from nnhal.memory import MappedPool, create_ashmem, create_blob, open_pool
-from nnhal.tensors import Tensor, lay_out
+from nnhal.memory import create_ashmem, create_blob
+from nnhal.memory.arena import round_up
+from nnhal.tensors import Tensor, TensorMemory
 from nnhal.types import NO_DEADLINE, DataLocation, Memory, Priority
 from nnhal.types.layout import Dimensions
 from nnhal_service.fallback.edges import ASHMEM
@@ -121,9 +122,8 @@ class Instance:
         sizes = _sizes(inputs, outputs, shapes, room)
         own = {name: byte_size for name, byte_size in sizes.items() if name not in placed}
         locations, pools = self._allocate(model, own, placed, memory)
-        self._offsets = [locations[OUTPUT + t.name].offset for t in outputs]
         self.inputs = [
-            None if t.name in placed else t.view(self._pool, locations[t.name].offset, shape)
+            None if t.name in placed else t.view(self._memory.pool_of(t.name), locations[t.name].offset, shape)
             for t, shape in zip(inputs, shapes, strict=True)
         ]
         self.filled_bytes = sum(view.nbytes for view in self.inputs if view is not None)
@@ -132,8 +132,8 @@ class Instance:
         """Watches for the answers of its runs; only the loop uses it."""
         self._placed = [placed.get(OUTPUT + t.name) for t in outputs]
         self._fixed: list[Array | None] = [
-            None if t.is_open or place is not None else t.view(self._pool, offset, t.dimensions)
-            for t, offset, place in zip(outputs, self._offsets, self._placed, strict=True)
+            None if t.is_open or place is not None else self._view(t, t.dimensions)
+            for t, place in zip(outputs, self._placed, strict=True)
         ]
         self._seen: list[Array | None] = [None] * len(self._fixed)
         self._bound = model.bind(
@@ -150,23 +150,37 @@ class Instance:
     def _allocate(
         self, model: BindableModel, own: Mapping[str, int], placed: Mapping[str, Place], memory: InstanceMemory
     ) -> tuple[dict[str, DataLocation], list[Memory]]:
-        """Return where all tensors lie, and in which pools: one for each of memory of clients, and one of its ``own``.
+        """Return where all tensors lie, and in which pools: those of clients, and its ``own``.
 
         Raises as ``__init__`` does.
         """
-        locations, size = lay_out(own, model.alignment)
         pools: list[Memory] = [place.as_memory() for place in placed.values()]
-        for index, (name, place) in enumerate(placed.items()):
-            locations[name] = DataLocation(index, 0, place.byte_size)
-        if own:
-            self.counted_bytes = memory.take(size)
-            undo = partial(memory.give_back, self.counted_bytes)
-            self._pool, allocated = _allocated(size, model.memory_kind, undo)
-            self._uncount = memory.until_unmapped(self._pool, self.counted_bytes)
-            for name in own:
-                locations[name] = replace(locations[name], pool_index=len(pools))
-            pools.append(allocated)
-        return locations, pools
+        locations = {
+            name: DataLocation(index, 0, place.byte_size) for index, (name, place) in enumerate(placed.items())
+        }
+        self.counted_bytes = memory.take(sum(round_up(size, model.alignment) for size in own.values()))
+        try:
+            self._memory = TensorMemory(
+                {name: size for name, size in own.items() if not name.startswith(OUTPUT)},
+                {name: size for name, size in own.items() if name.startswith(OUTPUT)},
+                partial(create_ashmem, name="nnhal-serving", is_final=False)
+                if model.memory_kind == ASHMEM
+                else partial(create_blob, is_final=False),
+                model.alignment,
+            )
+        except BaseException:
+            memory.give_back(self.counted_bytes)
+            raise
+        if own:  # views of outputs are kept longest, in responses
+            self._uncount = memory.until_unmapped(self._memory.opened[-1], self.counted_bytes)
+        for name, location in self._memory.locations.items():
+            locations[name] = replace(location, pool_index=len(pools) + location.pool_index)
+        return locations, pools + self._memory.pools
+
+    def _view(self, output: Tensor, dimensions: Dimensions) -> Array:
+        """A view of an output in its own memory."""
+        location = self._memory.locations[OUTPUT + output.name]
+        return output.view(self._memory.pool_of(OUTPUT + output.name), location.offset, dimensions)
 
     def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> RunReport:
         """Run it once.
@@ -207,7 +221,7 @@ class Instance:
         if place is not None:
             return PlacedTensor(tensor.stored, dimensions if tensor.is_open else tensor.dimensions, place)
         if seen is None or seen.shape != dimensions:
-            seen = self._seen[index] = tensor.view(self._pool, self._offsets[index], dimensions)
+            seen = self._seen[index] = self._view(tensor, dimensions)
         return seen
 
     def close(self) -> None:
@@ -228,18 +242,6 @@ class Instance:
         for output in report.outputs:
             self._reported[output.name] = output.dimensions
         return report
-
-
-def _allocated(size: int, kind: str, failed: Callable[[], None]) -> tuple[MappedPool, Memory]:
-    try:
-        memory: Memory = create_ashmem(size, "nnhal-serving") if kind == ASHMEM else create_blob(size)
-        pool = open_pool(memory, writable=True)
-    except BaseException:
-        failed()
-        raise
-    if not isinstance(pool, MappedPool):
-        raise TypeError(f"{kind} is mapped")
-    return pool, memory
 
 
 def _placed(inputs: Sequence[Tensor], outputs: Sequence[Tensor], places: Places) -> dict[str, Place]:

@@ -56,3 +56,14 @@ def test_runs_of_an_unloaded_model_say_so_whatever_devices_say() -> None:
     assert occupancy.explained(missed) is missed
     with pytest.raises(UnloadedError):
         occupancy.enter()
+
+
+def test_a_run_is_in_flight_from_its_own_beginning_on() -> None:
+    occupancy = Occupancy(_Counted())
+    occupancy.enter()
+    first = occupancy.entered_ns
+    occupancy.leave()
+    assert (occupancy.entered_ns, occupancy.taken_seconds) == (0, 0)
+    occupancy.enter()
+    assert occupancy.entered_ns > first
+    assert occupancy.taken_seconds > 0

@@ -41,6 +41,9 @@ class Run:
     def awaited(self) -> Iterable[AwaitedDevice]:
         return [self._device]
 
+    def stop_if_it_hangs(self, seconds: float) -> None:
+        """Go on."""
+
 
 def test_a_device_that_is_waited_for_and_does_not_answer_is_known_until_nothing_waits(short_path: Path) -> None:
     device = SilentDevice(short_path)
