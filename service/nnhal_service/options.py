@@ -67,6 +67,9 @@ def _add_models(group: argparse._ArgumentGroup) -> None:
         "--hang-secs", metavar="S", help="how long a device may not answer at all while a run waits (default 2)"
     )
     group.add_argument(
+        "--stall-secs", metavar="S", help="how long a device may do nothing about a model that is loaded (default 10)"
+    )
+    group.add_argument(
         "--calibration", metavar="FILE", help="plan by what 'nnhal calibrate' has measured of devices on this machine"
     )
     group.add_argument(

@@ -64,7 +64,13 @@ class FrameworkProcess:
             raise ValueError(f"sockets are passed for {', '.join(passed)}, which needs --model-repository")
         limit_run_memory(settings.value_bytes)
         measured = read_calibration(settings.calibration) if settings.calibration is not None else {}
-        fleet = self._fleet = Fleet(devices, note=events.note, hang_seconds=settings.hang_secs, calibration=measured)
+        fleet = self._fleet = Fleet(
+            devices,
+            note=events.note,
+            hang_seconds=settings.hang_secs,
+            stall_seconds=settings.stall_secs,
+            calibration=measured,
+        )
         endpoint.create()
         self._model_server: ModelServer | None = None
         if settings.model_repository:

@@ -56,6 +56,10 @@ class ServiceSettings(ProcessSettings):
     hang_secs: float = Field(default=2.0, gt=0, le=MOST_SECONDS)
     """How long a device's process may not answer at all while a run waits for it; then it is ended."""
 
+    stall_secs: float = Field(default=10.0, ge=0, le=MOST_SECONDS)
+    """How long a device may do nothing, by its processor time, about a model that it is asked about or prepares; then
+    the model is planned without it. 0 for ever."""
+
     calibration: Path | None = None
     """A file of ``nnhal calibrate``: devices are modelled as they were measured on this machine."""
 

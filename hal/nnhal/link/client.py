@@ -188,8 +188,9 @@ class Link(Closing):
         numbers = list(reply.put.descriptor_ids)
         if not len(numbers) == len({*numbers} - self._issued - {0}) == len(descriptors):
             self._channel.close()
-            said = f"{len(descriptors)} descriptors were put under the ids {numbers[:_SHOWN]}"
-            raise TransportError(f"{self.path}: {said}, expected as many that are new and above 0")
+            ids = f"{len(descriptors)} descriptors were put under the ids {numbers[:_SHOWN]}"
+            said = f"{self.path}: {ids}, expected as many that are new and above 0"
+            raise TransportError(said) from ProtocolError(said)
         return numbers
 
     def _dropping(self) -> list[wire.LinkRequest]:

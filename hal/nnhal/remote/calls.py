@@ -23,7 +23,7 @@ from nnhal.link.client import ANSWER_SECONDS
 from nnhal.link.tenants import ON_BEHALF_METADATA, tenant_to_wire
 from nnhal.remote.alarms import ALARMS
 from nnhal.remote.rpc_channel import RpcChannel, name_of
-from nnhal.remote.watch import Cancellable, Watch
+from nnhal.remote.watch import Cancellable, StalledError, Watch
 from nnhal.shares import tenant
 
 T = TypeVar("T")
@@ -66,7 +66,8 @@ class Calls:
     """The session of one client with one process. Safe to use from several threads.
 
     With ``patience``, in seconds, the process is watched during each call. If it is silent for about twice as long, the
-    call fails with TransportError. Further calls fail sooner, until the process answers again.
+    call fails with TransportError. Further calls fail sooner, until the process answers again. A call fails too with
+    which the process makes no progress for ``stall_seconds``, if these are not 0.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Calls:
         client_name: str,
         patience: float | None = None,
         admin_key: str = "",
+        stall_seconds: float = 0.0,
     ) -> None:
         """Open a session. That of an operator, and each of its calls, carries the ``admin_key`` of the process.
 
@@ -86,10 +88,12 @@ class Calls:
         except (OSError, ValueError) as error:
             raise TransportError(str(error)) from error
         self._patience = patience
-        self._watch = Watch(endpoint, client_name, patience) if patience is not None else None
+        self._watch = Watch(endpoint, client_name, patience, stall_seconds) if patience is not None else None
         self._late: set[object] = set()  # releases that are not waited for any more
         seconds = ANSWER_SECONDS if patience is None else 2 * patience
         self._link = Link(endpoint.link, client_name, seconds, admin_key)
+        if self._watch is not None:
+            self._watch.pid = self._link.peer_pid
         self._metadata = (*self._link.metadata, *([(ADMIN_KEY_METADATA, admin_key)] if admin_key else []))
         self._channels: weakref.WeakSet[Channel] = weakref.WeakSet()
         self._ends: weakref.WeakSet[Channel | Descriptor] = weakref.WeakSet()
@@ -105,6 +109,11 @@ class Calls:
     def place(self) -> str:
         """The name of the process in messages."""
         return str(self.endpoint.directory)
+
+    def may_stall(self) -> None:
+        """Expect no progress of the process: others work for it."""
+        if self._watch is not None:
+            self._watch.stall_seconds = 0.0
 
     @property
     def responds(self) -> bool:
@@ -123,7 +132,8 @@ class Calls:
         MissingMethodError if it does not serve the method, and TransportError in all other cases, also if the call
         takes longer than ``timeout`` seconds.
         """
-        return self._call(method, request, timeout or (None if self._watch is None else _WATCHED_SECONDS))
+        seconds = timeout or (None if self._watch is None else _WATCHED_SECONDS)
+        return self._call(method, request, seconds, may_stall=False)
 
     def execute(
         self,
@@ -135,13 +145,14 @@ class Calls:
 
         If the process is watched, ``begun`` is called, before the call is waited for, with what cancels it.
         """
-        return self._call(method, request, None, begun)
+        return self._call(method, request, None, may_stall=True, begun=begun)
 
     def _call(
         self,
         method: grpc.UnaryUnaryMultiCallable[Any, T],
         request: Any,
         timeout: float | None,
+        may_stall: bool,
         begun: Callable[[Cancellable], object] = lambda _: None,
     ) -> T:
         try:
@@ -150,7 +161,9 @@ class Calls:
             self._require_answers()
             future = method.future(request, metadata=self._metadata_now(), timeout=timeout)
             begun(future)
-            return self._watch.result_of(future)
+            return self._watch.result_of(future, may_stall)
+        except StalledError as error:
+            raise TransportError(f"{self.place}, {name_of(method)}: {error}") from None
         except grpc.FutureCancelledError as error:
             raise self._failure(grpc.RpcError("the call was cancelled"), method) from error
         except (grpc.RpcError, ValueError) as error:
@@ -175,6 +188,8 @@ class Calls:
             finally:
                 self.streams -= 1
                 _finish(answers)
+        except StalledError as error:
+            raise TransportError(f"{self.place}, {name_of(method)}: {error}") from None
         except (grpc.RpcError, ValueError) as error:
             raise self._failure(error, method) from error
 

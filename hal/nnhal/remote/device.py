@@ -79,9 +79,17 @@ class RemoteDevice(Closing):
     cannot be reached or does not answer in time, and DeadObjectError if it is gone.
     """
 
-    def __init__(self, endpoint: Endpoint, client_name: str = "nnhal", patience: float | None = None) -> None:
-        """Open a session. With ``patience``, in seconds, calls to a device that falls silent fail (see ``Calls``)."""
-        self._calls = Calls(endpoint, client_name, patience)
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        client_name: str = "nnhal",
+        patience: float | None = None,
+        stall_seconds: float = 0.0,
+    ) -> None:
+        """Open a session. With ``patience``, in seconds, calls to a device that falls silent fail, and so do those with
+        which it makes no progress for ``stall_seconds``, unless it only passes them on (see ``Calls``).
+        """
+        self._calls = Calls(endpoint, client_name, patience, stall_seconds=stall_seconds)
         self._device = device_pb2_grpc.DeviceServiceStub(self._calls.rpc)
         self._backend = backend_pb2_grpc.BackendServiceStub(self._calls.rpc)
         self._description: DeviceDescription | None = None
@@ -213,6 +221,8 @@ class RemoteDevice(Closing):
             except HalError as error:
                 raise MissingMethodError(f"{self._calls.place}: BackendService/Describe: {error}") from error
             self._description = description_from_wire(answer, self._calls.place)
+            if self._description.transfer_costs.is_wire:
+                self._calls.may_stall()
         return self._description
 
     def optimize_subgraph(self, model: Model) -> OptimizationViews:

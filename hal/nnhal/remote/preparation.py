@@ -11,6 +11,9 @@ from nnhal.remote.answers import require_handle
 from nnhal.types import ErrorStatus
 from nnhal.v1 import device_pb2 as wire
 
+_MOST_EVENTS = 16
+"""Of one preparation, which has two: it is launched, and its end is notified."""
+
 
 class PreparationEvent(Protocol):
     """One event in the stream of any call that prepares a model."""
@@ -39,7 +42,9 @@ def prepared_handle(events: Generator[PreparationEvent, None, None], place: str)
 def _notified(events: Generator[PreparationEvent, None, None]) -> wire.Notified | None:
     launched, notified = False, None
     with closing(events):
-        for event in events:
+        for number, event in enumerate(events):
+            if number == _MOST_EVENTS:
+                break
             kind = event.preparation.WhichOneof("event")
             launched = launched or kind == "launched"
             if kind == "notified" and notified is None:

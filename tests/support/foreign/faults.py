@@ -26,6 +26,17 @@ FaultName = Literal[
     "signals early",  # the fence of a launch, which it executes a moment later
     "never signals",  # the fence of a launch, which it has executed
     "fails without a fence",  # a launch, as it says when it is asked
+    "puts extra",  # Put answered with an id more than there are descriptors
+    "puts the same",  # Put answered with an id that is in use
+    "puts zero",  # Put answered with the id 0
+    "puts nothing",  # Put answered as if it were Drop
+    "is silent",  # no answer to Put
+    "answers puts twice",
+    "prepares the same",  # a model under a handle that is in use
+    "prepares for ever",  # says again and again that a preparation is launched
+    "hangs in AssessModel",
+    "hangs in PrepareModelWithConfig",
+    "hangs in CreateReusableExecution",
 ]
 FOR_EVER = -1
 M = TypeVar("M", bound=Message)

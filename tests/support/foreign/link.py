@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nnhal.v1 import link_pb2 as wire
+from tests.support.foreign.faults import Faults
 
 MAX_BYTES = 65_536
 _MAX_DESCRIPTORS = 16
@@ -71,8 +72,11 @@ class Session:
 class LinkServer:
     """Accepts links in a directory."""
 
-    def __init__(self, directory: Path, capabilities: Sequence[wire.LinkCapability.ValueType] = ()) -> None:
+    def __init__(
+        self, directory: Path, faults: Faults, capabilities: Sequence[wire.LinkCapability.ValueType] = ()
+    ) -> None:
         """``capabilities`` are those that Welcome names if the client has them as well."""
+        self._faults = faults
         self._capabilities = capabilities
         self.sessions: dict[str, Session] = {}
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -93,8 +97,13 @@ class LinkServer:
                 message, descriptors, _, _ = socket.recv_fds(connection, MAX_BYTES, _MAX_DESCRIPTORS)
                 if not message:
                     return
-                reply, sent = self._answer(session, wire.LinkRequest.FromString(message), descriptors)
-                socket.send_fds(connection, [reply.SerializeToString()], sent)
+                request = wire.LinkRequest.FromString(message)
+                reply, sent = self._answer(session, request, descriptors)
+                is_put = request.WhichOneof("request") == "put"
+                if is_put and self._faults.strikes("is silent"):
+                    continue
+                for _ in range(1 + (is_put and self._faults.strikes("answers puts twice"))):
+                    socket.send_fds(connection, [reply.SerializeToString()], sent)
                 for descriptor in sent:
                     os.close(descriptor)
         except OSError:
@@ -120,6 +129,14 @@ class LinkServer:
             case "put":
                 numbers = [session.number() for _ in descriptors]
                 session.put.update(zip(numbers, descriptors, strict=True))
+                if self._faults.strikes("puts extra"):
+                    numbers.append(session.number())
+                if self._faults.strikes("puts the same"):
+                    numbers = [min(session.put)] * len(numbers)
+                if self._faults.strikes("puts zero"):
+                    numbers = [0] * len(numbers)
+                if self._faults.strikes("puts nothing"):
+                    return wire.LinkReply(drop=wire.DropDone()), []
                 return wire.LinkReply(put=wire.PutDone(descriptor_ids=numbers)), []
             case "take":
                 descriptor = session.offered.pop(request.take.descriptor_id, None)

@@ -94,7 +94,14 @@ class _Device(_Servicer, device_pb2_grpc.DeviceServiceServicer):
 
     def PrepareModelWithConfig(self, request: device_pb2.PrepareModelWithConfigRequest, context: Any) -> Iterator[Any]:
         session = self._session(context)
+        if self.faults.strikes("hangs in PrepareModelWithConfig"):
+            _wait_for_the_end(context)
+        while self.faults.strikes("prepares for ever"):
+            launched = device_pb2.Preparation(launched=device_pb2.Launched())
+            yield device_pb2.PrepareModelWithConfigResponse(preparation=launched)
         handle = session.keep(Prepared(request.model, session))
+        if self.faults.strikes("prepares the same"):
+            handle = min(number for number, kept in session.objects.items() if isinstance(kept, Prepared))
         for event in (
             device_pb2.Preparation(launched=device_pb2.Launched()),
             device_pb2.Preparation(notified=device_pb2.Notified(prepared_model=handle)),
@@ -239,6 +246,8 @@ class _Answers(grpc.ServerInterceptor):  # type: ignore[type-arg]
             return handler
 
         def answer(request: Any, context: grpc.ServicerContext) -> Message:
+            if self._faults.strikes(f"hangs in {method}"):  # type: ignore[arg-type]
+                _wait_for_the_end(context)
             try:
                 answered: Message = handler.unary_unary(request, context)
                 return self._faults.changed(method, answered)
@@ -269,7 +278,7 @@ def serve(
     directory: Path, faults: Faults, capabilities: Sequence[link_pb2.LinkCapability.ValueType] = ()
 ) -> grpc.Server:
     """Serve the device in a directory. ``capabilities`` are those that its link names."""
-    links = LinkServer(directory, capabilities)
+    links = LinkServer(directory, faults, capabilities)
     server = grpc.server(ThreadPoolExecutor(_THREADS), interceptors=[_Answers(faults)])
     services: tuple[tuple[type[_Servicer], Callable[[Any, grpc.Server], None]], ...] = (
         (_Device, device_pb2_grpc.add_DeviceServiceServicer_to_server),

@@ -67,10 +67,12 @@ class Fleet:
         patience: float = _PATIENCE_SECONDS,
         note: Note = no_note,
         hang_seconds: float = HANG_SECONDS,
+        stall_seconds: float = 0.0,
         calibration: Mapping[str, DeviceCalibration] = MappingProxyType({}),
     ) -> None:
         """``getter_seconds`` is how long a device may take to answer each question about itself, ``patience`` how long
-        it may be silent, and ``hang_seconds`` how long while a run waits for it. ``note`` is told what becomes of
+        it may be silent, ``hang_seconds`` how long while a run waits for it, and ``stall_seconds`` how long it may
+        make no progress with another question, 0 for ever. ``note`` is told what becomes of
         devices. ``calibration`` is what was measured of devices, by name.
         """
         self._hangs = HangWatch(hang_seconds, note)
@@ -78,6 +80,7 @@ class Fleet:
             Registration,
             getter_seconds=getter_seconds,
             patience=patience,
+            stall_seconds=stall_seconds,
             note=note,
             hangs=self._hangs,
             calibration=calibration,

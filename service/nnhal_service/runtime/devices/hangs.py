@@ -154,10 +154,13 @@ class HangWatch:
                     self._thread, self._waited, self._overdue = None, {}, {}
                     return
                 everything = list(self._all)
-            for waiting in everything:
-                waiting.stop_if_it_hangs(_HANGING_LIMITS * self._seconds)
+            self._stop_what_hangs(everything)
             self._look([device for waiting in everything for device in waiting.awaited()])
             del everything  # what is closed meanwhile is to be collected
+
+    def _stop_what_hangs(self, everything: Iterable[Waiting]) -> None:
+        for waiting in everything:
+            waiting.stop_if_it_hangs(_HANGING_LIMITS * self._seconds)
 
     def _look(self, devices: list[AwaitedDevice]) -> None:
         busy: dict[RemoteDevice, bool] = {}

@@ -72,6 +72,7 @@ class Registration:
         endpoint: Endpoint,
         getter_seconds: float,
         patience: float,
+        stall_seconds: float = 0.0,
         note: Note = no_note,
         hangs: HangWatch | None = None,
         calibration: Mapping[str, DeviceCalibration] = MappingProxyType({}),
@@ -80,7 +81,7 @@ class Registration:
         self._name = name
         self._endpoint = endpoint
         self._getter_seconds = getter_seconds
-        self._patience = patience
+        self._patience, self._stall_seconds = patience, stall_seconds
         self._note = note
         self._hangs = hangs or HangWatch(note=note)
         self._hangs.be_ready_for(name)
@@ -242,7 +243,7 @@ class Registration:
     def _connect(self) -> tuple[RemoteDevice, str]:
         """Open a session. It stays open if the device is refused, so that its end is noticed."""
         try:
-            remote = RemoteDevice(self._endpoint, _CLIENT_NAME, self._patience)
+            remote = RemoteDevice(self._endpoint, _CLIENT_NAME, self._patience, self._stall_seconds)
         except DeadObjectError:
             raise
         except NnhalError as error:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from nnhal.arrays import Array
 from nnhal.codec import graphs_to_wire
-from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
+from nnhal.errors import DeadObjectError, MissingMethodError, NnhalError
 from nnhal.extensions import element_sizes
 from nnhal.remote import DeviceDescription
 from nnhal.resolved import propagate_dimensions
@@ -259,6 +259,7 @@ def _answer(
         numbers = range(len(imported.model.referenced))
         referenced = [_assessed(member, as_main(imported.model, number)).refusals for number in numbers]
     except NnhalError as error:
+        _log.warning("a device does not say what it takes of a model", device=member.name, reason=str(error))
         operations = range(len(imported.model.main.operations))
         lacks_room = isinstance(error, HalError) and error.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
         refusals, wants = dict.fromkeys(operations, str(error)), False
@@ -295,9 +296,7 @@ def _assessed(member: FleetMember, model: Model, graphs: bytes | None = None) ->
     """
     try:
         assessment = member.remote.assess_model(model, graphs)
-    except (DeadObjectError, HalError):
-        raise
-    except TransportError:
+    except MissingMethodError:
         supported = member.remote.supported_operations(model)
         refused = {index: "it does not say why" for index, answer in enumerate(supported) if not answer}
         return _Assessed(refused, ())

@@ -72,6 +72,8 @@ class BoundPlan:
             if not (isinstance(error, TransportError) and prepared.parts.may_fall_back):
                 self.close()
                 raise
+            if isinstance(error.__cause__, ProtocolError):
+                _log.warning("a device is not bound: it has not kept to the protocol", reason=str(error))
             bindings.missed(prepared.gone)
 
     @property
