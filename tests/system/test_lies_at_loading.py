@@ -63,3 +63,15 @@ def test_a_model_that_may_run_nowhere_else_is_refused_with_what_the_device_does_
     system.devices["first"].fail("hangs in PrepareModelWithConfig")
     with pytest.raises(Exception, match=r"it has made no progress for 0\.5 s"):
         framework.load_model(doublings(1), devices=["first"], fallback="deny")
+
+
+def test_a_binding_that_a_device_answers_with_no_handle_falls_back(system: ForeignSystem, framework: Framework) -> None:
+    device = system.devices["first"]
+    device.change("CreateReusableExecution", execution=0)
+    try:
+        with framework.load_model(doublings(1), devices=["first", "cpu_ref"], fallback="allow").bind() as binding:
+            binding.inputs["input0"][...] = 3
+            binding.run()
+            assert binding.outputs["output0"].tolist() == [6] * ELEMENTS
+    finally:
+        device.change("CreateReusableExecution")

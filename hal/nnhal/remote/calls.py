@@ -163,7 +163,7 @@ class Calls:
             begun(future)
             return self._watch.result_of(future, may_stall)
         except StalledError as error:
-            raise TransportError(f"{self.place}, {name_of(method)}: {error}") from None
+            raise StalledError(f"{self.place}, {name_of(method)}: {error}") from None
         except grpc.FutureCancelledError as error:
             raise self._failure(grpc.RpcError("the call was cancelled"), method) from error
         except (grpc.RpcError, ValueError) as error:
@@ -189,7 +189,7 @@ class Calls:
                 self.streams -= 1
                 _finish(answers)
         except StalledError as error:
-            raise TransportError(f"{self.place}, {name_of(method)}: {error}") from None
+            raise StalledError(f"{self.place}, {name_of(method)}: {error}") from None
         except (grpc.RpcError, ValueError) as error:
             raise self._failure(error, method) from error
 

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import grpc
 
 from nnhal.endpoint import Endpoint
-from nnhal.errors import DeadObjectError, NnhalError
+from nnhal.errors import DeadObjectError, NnhalError, TransportError
 from nnhal.link import Link
 from nnhal.remote.alarms import ALARMS
 
@@ -81,7 +81,10 @@ class Watch:
                     call.cancel()
                 if progress.has_stalled():
                     call.cancel()
-                    raise StalledError(self.stall_seconds) from None
+                    raise self._stalled() from None
+
+    def _stalled(self) -> StalledError:
+        return StalledError(f"it has made no progress for {self.stall_seconds:g} s with what it was asked")
 
     @contextmanager
     def over(self, call: Cancellable) -> Iterator[None]:
@@ -103,17 +106,14 @@ class Watch:
                 yield
             except grpc.RpcError:
                 if progress.is_over:
-                    raise StalledError(self.stall_seconds) from None
+                    raise self._stalled() from None
                 raise
             finally:
                 ended.set()
 
 
-class StalledError(Exception):
+class StalledError(TransportError):
     """A process answers, and makes no progress with a call."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"it has made no progress for {seconds:g} s with what it was asked")
 
 
 class Progress:

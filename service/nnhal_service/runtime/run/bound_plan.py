@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
 from nnhal.link import ProtocolError
-from nnhal.types import Memory, Request
+from nnhal.remote.watch import StalledError
+from nnhal.types import ErrorStatus, Memory, Request
 from nnhal.types.layout import Dimensions, combine
 from nnhal_hosting.logs import get_logger
 from nnhal_service.fallback import FallbackMemoryManager, PassedValues
@@ -69,11 +70,12 @@ class BoundPlan:
         try:
             self.bind()
         except BaseException as error:
-            if not (isinstance(error, TransportError) and prepared.parts.may_fall_back):
+            is_failure = isinstance(error, HalError) and error.status == ErrorStatus.GENERAL_FAILURE
+            if not ((is_failure or isinstance(error, TransportError)) and prepared.parts.may_fall_back):
                 self.close()
                 raise
-            if isinstance(error.__cause__, ProtocolError):
-                _log.warning("a device is not bound: it has not kept to the protocol", reason=str(error))
+            if is_failure or isinstance(error.__cause__, ProtocolError):
+                _log.warning("a device cannot be bound: runs may fall back", reason=str(error))
             bindings.missed(prepared.gone)
 
     @property
@@ -192,9 +194,12 @@ class BoundPlan:
                     self._bound.append(bind_step(side, outputs, part, request, self._bindings.config))
                 self._needs = self._dependencies()
                 return self._use(self._runner())
-            except BaseException:
+            except BaseException as error:
                 self._unbind()
-                raise
+                if not (isinstance(error, StalledError) and self.prepared.parts.may_fall_back):
+                    raise
+                _log.warning("a device hangs when it is bound: its steps are requests of their own", reason=str(error))
+                return self._use(self.engine)
         return self._steps
 
     def bind_for_launch(self) -> Chained | None:
