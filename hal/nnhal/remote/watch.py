@@ -72,7 +72,7 @@ class Watch:
         If the process falls silent, the call is cancelled. Raises StalledError if it makes no progress, unless it
         ``may_stall``.
         """
-        progress = Progress(0 if may_stall else self.pid, self.stall_seconds)
+        progress = CallProgress(0 if may_stall else self.pid, self.stall_seconds)
         while True:
             try:
                 return call.result(min(self._patience, _TICK_SECONDS))
@@ -92,7 +92,7 @@ class Watch:
 
         Raises StalledError at the end if the call was cancelled since the process made no progress.
         """
-        ended, progress = threading.Event(), Progress(self.pid, self.stall_seconds)
+        ended, progress = threading.Event(), CallProgress(self.pid, self.stall_seconds)
 
         def look() -> None:
             while not ended.is_set():
@@ -116,7 +116,7 @@ class StalledError(TransportError):
     """A process answers, and makes no progress with a call."""
 
 
-class Progress:
+class CallProgress:
     """What processor time a process has asked for since a call began, by looks at it."""
 
     def __init__(self, pid: int, stall_seconds: float) -> None:

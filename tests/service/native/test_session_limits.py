@@ -152,12 +152,12 @@ def test_descriptors_that_were_offered_are_withdrawn(rig: Rig, monkeypatch: pyte
         raise RuntimeError("a defect")
 
     monkeypatch.setattr("nnhal_service.native.bindings._open_run_channels", fail)
-    rig.leave_descriptors(4)
+    rig.leave_descriptors(5)
     filled = len(rig.session.descriptors)
     with pytest.raises(HalError, match="the log of the process has the reason"):
         rig.model.bind()
     rig.comes_to_hold(before)
-    assert len(rig.session.descriptors) == filled + 1  # that of the pool
+    assert len(rig.session.descriptors) == filled + 2  # those of the pools
 
 
 @pytest.mark.parametrize("fill", [lambda rig: rig.leave_descriptors(0), no_handle], ids=["no descriptor", "no handle"])

@@ -353,7 +353,7 @@ def test_a_closed_model_refuses_and_holds_nothing(serve: Serve) -> None:
     served = serve(relu(("n",)))
     for size in range(1, 30):
         infer(served, x=random(size))
-    wait_until(lambda: mapped_regions()[0] <= regions + 8, "the instances used longest ago are released")
+    wait_until(lambda: mapped_regions()[0] <= regions + 16, "the instances used longest ago are released")
     held = served.infer_and_wait(InferenceRequest({"x": random(3)}))
     served.close()
     served.close()
