@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from nnhal.arrays import Array
 from nnhal.codec import graphs_to_wire
-from nnhal.errors import DeadObjectError, MissingMethodError, NnhalError
+from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError
 from nnhal.extensions import element_sizes
 from nnhal.remote import DeviceDescription
 from nnhal.resolved import propagate_dimensions
