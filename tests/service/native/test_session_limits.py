@@ -136,7 +136,7 @@ def test_a_binding_whose_memory_was_freed_leaves_nothing_behind(rig: Rig, monkey
 
 
 def test_a_binding_without_room_for_a_run_channel_runs_through_the_framework(rig: Rig) -> None:
-    rig.leave_descriptors(3)
+    rig.leave_descriptors(4)
     binding = rig.model.bind()
     (bound,) = rig.session.all(SessionBinding)
     assert not bound.context.has_run_channel
