@@ -32,7 +32,8 @@ def main() -> int:
     try:
         settings = DashboardSettings(**{key: value for key, value in arguments.items() if value is not None})
         configure_logs("dashboard", settings.log_level, settings.log_json)
-        server = DashboardServer(settings, supervision.give_up)
+        option = "--dashboard (port of [dashboard] in a topology)" if supervision.is_supervised else "--port"
+        server = DashboardServer(settings, supervision.give_up, option)
     except ValidationError as error:
         print(f"nnhal dashboard: {describe_invalid(error)}", file=sys.stderr)
         return 2
@@ -55,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="NNHAL_DASHBOARD_* in the environment sets what the options set, and what has no option.",
     )
     add = parser.add_argument
-    add("--directory", type=Path, help="where the processes are, as for 'nnhal ps' (default /run/nnhal)")
+    add("--directory", type=Path, help="where the processes are, as for 'nnhal ps' (default: see docs/operating.md)")
     add("--framework", type=Path, help="the framework's directory, if nnhal up does not supervise it")
     add("--device", metavar="NAME=DIR", action="append", type=_named, help="a device that nobody else names")
     add("--admin-key", type=Path, metavar="FILE", help="the admin key of processes that nnhal up does not supervise")

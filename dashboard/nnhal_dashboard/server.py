@@ -27,15 +27,18 @@ _STOP_SECONDS = 2
 class DashboardServer:
     """Serves the dashboard. Use it as a context. ``address`` is where browsers reach it."""
 
-    def __init__(self, settings: DashboardSettings, end_process: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, settings: DashboardSettings, end_process: Callable[[], None] = lambda: None, option: str = "--port"
+    ) -> None:
         """Listen. ``end_process`` is called if the server has ended by itself; the process is then to be started again.
+        ``option`` is what sets the port, which errors name.
 
         Raises OSError if the port or a file cannot be used, ValueError if the settings are not safe."""
         use_all_descriptors()
         Endpoint(settings.directory / "supervisor").trusted()  # its processes get the admin key
         tls = _tls_of(settings)
         tokens = read_tokens(settings.tokens) if settings.tokens is not None else None
-        listener = TcpListener(settings.host, settings.port)
+        listener = TcpListener(settings.host, settings.port, option)
         require_safe(listener, tls is not None, tokens is not None, settings.insecure)
         hosts = AllowedHosts.of(listener, tokens is not None, settings.allowed_host)
         self._collector = Collector(settings, read_admin_key(settings.admin_key) if settings.admin_key else "")

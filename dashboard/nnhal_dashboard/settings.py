@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from nnhal.endpoint import default_directory
 from nnhal_hosting.access import HostName
 from nnhal_hosting.settings import MOST, MOST_BYTES, EnvironmentSettings
 
@@ -17,7 +18,7 @@ class DashboardSettings(EnvironmentSettings):
 
     model_config = SettingsConfigDict(env_prefix="NNHAL_DASHBOARD_", frozen=True, extra="forbid")
 
-    directory: Path = Path("/run/nnhal")
+    directory: Path = Field(default_factory=default_directory)
     """The directory of the testbed: that of its supervisor, framework and devices."""
 
     framework: Path | None = None

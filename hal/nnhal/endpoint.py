@@ -19,6 +19,7 @@ _ID_DIGITS = 10
 _SOCKET_OF_GROUP = 0o660
 
 _MOST_TROUBLE_BYTES = 1024
+_SYSTEM_DIRECTORY = Path("/run/nnhal")
 _MAX_PATH_BYTES = 107
 """The longest path that fits sockaddr_un, without the terminating zero."""
 
@@ -45,12 +46,21 @@ class Endpoint:
         """The address of the gRPC socket, as gRPC writes it."""
         return f"unix:{self.rpc}"
 
-    def create(self) -> None:
+    def create(self, option: str = "--endpoint") -> None:
         """Make the directory, for this user, and to look into for the group of NNHAL_GROUP, if one is named.
 
-        Raises OSError, or ValueError if its path cannot be a socket's, if others own it or may write to it, or if the
-        group is none of this user's.
+        ``option`` is what names another one, which errors say. Raises OSError, or ValueError if its path cannot be a
+        socket's, if others own it or may write to it, or if the group is none of this user's.
         """
+        try:
+            self._create()
+        except OSError as error:
+            reason = error.strerror or error
+            raise OSError(f"{error.filename or self.directory}: {reason}; {option} names another directory") from error
+        except ValueError as error:
+            raise ValueError(f"{error}; {option} names another directory") from error
+
+    def _create(self) -> None:
         length = len(str(self.rpc).encode())
         if length > _MAX_PATH_BYTES:
             raise ValueError(f"{self.rpc} has {length} bytes, a socket's path may have {_MAX_PATH_BYTES}")
@@ -104,6 +114,28 @@ class Endpoint:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             require_trusted_folder(directory, server_uids())
         return Endpoint(directory, self.service)
+
+
+def default_directory() -> Path:
+    """Return the directory of a testbed that none is named for: /run/nnhal for root, and for a user whose it is.
+
+    Other users have ``nnhal`` in the folder of XDG_RUNTIME_DIR or, if that is not theirs, one in /tmp of their own.
+    Programs in C++ look there too (sdk/cpp/core/session.cpp).
+    """
+    user = os.geteuid()
+    if user == 0 or _is_of(_SYSTEM_DIRECTORY, user):
+        return _SYSTEM_DIRECTORY
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/") and _is_of(Path(runtime), user):
+        return Path(runtime, "nnhal")
+    return Path(f"/tmp/nnhal-{user}")
+
+
+def _is_of(folder: Path, user: int) -> bool:
+    try:
+        return folder.stat().st_uid == user
+    except OSError:
+        return False
 
 
 def endpoints_below(directory: Path) -> list[Endpoint]:

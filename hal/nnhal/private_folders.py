@@ -5,12 +5,12 @@ A folder is opened step by step from the root, without following links, so that 
 
 from __future__ import annotations
 
-import contextlib
 import grp
 import os
 import pwd
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nnhal.user_numbers import known_user
@@ -66,10 +66,20 @@ def _walk(path: Path, owners: Collection[int], is_made: bool, group: int | None 
     try:
         for step in [*reversed(path.parents[:-1]), path]:
             _require(folder, step.parent, {_ROOT, *owners}, may_be_sticky=True)
-            folder = _next(folder, step.name, is_made, group)
+            with _whole_path(step):
+                folder = _next(folder, step.name, is_made, group)
         _require(folder, path, owners, may_be_sticky=False)
     finally:
         os.close(folder)
+
+
+@contextmanager
+def _whole_path(path: Path) -> Iterator[None]:
+    """Have errors name the path, of which the system was given the last part only."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _next(folder: int, name: str, is_made: bool, group: int | None) -> int:
@@ -79,7 +89,7 @@ def _next(folder: int, name: str, is_made: bool, group: int | None) -> int:
     except FileNotFoundError:
         if not is_made:
             raise
-        with contextlib.suppress(FileExistsError):  # another process of this user has made it meanwhile
+        with suppress(FileExistsError):  # another process of this user has made it meanwhile
             os.mkdir(name, _OWN_ONLY, dir_fd=folder)
         found = os.open(name, _STEP, dir_fd=folder)
         if os.fstat(found).st_uid == os.geteuid():

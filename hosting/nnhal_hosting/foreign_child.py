@@ -57,7 +57,7 @@ class ForeignChild(Child):
         Raises OSError, also if another process serves at the endpoint; ValueError for a bad directory or key.
         """
         self.endpoint = endpoint
-        endpoint.create()
+        endpoint.create("--directory")
         remove_stale_socket(endpoint.rpc, socket.SOCK_STREAM)
         remove_stale_socket(endpoint.link, socket.SOCK_SEQPACKET)
         if shutil.which(command[0]) is None:

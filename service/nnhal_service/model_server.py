@@ -41,6 +41,7 @@ from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.operating.earlier_plans import EarlierPlans
 from nnhal_service.protocol_servers import ServerBackends, grpc_server, http_server, instance_memory_of
 from nnhal_service.protocol_settings import (
+    GRPC,
     HTTP,
     METRICS,
     NO_SOCKETS,
@@ -266,9 +267,9 @@ class ModelServer:
             self._loop,
             self._tls,
         )
-        grpc = listener_of(settings, settings.grpc_host, settings.grpc_port) if settings.allow_grpc else None
+        grpc = listener_of(settings, GRPC) if settings.allow_grpc else None
         inherited = self._passed.get(HTTP)
-        http = listener_of(settings, settings.http_host, settings.http_port, inherited) if settings.allow_http else None
+        http = listener_of(settings, HTTP, inherited) if settings.allow_http else None
         unix = f"unix:{directory / _SOCKET}"
         self._require_ports(grpc, None if inherited is not None else http)
         if settings.front_workers > 1:
@@ -355,14 +356,14 @@ class ModelServer:
             if listener is not None:
                 listener.require_free()
         if settings.allow_metrics and METRICS not in self._passed:
-            listener_of(settings, settings.metrics_host, settings.metrics_port).require_free()
+            listener_of(settings, METRICS).require_free()
 
     def _metrics_server(self) -> HttpServer:
         from nnhal_service.v2.http import GuardMiddleware, HttpServer
 
         settings = self._settings
         inherited = self._passed.get(METRICS)
-        listener = listener_of(settings, settings.metrics_host, settings.metrics_port, inherited)
+        listener = listener_of(settings, METRICS, inherited)
 
         def app(bound: TcpListener) -> ASGIApp:
             guard = self._guard.of_users(users_of(settings, bound))

@@ -15,8 +15,8 @@ from nnhal_service.settings import ServiceSettings
 if TYPE_CHECKING:
     from nnhal_hosting.http import ConnectionLimits
 
-HTTP, METRICS = "http", "metrics"
-"""The servers that can listen at sockets of a service manager; the gRPC server opens its own."""
+HTTP, GRPC, METRICS = "http", "grpc", "metrics"
+"""The servers. Those of HTTP and metrics can listen at sockets of a service manager; the gRPC server opens its own."""
 NO_SOCKETS: Mapping[str, socket.socket] = MappingProxyType({})
 
 
@@ -79,14 +79,15 @@ def check_passed(settings: ServiceSettings, passed: Mapping[str, socket.socket])
             )
 
 
-def listener_of(settings: ServiceSettings, host: str, port: int, passed: socket.socket | None = None) -> TcpListener:
-    """Return the address of a server: that of the ``passed`` socket, if there is one.
+def listener_of(settings: ServiceSettings, protocol: str, passed: socket.socket | None = None) -> TcpListener:
+    """Return the address of the server of ``http``, ``grpc`` or ``metrics``: that of a ``passed`` socket, if there is.
 
     Raises ValueError if clients of other hosts could use it without a token.
     """
+    host, port = getattr(settings, f"{protocol}_host"), getattr(settings, f"{protocol}_port")
     if passed is not None:
         host, port = passed.getsockname()[:2]
-    listener = TcpListener(host, port)
+    listener = TcpListener(host, port, f"--{protocol}-port ({protocol}_port of [framework] in a topology)")
     require_safe(listener, settings.tls_certificate is not None, settings.tokens is not None, settings.insecure)
     return listener
 

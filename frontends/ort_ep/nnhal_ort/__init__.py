@@ -18,7 +18,6 @@ from typing import Any
 
 __all__ = ["get_ep_name", "get_library_path", "put_first", "register"]
 
-_DEFAULT_DIRECTORY = "/run/nnhal/framework"
 _LEAST = (1, 24)
 _SPIN, _SPIN_US = "session.intra_op.allow_spinning", "session.intra_op.spin_duration_us"
 _REGISTERING = threading.Lock()
@@ -40,10 +39,10 @@ def get_library_path() -> str:
 def register(name: str = "nnhal") -> None:
     """Register the provider with the ONNX Runtime of this process, unless it has devices there already.
 
-    Its devices are those that the framework of NNHAL_FRAMEWORK, by default that of /run/nnhal/framework, has at this
-    moment. If ``name`` ends with ".virtual", each is a device of its own kind; otherwise all are the CPU. If no
-    framework answers there are none, and the first session that names the provider looks again: it raises
-    ConnectionError if there is still no framework, where ONNX Runtime would run the model on the CPU.
+    Its devices are those that the framework of NNHAL_FRAMEWORK, by default that of ``nnhal up``, has at this moment. If
+    ``name`` ends with ".virtual", each is a device of its own kind; otherwise all are the CPU. If no framework answers
+    there are none, and the first session that names the provider looks again: it raises ConnectionError if there is
+    still no framework, where ONNX Runtime would run the model on the CPU.
 
     Raises RuntimeError if ONNX Runtime is older than 1.24.
     """
@@ -90,9 +89,11 @@ def _intercept(name: str) -> None:
             return
         _find_devices(name)
         if not _has_devices():
-            directory = os.environ.get("NNHAL_FRAMEWORK") or _DEFAULT_DIRECTORY
+            where = os.environ.get("NNHAL_FRAMEWORK") or "the directory of 'nnhal up', and NNHAL_FRAMEWORK names none"
             # Of a RuntimeError ONNX Runtime would say so, and run the model on the CPU.
-            raise ConnectionError(f"no framework of nnhal has answered in {directory}")
+            raise ConnectionError(
+                f"no framework of nnhal has answered in {where}; 'nnhal ort -- PROGRAM' starts one for a program"
+            )
         self._sess_options = self._sess_options or onnxruntime.SessionOptions()
         _spin_briefly(self._sess_options)
         known = onnxruntime.get_available_providers()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _LAST_PORT = 65535
 _BACKLOG = 128
 _REASONS = {
-    errno.EADDRINUSE: "the port is in use by another process; port 0 takes any that is free",
+    errno.EADDRINUSE: "the port is in use by another process",
     errno.EADDRNOTAVAIL: "this host does not have the address",
     errno.EACCES: "this user may not use the port",
 }
@@ -18,10 +18,11 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class TcpListener:
-    """A TCP address; port 0 lets the system choose."""
+    """A TCP address; port 0 lets the system choose. ``option`` is what sets the port, which errors name."""
 
     host: str
     port: int
+    option: str = field(default="", compare=False)
 
     @classmethod
     def parse(cls, text: str) -> TcpListener | None:
@@ -79,7 +80,8 @@ class TcpListener:
 
     def _refused(self, error: OSError) -> OSError:
         reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
-        return OSError(f"cannot listen at {self.address}: {reason}")
+        way_out = f"; {self.option} names another, and port 0 takes any that is free" if self.option else ""
+        return OSError(f"cannot listen at {self.address}: {reason}{way_out}")
 
 
 def require_safe(

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -12,13 +13,30 @@ namespace {
 constexpr std::int64_t kGoodbyeNs = 5'000'000'000;  // how long a framework that has stopped may keep a session's end
 
 std::atomic<unsigned> fork_count{0};
+bool is_of(const std::string& folder, uid_t user) {
+  struct stat found;
+  return ::stat(folder.c_str(), &found) == 0 && found.st_uid == user;
+}
+
+// The directory of the testbed that this user's "nnhal up" starts: as default_directory() in hal/nnhal/endpoint.py.
+std::string own_directory(const std::string& of_system) {
+  const uid_t user = ::geteuid();
+  if (user == 0 || is_of(of_system, user)) return of_system;
+  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
+  if (runtime && *runtime == '/' && is_of(runtime, user)) return std::string(runtime) + "/nnhal";
+  return "/tmp/nnhal-" + std::to_string(user);
+}
+
 const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++fork_count; });
 
 }  // namespace
 
 std::string default_directory() {
   const char* const named = std::getenv("NNHAL_FRAMEWORK");
-  return named && *named ? named : "/run/nnhal/framework";
+  if (named && *named) return named;
+  const std::string of_system = "/run/nnhal", own = own_directory(of_system) + "/framework";
+  struct stat found;
+  return ::stat(own.c_str(), &found) == 0 ? own : of_system + "/framework";
 }
 
 unsigned forks() { return fork_count.load(std::memory_order_relaxed); }

@@ -33,7 +33,7 @@ from nnhal_service.observability import RequestLog, RuntimeLogSettings, metrics_
 from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.protocol_servers import ServerBackends, grpc_server, http_server, instance_memory_of
-from nnhal_service.protocol_settings import guard_of, listener_of, repository_options, tls_of
+from nnhal_service.protocol_settings import GRPC, HTTP, guard_of, listener_of, repository_options, tls_of
 from nnhal_service.runtime.run.workers import Workers
 from nnhal_service.serving import Observer, RequestServer, ServingError, ServingLoop
 from nnhal_service.serving.history.ended_runs import EndedRun, EndedRuns, ProcessRuns
@@ -158,7 +158,7 @@ class FrontWorkerProcess:
             )
             watch = self._loop.listener_watch()
             if settings.allow_grpc:
-                address = listener_of(settings, settings.grpc_host, settings.grpc_port).address
+                address = listener_of(settings, GRPC).address
                 own = f"unix:{start.directory / f'front-{start.column}.sock'}"  # other workers serve the port too
                 grpc = grpc_server(settings, backends, [address, own], start.directory, shares_ports=True)
                 watch.add(f"gRPC of front worker {start.column}", asks_grpc(own))
@@ -166,7 +166,7 @@ class FrontWorkerProcess:
                 self._servers.append(grpc)
             if start.http is not None:
                 inherited = undo.enter_context(socket.socket(fileno=start.http.detach()))
-                listener = listener_of(settings, settings.http_host, settings.http_port)
+                listener = listener_of(settings, HTTP)
                 connections = numbers.number(HTTP_CONNECTIONS, start.column)
                 self._servers.append(http_server(settings, backends, listener, connections, inherited))
             self._servers.append(watch)

@@ -110,7 +110,7 @@ COMMANDS = {
         "Check sockets, limits, namespaces, memory, versions and devices, and say what to do.",
     ),
     "up": LazyCommand(
-        "nnhal_tools.cli.processes:up",
+        "nnhal_tools.cli.processes:app",
         "Start devices, a framework and a dashboard, watch over them, and stop them all on SIGINT or SIGTERM.",
         is_silent=False,
     ),

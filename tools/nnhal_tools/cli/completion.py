@@ -84,12 +84,17 @@ class ProgramCommand(TyperCommand):
         """Return the options that begin so; for a device also the drivers."""
         words = complete_driver(incomplete) if self.name == "device" and not incomplete.startswith("-") else []
         if incomplete.startswith("-") and self.name in PROGRAMS:
-            help_command = [sys.executable, "-m", PROGRAMS[self.name], "--help"]
-            told = subprocess.run(help_command, capture_output=True, text=True, check=False)
-            words = _beginning({"--help", *_OPTION.findall(told.stdout)}, incomplete)
+            words = complete_option(self.name, incomplete)
         elif self.name == "watched":
             words = _beginning(PROGRAMS, incomplete)
         return [CompletionItem(word) for word in words]
+
+
+def complete_option(program: str, incomplete: str) -> list[str]:
+    """The options that the help of a program names, which is a command's name."""
+    help_command = [sys.executable, "-m", PROGRAMS[program], "--help"]
+    told = subprocess.run(help_command, capture_output=True, text=True, check=False)
+    return _beginning({"--help", *_OPTION.findall(told.stdout)}, incomplete)
 
 
 def _directory(context: typer.Context) -> Path:

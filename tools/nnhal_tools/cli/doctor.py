@@ -12,14 +12,14 @@ from rich.text import Text
 
 from nnhal_pages.terminal import output_console
 from nnhal_tools.doctor import DoctorFinding, Status, examine
-from nnhal_tools.settings import ClientSettings
+from nnhal_tools.settings import DEFAULT_DIRECTORY, ClientSettings
 
 _STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red"}
 
 
 def doctor(
     directory: Annotated[
-        Path | None, typer.Option(help="Where the processes' sockets are; NNHAL_DIRECTORY or /run/nnhal by default.")
+        Path | None, typer.Option(help=f"Where the processes' sockets are; {DEFAULT_DIRECTORY} by default.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -14,10 +14,10 @@ from rich.text import Text
 from nnhal_pages.terminal import output_console
 from nnhal_tools.fitted_rows import fitted_rows
 from nnhal_tools.operate.operator_session import OperatorSession
-from nnhal_tools.settings import ClientSettings
+from nnhal_tools.settings import DEFAULT_DIRECTORY, ClientSettings
 
 DirectoryOption = Annotated[
-    Path | None, typer.Option("--directory", help="Where the processes are; NNHAL_DIRECTORY or /run/nnhal by default.")
+    Path | None, typer.Option("--directory", help=f"Where the processes are; {DEFAULT_DIRECTORY} by default.")
 ]
 KeyOption = Annotated[
     Path | None,

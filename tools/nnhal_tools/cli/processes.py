@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
+import subprocess
+import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import CompletionItem, TyperCommand  # type: ignore[attr-defined] # typer hands it on unnamed
 
 from nnhal.threads import BriefThread
 from nnhal_tools.cli.chosen_devices import DevicesOption, chosen_topology
+from nnhal_tools.cli.completion import complete_option
 from nnhal_tools.cli.programs import become
 from nnhal_tools.cli.watched import main as watch
 from nnhal_tools.health.command import main as check_health
+from nnhal_tools.settings import DEFAULT_DIRECTORY
 
 
 def device(context: typer.Context) -> None:
@@ -43,7 +50,54 @@ def watched(context: typer.Context) -> None:
     raise typer.Exit(watch(context.args))
 
 
+class _UpCommand(TyperCommand):
+    """Takes the options of ``nnhal serve`` too, which the framework's own program tells from the others."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        own = {"--", "--help", *(name for parameter in self.params for name in parameter.opts)}
+        if any(word.startswith("--") and word.partition("=")[0] not in own for word in args):
+            ctx.obj, args = _framework_options(args)
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        own = super().shell_complete(ctx, incomplete)
+        known = {item.value for item in own}
+        others = complete_option("serve", incomplete) if incomplete.startswith("-") else []
+        return [*own, *(CompletionItem(word) for word in others if word not in known)]
+
+
+def _framework_options(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """The options of a topology's framework among these words, and the others. Ends the command if one is wrong."""
+    command = [sys.executable, "-m", "nnhal_service.options", *words]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise typer.Exit(done.returncode)
+    found = json.loads(done.stdout)
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in found["framework"].items()}
+    return given, found["rest"]
+
+
+def _address_option(what: str, port: int) -> Any:
+    about = f"Where {what} is served, 127.0.0.1:{port} by default; port 0 for any that is free."
+    return typer.Option(metavar="[HOST:]PORT", help=about, callback=_address)
+
+
+def _address(text: str) -> str:
+    """An address with its host, which is the loopback if none is given."""
+    from nnhal_hosting.access import TcpListener
+
+    full = text if ":" in text or not text else f"127.0.0.1:{text}"
+    if full and TcpListener.parse(full) is None:
+        raise typer.BadParameter(f"{text!r}: expected [HOST:]PORT, with port 0 for any that is free")
+    return full
+
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(cls=_UpCommand)
 def up(
+    context: typer.Context,
     file: Annotated[
         Path | None,
         typer.Argument(metavar="[TOPOLOGY]", help="A topology file (TOML); cpu_acc and cpu_ref without one."),
@@ -51,14 +105,16 @@ def up(
     topology: Annotated[Path | None, typer.Option(help="The same, by an option as other commands have it.")] = None,
     devices: DevicesOption = "",
     directory: Annotated[
-        Path | None, typer.Option(help="Where the sockets go; NNHAL_DIRECTORY or /run/nnhal by default.")
+        Path | None, typer.Option(help=f"Where the sockets go; {DEFAULT_DIRECTORY} by default.")
     ] = None,
     model_repository: Annotated[
         Path | None, typer.Option(help="A folder of models to serve over HTTP (port 8000) and gRPC (port 8001).")
     ] = None,
-    dashboard_port: Annotated[
-        int | None, typer.Option(help="The port of the dashboard, 8003 by default; 0 for any that is free.", min=0)
-    ] = None,
+    http: Annotated[str, _address_option("the protocol over HTTP", 8000)] = "",
+    grpc: Annotated[str, _address_option("the protocol over gRPC", 8001)] = "",
+    metrics: Annotated[str, _address_option("what Prometheus reads", 8002)] = "",
+    dashboard: Annotated[str, _address_option("the dashboard", 8003)] = "",
+    dashboard_port: Annotated[int | None, typer.Option(help="The dashboard's port alone.", min=0)] = None,
     allow_faults: Annotated[
         bool, typer.Option("--allow-faults", help="Let 'nnhal faults' tell the devices to misbehave.")
     ] = False,
@@ -78,8 +134,10 @@ def up(
     """Start devices, a framework and a dashboard, watch over them, and stop them all on SIGINT or SIGTERM.
 
     A process that dies or hangs is started again. The framework is reached at DIRECTORY/framework, the supervisor, for
-    'nnhal ps' and the like, at DIRECTORY/supervisor.
+    'nnhal ps' and the like, at DIRECTORY/supervisor. The framework takes its other options here as well, such as
+    --allow-client-shm: 'nnhal serve --help' lists them. They come before what a topology says.
     """
+    from nnhal_hosting.access import TcpListener
     from nnhal_hosting.logs import configure_logs
     from nnhal_hosting.supervision import Supervision
     from nnhal_hosting.threads import show_thread_names
@@ -93,6 +151,12 @@ def up(
     chosen = chosen_topology(devices, file or topology)
     if model_repository is not None:
         chosen = chosen.serving(model_repository.resolve())
+    for protocol, address in (("http", http), ("grpc", grpc), ("metrics", metrics)):
+        if listener := TcpListener.parse(address):
+            chosen = chosen.framed({f"{protocol}_host": listener.host, f"{protocol}_port": listener.port})
+    chosen = chosen.framed(context.obj or {})
+    if listener := TcpListener.parse(dashboard):
+        chosen = chosen.shown(listener.port, listener.host)
     chosen = chosen.hidden() if no_dashboard else chosen.shown(dashboard_port)
     misbehaviour = Misbehaviour(allow_faults or faults is not None, faults)
     root = (directory or ClientSettings().directory).resolve()

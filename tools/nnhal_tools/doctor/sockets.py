@@ -14,6 +14,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from nnhal.endpoint import GROUP, SERVER_UIDS, folder_group, server_uids
+from nnhal.private_folders import require_trusted_folder
 from nnhal_tools.doctor.finding import DoctorFinding, fail, ok, warn
 
 MAX_PATH_BYTES = 107
@@ -60,7 +61,7 @@ def check_directory(directory: Path) -> Iterator[DoctorFinding]:
     try:
         found = directory.stat()
     except FileNotFoundError:
-        yield warn("directory", f"{directory} is not there", "'nnhal up' makes it; or name yours with --directory")
+        yield _check_missing(directory)
         return
     except OSError as error:
         yield fail("directory", f"{directory}: {error.strerror}", "run as the user that started nnhal")
@@ -78,6 +79,21 @@ def check_directory(directory: Path) -> Iterator[DoctorFinding]:
         )
     else:
         yield ok("directory", f"{directory}, mode {mode:o}")
+
+
+def _check_missing(directory: Path) -> DoctorFinding:
+    """Say whether ``nnhal up`` of this user can make a directory that is not there."""
+    above = next(path for path in directory.parents if path.exists())
+    message, other = f"{directory} is not there", "name another with --directory or NNHAL_DIRECTORY"
+    try:
+        require_trusted_folder(directory, {os.geteuid()})
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        return fail("directory", f"{message}, and 'nnhal up' cannot make it: {error}", other)
+    if not os.access(above, os.W_OK | os.X_OK, effective_ids=True):
+        return fail("directory", f"{message}, and user {os.geteuid()} may not make it in {above}", other)
+    return warn("directory", message, f"'nnhal up' makes it; or {other}")
 
 
 def sockets_in(directory: Path) -> list[Path]:

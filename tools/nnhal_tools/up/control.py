@@ -31,6 +31,7 @@ def controlled(testbed: Testbed) -> Iterator[None]:
     commands = ProcessCommands(testbed)
     sessions: Sessions[Ownership] = Sessions(Ownership)
     endpoint = supervisor_endpoint(testbed.directory)
+    endpoint.create("--directory")
     server = ServerProcess(endpoint, sessions.opened, SessionLimits(), _CALLS)
     servicer = SupervisorServicer(testbed, commands, sessions)
     supervisor_pb2_grpc.add_SupervisorServiceServicer_to_server(servicer, server.rpc)

@@ -1,6 +1,6 @@
 """The topology file: the devices, in order of preference.
 
-[[device]]
+[[device]]           # cpu_acc and cpu_ref without any
 name = "npu0"        # its name in plans; the driver's name by default
 driver = "cpu_acc"
 workers = 1          # executions that run at a time
@@ -189,7 +189,7 @@ class Topology(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    device: tuple[DeviceEntry, ...] = Field(min_length=1)
+    device: tuple[DeviceEntry, ...] = Field(default_factory=lambda: _DEFAULT_DEVICES, min_length=1)
     framework: Options = {}
     dashboard: Options | None = None
 
@@ -213,9 +213,13 @@ class Topology(BaseModel):
         """A copy whose framework models devices as a file of ``nnhal calibrate`` has measured them."""
         return self.model_copy(update={"framework": {**self.framework, "calibration": str(file.resolve())}})
 
-    def shown(self, port: int | None = None) -> Topology:
-        """A copy with a dashboard, at a port if one is given: 0 lets the system choose."""
-        given = {} if port is None else {"port": port}
+    def framed(self, options: Options) -> Topology:
+        """A copy whose framework has these options too, before those of the file."""
+        return self.model_copy(update={"framework": {**self.framework, **options}})
+
+    def shown(self, port: int | None = None, host: str = "") -> Topology:
+        """A copy with a dashboard, at a port and an address if they are given: port 0 lets the system choose."""
+        given = {**({} if port is None else {"port": port}), **({"host": host} if host else {})}
         return self.model_copy(update={"dashboard": {**(self.dashboard or {}), **given}})
 
     def hidden(self) -> Topology:
@@ -246,7 +250,8 @@ def _is_far(endpoint: str) -> bool:
     return endpoint.startswith("tcp:")
 
 
-DEFAULT_TOPOLOGY = Topology(device=(DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref")))
+_DEFAULT_DEVICES = (DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref"))
+DEFAULT_TOPOLOGY = Topology()
 
 
 def is_taken(name: str) -> bool:

@@ -96,7 +96,7 @@ def _listener(text: str) -> TcpListener:
     listener = TcpListener.parse(text)
     if listener is None:
         raise ValueError(f"--listen {text!r}: expected HOST:PORT, with port 0 for any free one")
-    return listener
+    return replace(listener, option="--listen")
 
 
 def _tls_of(settings: DeviceSettings) -> Tls | None:

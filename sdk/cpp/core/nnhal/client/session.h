@@ -13,7 +13,8 @@
 
 namespace nnhal::client {
 
-// The framework's directory for programs that name none: that of NNHAL_FRAMEWORK, else /run/nnhal/framework.
+// The framework's directory for programs that name none: that of NNHAL_FRAMEWORK, else that of the "nnhal up" of this
+// user, else /run/nnhal/framework.
 std::string default_directory();
 
 // How often this process has been forked off another one: what was opened under another number belongs to the parent.
