@@ -1,5 +1,8 @@
 # The project's targets, the same by hand and in CI. Each creates the environment that it needs.
-PYTHON ?= python3.11
+# The newest Python that is there, that works, and that nnhal has all packages for.
+PYTHON ?= $(or $(shell for python in python3.14 python3.13 python3.12 python3.11 python3 python; do \
+  $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done), \
+  $(error there is no Python 3.11 or later with its module venv: apt-get install python3-venv, or make PYTHON=/path/to/python3))
 VENV ?= .venv
 BIN := $(VENV)/bin
 # With it every test worker and every process that a test starts would compile all that it imports.
@@ -12,16 +15,32 @@ help:  ## List the targets
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
 $(VENV)/.run: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	@echo "installing nnhal into $(VENV), with $$($(BIN)/python --version): 400 MB, some minutes"
+	$(PIP) install --editable '.[all]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
+	@echo "installing nnhal and its tools into $(VENV), with $$($(BIN)/python --version): 1 GB, some minutes"
+	$(PIP) install --quiet --editable '.[all,dev]'
 	@touch $@ $(VENV)/.run
 
 install-dev: $(VENV)/.dev  ## Create .venv with nnhal and what checks and tests need
-install: $(VENV)/.run  ## Create .venv with nnhal installed
+install: $(VENV)/.run  ## Create .venv with nnhal installed, and the doors in C++ if there is a compiler
+	@if ! command -v $${CXX:-g++} >/dev/null; then \
+	  doors="left out, since there is no $${CXX:-g++}: apt-get install g++, then make install"; \
+	elif echo "building nnhal native and nnhal ort with $${CXX:-g++}: half a minute"; \
+	  NNHAL_OBJECTS=$(abspath $(VENV))/objects $(PIP) install --quiet --no-deps --editable ./native --editable ./frontends/ort_ep; then \
+	  doors="nnhal native and nnhal ort, for programs of NNAPI, TensorFlow Lite and ONNX Runtime"; \
+	else doors='left out, since they could not be built, as is said above'; fi; \
+	printf '%s\n' '' 'nnhal is installed. What to do next:' \
+	  '  make demo                         digits, over two devices' \
+	  '  . $(BIN)/activate          has the shell find the command nnhal' \
+	  '  nnhal run examples/mobilenet/model.tflite --input examples/mobilenet/image.npy' \
+	  '  nnhal up                          devices, a framework and a dashboard, until Ctrl-C' \
+	  '  nnhal doctor                      what may keep nnhal from working here' "doors: $$doors"
 demo: $(VENV)/.run  ## Classify handwritten digits across two device processes
 	$(BIN)/nnhal demo
 

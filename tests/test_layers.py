@@ -53,7 +53,7 @@ MAY_USE: dict[str, set[str]] = {
     "nnhal_dashboard": {"nnhal", "nnhal_hosting", "nnhal_client", "nnhal_pages"},
     "nnhal_tools": {"nnhal", "nnhal_hosting", "nnhal_frontends", "nnhal_client", "nnhal_pages"},
     "nnhal_ray": {"nnhal", "nnhal_hosting", "nnhal_client", *OF_V2_SERVERS},
-    "nnhal_ort": set(),
+    "nnhal_ort": {"nnhal_tools"},
     "nnhal_native": {"nnhal_tools"},
 }
 """Devices, framework and clients meet over sockets; the tools start other processes by module name."""

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from nnhal_hosting.extras import require_extra
+from nnhal_hosting.interrupts import end_at_interrupt
 
 _NICENESS = 10
 """How much the dashboard stands back for other processes when processors are scarce."""
@@ -15,6 +16,7 @@ _NICENESS = 10
 
 def main() -> int:
     """Serve until SIGTERM or SIGINT. Returns 2 if the arguments are wrong, EXIT_STATUS if the server ended itself."""
+    end_at_interrupt("nnhal dashboard")
     require_extra("dashboard", "nnhal dashboard")
     from pydantic import ValidationError
 
@@ -41,6 +43,7 @@ def main() -> int:
         print(f"nnhal dashboard: {error}", file=sys.stderr)
         return 2
     os.nice(_NICENESS)  # requests come first
+    supervision.end_at_interrupt()
     with server:
         print(f"dashboard: {server.address}", file=sys.stderr)
         supervision.ready()

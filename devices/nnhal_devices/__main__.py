@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnhal_hosting.extras import require_extra
+from nnhal_hosting.interrupts import end_at_interrupt
 
 if TYPE_CHECKING:
     from nnhal_devices.faults.injection import DeviceFaults
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Serve until SIGTERM or SIGINT. Returns 2 if the arguments are wrong, EXIT_STATUS if an operator ended it."""
+    end_at_interrupt("nnhal device")
     require_extra("devices", "nnhal device")
     from pydantic import ValidationError
     from threadpoolctl import threadpool_limits
@@ -108,6 +110,7 @@ def main() -> int:
     except (BackendError, LookupError, NnhalError, OSError, TokenFileError, ValueError) as error:
         print(f"nnhal device: {error}", file=sys.stderr)
         return 2
+    supervision.end_at_interrupt()
     with process:
         endpoint.clear_trouble()
         get_logger(__name__).info("serving", device=name, endpoint=str(directory), version=driver.version)

@@ -27,6 +27,7 @@ from nnhal.errors import NnhalError
 from nnhal.exhaustion import lack_of
 from nnhal.threads import BriefThread, LastingThread
 from nnhal_hosting.admin_keys import checked_admin_key, new_admin_key
+from nnhal_hosting.interrupts import interrupts_blocked
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.nonblocking_stderr import STDERR
 from nnhal_hosting.processor_time import ProcessorTime
@@ -75,16 +76,24 @@ class Supervision:
         signal.set_wakeup_fd(self._waker)
         self._stopping = False
         self._status = 0
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
+        signal.signal(signal.SIGTERM, self._stop)
+        if self._socket is not None:  # an interrupt is for the supervisor, which ends its processes in their order
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # the process that has started this one has not
 
     @property
     def is_supervised(self) -> bool:
         """Whether a supervisor has started the process."""
         return self._socket is not None
 
+    def end_at_interrupt(self) -> None:
+        """Have SIGINT end ``wait``, from when on the process can end in order. ``ready`` does so too."""
+        if self._socket is None:
+            signal.signal(signal.SIGINT, self._stop)
+
     def ready(self) -> None:
         """Tell the supervisor, or the service manager, that the process serves."""
+        self.end_at_interrupt()
         if self._socket is None:
             try:
                 tell_manager(SERVES)
@@ -206,13 +215,16 @@ class Child:
 
         def launch(theirs: int) -> LaunchedProcess:
             forked = None if zygote is None else _forked(zygote, module, arguments, theirs, environment, inherited)
-            process = forked or subprocess.Popen(
-                [*self.command, "--supervisor", str(theirs)],
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE if stderr is None else stderr,
-                pass_fds=[theirs, *inherited],
-                env=environment,
-            )
+            if forked is not None:
+                return LaunchedProcess(forked, forked.stderr)
+            with interrupts_blocked():
+                process = subprocess.Popen(
+                    [*self.command, "--supervisor", str(theirs)],
+                    stdin=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE if stderr is None else stderr,
+                    pass_fds=[theirs, *inherited],
+                    env=environment,
+                )
             return LaunchedProcess(process, process.stderr)
 
         self._gives_signs = True

@@ -27,6 +27,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+from nnhal_hosting.interrupts import interrupts_blocked
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.processor_time import ProcessorTime
 
@@ -128,7 +129,8 @@ class _Parent:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             command = [sys.executable, "-m", __name__, "--socket", str(theirs.fileno()), "--room", _ROOM, *modules]
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+            with interrupts_blocked():
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
         return cls(ours, process)
 
     def ask(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
@@ -141,7 +143,7 @@ class _Parent:
                 if not answer:
                     raise OSError("the zygote has ended")
                 self._patience = _SECONDS
-            except OSError:
+            except BaseException:  # with an interrupt too: the answer would be taken for that to another request
                 self.end()
                 raise
         found: dict[str, Any] = json.loads(answer)
@@ -226,6 +228,7 @@ def main() -> None:
     given = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):  # they are for the supervisor, which ends its zygote last
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     for module in given.modules:
         with contextlib.suppress(Exception):
             import_module(module)
@@ -240,25 +243,33 @@ def fork_for(supervisor: socket.socket) -> None:
     Returns when that is closed, and in each process when it has ended.
     """
     while True:
-        message, descriptors, _, _ = socket.recv_fds(supervisor, _MOST_BYTES, _MOST_DESCRIPTORS)
+        try:
+            message, descriptors, _, _ = socket.recv_fds(supervisor, _MOST_BYTES, _MOST_DESCRIPTORS)
+        except ConnectionResetError:  # the other end was closed with answers that it has not read
+            break
         if not message:
             break
         request = json.loads(message)
         if "wait" in request:
-            supervisor.send(json.dumps({"status": _status_of(request["wait"])}).encode())
+            _answer(supervisor, {"status": _status_of(request["wait"])})
             continue
         try:
             pid = os.fork()
         except OSError as error:
-            supervisor.send(json.dumps({"error": str(error)}).encode())
+            _answer(supervisor, {"error": str(error)})
         else:
             if pid == 0:
                 supervisor.detach()
                 _become(request, descriptors)
                 break
-            supervisor.send(json.dumps({"pid": pid}).encode())
+            _answer(supervisor, {"pid": pid})
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _answer(supervisor: socket.socket, answer: dict[str, Any]) -> None:
+    with contextlib.suppress(BrokenPipeError):  # the supervisor was killed while it waited
+        supervisor.send(json.dumps(answer).encode())
 
 
 def _status_of(pid: int) -> int:
@@ -278,7 +289,6 @@ def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     stderr, *passed = descriptors
     os.dup2(stderr, sys.stderr.fileno())
     _keep_only(dict(zip(request["numbers"], passed, strict=True)))
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     words = [*arguments, "--supervisor", str(request["numbers"][0])]
     _show_command([sys.executable, "-m", module, *words])

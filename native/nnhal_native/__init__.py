@@ -14,5 +14,5 @@ def library_path(name: str) -> Path:
     """Return the path of a library, one of NAMES. Raises FileNotFoundError if it was not built."""
     library = Path(__file__).with_name(NAMES[name])
     if not library.exists():
-        raise FileNotFoundError(f"{library} is missing: nnhal native build builds it, with g++")
+        raise FileNotFoundError(f"{library} is missing: nnhal native build builds it, with g++ (apt-get install g++)")
     return library

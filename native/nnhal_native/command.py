@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -17,9 +12,9 @@ from typing import Annotated
 import typer
 
 from nnhal_native import library_path
+from nnhal_tools.cli.launch import found_program, launch
 
 _SOURCES = Path(__file__).parents[1] / "build_libraries.py"
-_FRAMEWORK = "NNHAL_FRAMEWORK"
 
 app = typer.Typer(help="Run programs of NNAPI and TensorFlow Lite, unchanged.", no_args_is_help=True)
 
@@ -58,20 +53,13 @@ def run(
 ) -> None:
     """Run a program with the libraries: nnhal native run -- ./classify image.ppm
 
-    Without --framework and NNHAL_FRAMEWORK the devices of "nnhal up" are started, and end with the program.
+    Without --framework and NNHAL_FRAMEWORK it is the framework of the "nnhal up" that runs; if none does, its devices
+    are started, and end with the program.
     """
-    executable = shutil.which(program[0])
-    if executable is None:
-        raise typer.BadParameter(f"there is no program {program[0]!r}")
+    found_program(program[0])
     folders = dict.fromkeys(str(_found(library).parent) for library in Library)
-    environment = dict(os.environ)
-    environment["LD_LIBRARY_PATH"] = os.pathsep.join([*folders, *filter(None, [environment.get("LD_LIBRARY_PATH")])])
-    if framework is not None:
-        environment[_FRAMEWORK] = str(framework.resolve())
-    if environment.get(_FRAMEWORK):
-        os.execve(executable, program, environment)
-    with _framework() as started:
-        raise typer.Exit(_exit_code(executable, program, {**environment, _FRAMEWORK: str(started)}))
+    searched = os.pathsep.join([*folders, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
+    launch(program, {"LD_LIBRARY_PATH": searched}, framework)
 
 
 def _found(library: Library) -> Path:
@@ -79,31 +67,3 @@ def _found(library: Library) -> Path:
         return library_path(library)
     except FileNotFoundError as error:
         raise typer.BadParameter(str(error)) from error
-
-
-@contextmanager
-def _framework() -> Iterator[Path]:
-    """Run the default testbed, and yield the framework's directory."""
-    from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
-
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(DEFAULT_TOPOLOGY, Path(directory)) as testbed,
-    ):
-        yield testbed.framework
-
-
-def _exit_code(executable: str, program: list[str], environment: Mapping[str, str]) -> int:
-    """Run a program to its end. An interrupt of the terminal is the program's to answer."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        child = subprocess.Popen(
-            program,
-            executable=executable,
-            env=environment,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-        code = child.wait()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    return 128 - code if code < 0 else code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from nnhal_hosting.extras import require_extra
+from nnhal_hosting.interrupts import end_at_interrupt
 
 
 def main() -> int:
@@ -12,6 +13,7 @@ def main() -> int:
 
     Returns 2 if the arguments are wrong, 1 if a model cannot be loaded, EXIT_STATUS if an operator ended the process.
     """
+    end_at_interrupt("nnhal serve")
     require_extra("service", "nnhal serve")
     from pydantic import ValidationError
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from nnhal_hosting.access import TcpListener
-from tests.support.command import nnhal
+from tests.support.command import command, nnhal
 
 
 @pytest.fixture
@@ -17,6 +19,14 @@ def taken() -> Iterator[str]:
     """A port that is in use."""
     with TcpListener("127.0.0.1", 0).listen() as listening:
         yield str(listening.getsockname()[1])
+
+
+def in_use(port: str, option: str) -> str:
+    """What a process says of a port."""
+    return (
+        f"cannot listen at 127.0.0.1:{port}: the port is in use by another process; {option} names another, and port 0 "
+        "takes any that is free\n"
+    )
 
 
 def free_ports(*protocols: str) -> list[str]:
@@ -36,13 +46,12 @@ def test_a_port_in_use_is_one_line(process: str, taken: str, short_path: Path) -
         "dashboard": ["dashboard", "--directory", str(short_path), "--port", taken],
         "device": ["device", "null", "--endpoint", str(short_path), "--listen", f"127.0.0.1:{taken}", "--insecure"],
     }
-    done = nnhal(*arguments[process])
-    command = arguments[process][0]
-    assert done.returncode == 2
-    assert done.stderr == (
-        f"nnhal {command}: cannot listen at 127.0.0.1:{taken}: the port is in use by another process; port 0 takes any "
-        "that is free\n"
+    option = {"dashboard": "--port", "device": "--listen"}.get(
+        process, f"--{process}-port ({process}_port of [framework] in a topology)"
     )
+    done = nnhal(*arguments[process])
+    assert done.returncode == 2
+    assert done.stderr == f"nnhal {arguments[process][0]}: {in_use(taken, option)}"
 
 
 @pytest.mark.slow
@@ -55,10 +64,68 @@ def test_a_testbed_whose_port_is_in_use_says_so_once(taken: str, short_path: Pat
     )
     done = nnhal("up", str(topology), "--directory", str(short_path / "bed"), "--no-dashboard")
     assert done.returncode == 1
-    assert re.sub(r"null: process \d+ serves, driver null\n", "", done.stderr) == (
-        f"nnhal serve: cannot listen at 127.0.0.1:{taken}: the port is in use by another process; port 0 takes any "
-        "that is free\n"
-    )
+    told = re.sub(r"null: process \d+ serves, driver null\n", "", done.stderr)
+    assert told == f"nnhal serve: {in_use(taken, '--http-port (http_port of [framework] in a topology)')}"
+
+
+@pytest.mark.slow
+def test_the_option_that_is_told_is_one_of_up(taken: str, short_path: Path) -> None:
+    (short_path / "models").mkdir()
+    words = [
+        "up",
+        "--devices=null",
+        "--directory",
+        str(short_path / "bed"),
+        "--model-repository",
+        f"{short_path}/models",
+    ]
+    first = nnhal(*words, "--http", "0", "--grpc", taken, "--metrics", "0", "--no-dashboard")
+    (option,) = re.findall(r"; (--[a-z-]+) ", first.stderr)
+    (key,) = re.findall(r"\((\w+) of \[framework\]", first.stderr)
+    assert first.returncode == 1
+    free = ["--http-port=0", option, "0", "--metrics-port", "0", "--allow-client-shm"]
+    with testbed(words, [*free, "--dashboard", taken], "dashboard: goes without") as told:
+        refused = next(line for line in told if line.startswith("nnhal dashboard:"))
+        assert refused == f"nnhal dashboard: {in_use(taken, '--dashboard (port of [dashboard] in a topology)')}"
+    topology = short_path / "topology.toml"
+    topology.write_text(f"[framework]\n{key} = 0\nhttp_port = {taken}\nmetrics_port = 0\nallow_client_shm = true\n")
+    with testbed(words[:1] + words[2:], [f"--topology={topology}", "--http=0", "--dashboard=0"], "ready:") as told:
+        assert [line.partition(":")[0] for line in told][:3] == ["cpu_acc", "cpu_ref", "framework"]
+
+
+@contextmanager
+def testbed(words: list[str], options: list[str], until: str) -> Iterator[list[str]]:
+    """Run ``nnhal up`` until it has said that; yields what it has said."""
+    with subprocess.Popen(command([*words, *options]), stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        try:
+            told = []
+            for line in running.stderr:
+                told.append(line)
+                if until in line:
+                    break
+            assert until in told[-1], "".join(told)
+            yield told
+        finally:
+            running.terminate()
+            running.communicate()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--http-prot", "0"], "No such option: --http-prot"),
+        (["--http-port", "none"], "nnhal up: http_port 'none': "),
+        (["--grpc", "x:y"], "'x:y': expected [HOST:]PORT, with port 0 for any that is free"),
+        (["--allow-client-shm=maybe"], "'maybe': expected true or false"),
+    ],
+)
+def test_a_wrong_option_is_told_before_a_process_starts(words: list[str], told: str, short_path: Path) -> None:
+    done = nnhal("up", "--directory", str(short_path / "bed"), *words)
+    assert done.returncode == 2
+    assert told in " ".join(done.stderr.replace("│", "").split())
+    assert not (short_path / "bed").exists()
 
 
 @pytest.mark.slow

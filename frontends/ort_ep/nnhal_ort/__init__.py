@@ -32,7 +32,8 @@ def get_library_path() -> str:
     """Return the library that ONNX Runtime is to register. Raises FileNotFoundError if it was not built."""
     library = Path(__file__).with_name("libnnhal_ort.so")
     if not library.exists():
-        raise FileNotFoundError(f"{library} is missing: build_library.py beside the package builds it, with g++")
+        builder = Path(__file__).parents[1] / "build_library.py"
+        raise FileNotFoundError(f"{library} is missing: python {builder} builds it, with g++ (apt-get install g++)")
     return str(library)
 
 
@@ -89,11 +90,10 @@ def _intercept(name: str) -> None:
             return
         _find_devices(name)
         if not _has_devices():
-            where = os.environ.get("NNHAL_FRAMEWORK") or "the directory of 'nnhal up', and NNHAL_FRAMEWORK names none"
+            named = os.environ.get("NNHAL_FRAMEWORK")
+            where = f" in {named}" if named else ": 'nnhal up' starts one, and 'nnhal ort -- PROGRAM' one for a program"
             # Of a RuntimeError ONNX Runtime would say so, and run the model on the CPU.
-            raise ConnectionError(
-                f"no framework of nnhal has answered in {where}; 'nnhal ort -- PROGRAM' starts one for a program"
-            )
+            raise ConnectionError(f"no framework of nnhal has answered{where}")
         self._sess_options = self._sess_options or onnxruntime.SessionOptions()
         _spin_briefly(self._sess_options)
         known = onnxruntime.get_available_providers()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ from typing import Annotated
 import typer
 
 from nnhal_ort import get_library_path
+from nnhal_tools.cli.launch import found_program, launch
 
 _LAUNCHED = Path(__file__).with_name("launched")
 
@@ -21,18 +21,17 @@ def ort(
     ],
     framework: Annotated[Path | None, typer.Option(help="The framework's directory.", metavar="DIR")] = None,
 ) -> None:
-    """Run a Python program whose ONNX Runtime gives models to nnhal: nnhal ort -- python app.py"""
-    path = shutil.which(program[0])
-    if path is None:
-        raise typer.BadParameter(f"there is no program {program[0]!r}")
+    """Run a Python program whose ONNX Runtime gives models to nnhal: nnhal ort -- python app.py
+
+    Without --framework and NNHAL_FRAMEWORK it is the framework of the "nnhal up" that runs; if none does, its devices
+    are started, and end with the program.
+    """
+    found_program(program[0])
     if ignoring := _option_that_ignores(program):
         raise typer.BadParameter(f"with {ignoring} Python does not read PYTHONPATH, by which it would find nnhal")
     get_library_path()
-    environment = dict(os.environ)
-    environment["PYTHONPATH"] = os.pathsep.join([str(_LAUNCHED), *filter(None, [environment.get("PYTHONPATH")])])
-    if framework is not None:
-        environment["NNHAL_FRAMEWORK"] = str(framework.resolve())
-    os.execve(path, program, environment)
+    searched = os.pathsep.join([str(_LAUNCHED), *filter(None, [os.environ.get("PYTHONPATH")])])
+    launch(program, {"PYTHONPATH": searched}, framework)
 
 
 def _option_that_ignores(program: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """Build a shared library from a folder of sources and this core, with g++ alone.
 
-``CXX`` is the compiler, g++ unless it says otherwise; what was compiled before and has not changed is kept.
+``CXX`` is the compiler, g++ unless it says otherwise; what was compiled before and has not changed is kept, in the
+folder ``NNHAL_OBJECTS`` if the builder names none.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def build(
     compiler = shlex.split(os.environ.get("CXX", "g++"))
     if shutil.which(compiler[0]) is None:
         raise BuildError(f"{library.name} is C++17, and there is no {compiler[0]}: apt-get install g++")
+    if objects is None and (kept := os.environ.get("NNHAL_OBJECTS")):
+        objects = Path(kept)
     if objects is None:
         with tempfile.TemporaryDirectory(prefix="nnhal-build-") as folder:
             return build(library, sources, exported, options, Path(folder))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from nnhal_hosting.extras import require_extra
+from nnhal_hosting.interrupts import interruptible
 from nnhal_tools.cli.programs import PROGRAMS, become
 
 __all__ = ["main"]
@@ -23,7 +23,10 @@ def main() -> None:
         from nnhal_tools.cli.watched import main as watched
 
         sys.exit(watched(arguments))
-    require_extra("tools", "nnhal")
-    from nnhal_tools.cli import app
+    with interruptible("nnhal"):
+        from nnhal_hosting.extras import STARTED, require_extra
 
-    app.main()
+        require_extra("tools", "nnhal", STARTED)
+        from nnhal_tools.cli import app
+
+        app.main()

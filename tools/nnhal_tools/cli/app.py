@@ -222,6 +222,11 @@ COMMANDS = {
 
 
 ENTRY_POINT_GROUP = "nnhal.commands"
+_DOORS = {
+    "native": ("native", "native", "Run programs of NNAPI and TensorFlow Lite, unchanged."),
+    "ort": ("onnxruntime", "frontends/ort_ep", "Run a Python program whose ONNX Runtime gives models to nnhal."),
+}
+"""Commands of distributions in C++ that nnhal comes with: the extra and the folder of each, and what it does."""
 
 
 @cache
@@ -245,16 +250,32 @@ def _plugged_in(point: EntryPoint) -> Any:
         return command_of(point.name, broken, passes_through=True)
 
 
+def _not_installed(name: str) -> Any:
+    """The command of a distribution in C++ that is not installed says what installs it."""
+    extra, folder, about = _DOORS[name]
+
+    def missing() -> None:
+        from nnhal_hosting.extras import install_command
+
+        raise ValueError(
+            f"'nnhal {name}' is not installed, since its libraries are in C++: with g++ (apt-get install g++), "
+            f"{install_command(extra, folder=folder)}"
+        )
+
+    missing.__doc__ = f"{about} Not installed."
+    return command_of(name, missing, passes_through=True)
+
+
 class _LazyGroup(TyperGroup):
     """Runs the commands in place of the placeholders that stand for them in the list."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *plug_ins()]
+        return [*super().list_commands(ctx), *sorted({*plug_ins(), *_DOORS})]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command = super().get_command(ctx, cmd_name)
-        if command is None and cmd_name in plug_ins():
-            command = _plugged_in(plug_ins()[cmd_name])
+        if command is None and cmd_name in {**_DOORS, **plug_ins()}:
+            command = _plugged_in(plug_ins()[cmd_name]) if cmd_name in plug_ins() else _not_installed(cmd_name)
             command.rich_help_panel = _OTHERS
         return command
 

@@ -69,8 +69,9 @@ class _UpCommand(TyperCommand):
 def _framework_options(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """The options of a topology's framework among these words, and the others. Ends the command if one is wrong."""
     command = [sys.executable, "-m", "nnhal_service.options", *words]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
+        typer.echo(done.stderr, err=True, nl=False)
         raise typer.Exit(done.returncode)
     found = json.loads(done.stdout)
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in found["framework"].items()}
@@ -163,8 +164,7 @@ def up(
     configure_logs("supervisor", "warning", as_json=False)
     show_thread_names()
     testbed = Testbed(chosen, root, _say, misbehaviour, allow_recording, hang_seconds=hang_secs)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)  # until all serve
+    signal.signal(signal.SIGTERM, _interrupt)  # until all serve
     if supervisor is not None:
         BriefThread(partial(_end_with, supervisor), "supervisor").start()
     try:
@@ -174,7 +174,7 @@ def up(
             _say(f"ready: {testbed.framework}")
             supervision.wait()
             _say("stopping")
-    except KeyboardInterrupt:
+    except _EndedError:
         _say("stopped before all processes served")
         raise typer.Exit(1) from None
 
@@ -194,5 +194,9 @@ def _end_with(supervisor: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+class _EndedError(BaseException):
+    """SIGTERM has come before all processes serve."""
+
+
 def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+    raise _EndedError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -12,4 +13,5 @@ PROGRAMS = {"device": "nnhal_devices", "serve": "nnhal_service", "dashboard": "n
 
 def become(command: str, arguments: Sequence[str]) -> None:
     """Run the program of a command in place of this one."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until the program answers it: see Supervision
     os.execv(sys.executable, [sys.executable, "-m", PROGRAMS[command], *arguments])

@@ -13,6 +13,7 @@ from nnhal.errors import general_failure, invalid_argument
 from nnhal.near_names import there_are
 from nnhal.threads import BriefThread
 from nnhal_hosting.admin_keys import new_admin_key
+from nnhal_hosting.extras import missing_modules
 from nnhal_hosting.supervision import HANG_SECONDS, Child, StartError, stop_all
 from nnhal_hosting.zygote import Zygote
 from nnhal_tools.up.device_child import device_child
@@ -128,6 +129,8 @@ class Testbed:
             self._devices.pop(name, None)
 
     def __enter__(self) -> Testbed:
+        if missing := missing_modules("devices", "service", *([] if self._dashboard is None else ["dashboard"])):
+            raise StartError(missing)
         try:
             devices = list(self._devices.values())
             for process in devices:
