@@ -58,7 +58,8 @@ check: $(VENV)/.dev  ## Lint, type-check, and compare the generated code with pr
 WORKERS ?= $(shell expr $$(nproc) + 1)
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.dev  ## Run the tests, and say which were the slowest
-	$(PYTEST) -m 'not browser and not testbed and not ray and not sdk' --durations 20
+	@echo 'all tests, which are collected first; ctrl-C ends them'
+	$(PYTEST) --whole -m 'not browser and not testbed and not ray and not sdk' --durations 20
 
 # Installs packages of Debian's; one target at a time, since apt-get does not wait for itself.
 APT := flock /tmp/nnhal-apt.lock sh -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends "$$@" >/dev/null' apt
@@ -143,7 +144,7 @@ deploy-check: $(VENV)/.dev $(PEERS)/kubernetes/.made  ## Check deploy/ with the 
 	NNHAL_KUBERNETES_VALIDATE=$(abspath $(PEERS))/kubernetes/bin/kubernetes-validate $(PYTEST) tests/deploy -rs
 
 quick: WORKERS := $(shell nproc)
-quick: $(VENV)/.dev  ## Run the tests that start no process and are not slow, for the way between two edits
+quick: $(VENV)/.dev  ## Run 4,000 tests that start no process, of every function one: for the way between two edits
 	$(PYTEST) --quick tests/hal tests/hosting tests/frontends tests/compilers tests/devices tests/service tests/client tests/pages tests/dashboard tests/tools tests/scaleout tests/test_layers.py
 
 # OpenBLAS, NumPy and libm choose kernels by what the processor has: these are AMD's without AVX-512, and those of one

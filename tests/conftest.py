@@ -14,9 +14,10 @@ from threadpoolctl import threadpool_limits
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
+from tests.support.advice import Advice
 from tests.support.order import in_order
 from tests.support.processes import device_process
-from tests.support.quick import forbid_processes, quick_items
+from tests.support.quick import forbid_processes, quick_items, sample
 
 # The same examples each time, however slow the machine is at the moment.
 settings.register_profile("nnhal", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -32,16 +33,24 @@ threadpool_limits(1, user_api="blas")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of ``make quick`` and ``make sdk``."""
-    parser.addoption("--quick", action="store_true", help="only tests that start no process and are not slow")
+    """Add the options of ``make quick``, ``make test`` and ``make sdk``."""
+    parser.addoption("--quick", action="store_true", help="a sample of tests that start no process")
+    parser.addoption("--whole", action="store_true", help="say how many tests there are, and how long they take")
     parser.addoption("--cpu-ref", metavar="DIR", help="a running device to be tested in the place of cpu_ref")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the process that the workers report to say what is run."""
+    if (config.getoption("--quick") or config.getoption("--whole")) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Advice(config))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out all but the quick tests if that is asked for, and order those of several workers."""
     if config.getoption("--quick"):
-        items[:], others = quick_items(items)
-        config.hook.pytest_deselected(items=others)
+        quick, others = quick_items(items)
+        items[:], left_out = sample(quick)
+        config.hook.pytest_deselected(items=[*others, *left_out])
     if hasattr(config, "workerinput"):
         items[:] = in_order(items)
 

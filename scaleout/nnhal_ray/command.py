@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnhal_hosting.extras import install_command
+
 if TYPE_CHECKING:
     from nnhal_ray.nodes import RayNode
     from nnhal_ray.progress import Progress
@@ -115,7 +117,7 @@ def _node(
 ) -> Iterator[tuple[RayNode, Progress, Path]]:
     """A node until the context ends; without ``token``, with a new one."""
     if find_spec("ray") is None:
-        raise ValueError("Ray is missing: pip install 'nnhal[ray]'")
+        raise ValueError(f"Ray is missing: {install_command('ray')}")
     from nnhal_ray import nodes
     from nnhal_ray.progress import Progress
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nnhal.endpoint import Endpoint, default_directory
 from nnhal.private_folders import make_private_folder, require_trusted_file, require_trusted_folder
 
 OTHER_USER = 65534
@@ -93,3 +94,36 @@ def test_a_file_of_another_user_is_not_trusted(tmp_path: Path) -> None:
     os.chown(tmp_path / "file", OTHER_USER, OTHER_USER)
     with pytest.raises(ValueError, match=rf"file: a file of user {OTHER_USER}, expected one of user 0"):
         require_trusted_file(tmp_path / "file", ())
+
+
+@needs_root
+def test_what_cannot_be_made_is_told_whole_with_the_option_that_names_another(short_path: Path) -> None:
+    short_path.chmod(0o755)
+    os.seteuid(OTHER_USER)
+    try:
+        with pytest.raises(PermissionError) as raised:
+            make_private_folder(short_path / "testbed" / "device")
+        with pytest.raises(OSError, match=r"; --directory names another") as told:
+            Endpoint(short_path / "testbed" / "device").create("--directory")
+    finally:
+        os.seteuid(0)
+    assert raised.value.filename == f"{short_path}/testbed"
+    assert str(told.value).startswith(f"{short_path}/testbed: Permission denied; ")
+
+
+@needs_root
+def test_a_user_has_a_directory_of_his_own(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (short_path / "own").mkdir()
+    os.chown(short_path / "own", OTHER_USER, OTHER_USER)
+    short_path.chmod(0o755)
+    found = {}
+    for runtime in ("own", ".", "missing"):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(short_path / runtime))
+        os.seteuid(OTHER_USER)
+        try:
+            found[runtime] = default_directory()
+        finally:
+            os.seteuid(0)
+        assert default_directory() == Path("/run/nnhal")
+    alone = Path(f"/tmp/nnhal-{OTHER_USER}")
+    assert found == {"own": short_path / "own" / "nnhal", ".": alone, "missing": alone}  # "." is root's, as after su

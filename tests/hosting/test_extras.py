@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from nnhal_hosting.extras import MODULES
+from nnhal_hosting.extras import MODULES, STARTED, install_command
 
 ROOT = Path(__file__).parents[2]
+SOURCES = [str(ROOT / "hal"), str(ROOT / "hosting"), str(ROOT / "tools")]
 PROGRAMS = {
     "devices": ("nnhal device", "from nnhal_devices.__main__ import main", "structlog"),
     "service": ("nnhal serve", "from nnhal_service.__main__ import main", "tflite"),
@@ -60,7 +62,43 @@ def test_a_program_names_the_extra_that_is_missing(extra: str) -> None:
     program, entry, module = PROGRAMS[extra]
     done = run_without(module, f"{entry}; main()")
     assert done.returncode == 1
-    assert done.stderr == f"{program}: the module {module} is missing: pip install 'nnhal[{extra}]'\n"
+    beside = [name for name in ("devices", "service", "dashboard") if extra == "tools" and module in MODULES[name]]
+    assert done.stderr == f"{program}: the module {module} is missing: {install_command(extra, *beside)}\n"
+
+
+def test_all_that_is_missing_is_named_at_once() -> None:
+    program = "from nnhal_tools.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {SOURCES}; {program}", "run"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = re.fullmatch(r"nnhal: the modules (.+) are missing: .*\[tools,devices,service,dashboard\]'\n", done.stderr)
+    assert told is not None, done.stderr
+    assert set(told[1].split(", ")) == set().union(*(MODULES[extra] for extra in ("tools", *STARTED)))
+
+
+def test_a_clone_is_told_the_line_that_works_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """nnhal is in no index of packages."""
+    clone, information = tmp_path / "clone", tmp_path / "packages/nnhal-1.0.dist-info"
+    clone.mkdir()
+    information.mkdir(parents=True)
+    (clone / "pyproject.toml").touch()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: nnhal\nVersion: 1.0\n")
+    origin = {"url": f"file://{clone}", "dir_info": {"editable": True}}
+    (information / "direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(str(information.parent))
+    monkeypatch.setattr(sys, "prefix", str(clone / ".venv"))
+    (clone / ".venv/bin").mkdir(parents=True)
+    (clone / ".venv/bin/pip").touch()
+    monkeypatch.chdir(clone)
+    assert install_command("litert") == ".venv/bin/pip install -e '.[litert]'"
+    assert install_command(folder="native") == ".venv/bin/pip install -e ./native"
+    monkeypatch.chdir(tmp_path / "packages")
+    assert install_command("litert") == f"{clone}/.venv/bin/pip install -e '{clone}[litert]'"
+    (clone / "pyproject.toml").unlink()
+    assert install_command("litert") == "pip install 'nnhal[litert]'"
 
 
 @pytest.mark.parametrize("command", ["device", "serve"])

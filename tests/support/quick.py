@@ -1,9 +1,11 @@
-"""``pytest --quick``: only tests that start no process and are not slow, for the way between two edits."""
+"""``pytest --quick``: a sample of the tests that start no process and are not slow, for the way between two edits."""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import NoReturn
 
@@ -18,6 +20,8 @@ _STARTS_PROCESSES = (
 )
 """Modules that a quick test uses nothing of, neither itself nor by its fixtures and helpers."""
 
+_MOST = 4000
+
 
 def quick_items(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """Tests that are quick, and the others."""
@@ -27,6 +31,26 @@ def quick_items(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[p
         is_quick = item.get_closest_marker("slow") is None and not any(map(_starts_processes, _functions_of(item)))
         (quick if is_quick else others).append(item)
     return quick, others
+
+
+def sample(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Tests of every function, _MOST in all or as many as there are functions, and the others.
+
+    Of each function with parameters there are as many cases as go, by a hash of their names: the same each time.
+    """
+    functions: defaultdict[tuple[object, str], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        functions[item.parent, getattr(item, "originalname", item.name)].append(item)
+    counts = [len(cases) for cases in functions.values()]
+    most = 1
+    while most < max(counts, default=1) and sum(min(most + 1, count) for count in counts) <= _MOST:
+        most += 1
+    chosen = {item for cases in functions.values() for item in sorted(cases, key=_hash)[:most]}
+    return [item for item in items if item in chosen], [item for item in items if item not in chosen]
+
+
+def _hash(item: pytest.Item) -> bytes:
+    return hashlib.blake2b(item.name.encode()).digest()
 
 
 def forbid_processes(monkeypatch: pytest.MonkeyPatch) -> None:

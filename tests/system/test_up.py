@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -10,6 +11,8 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError
@@ -106,3 +109,42 @@ def test_a_port_that_is_taken_costs_only_the_dashboard(short_path: Path) -> None
             wait_until(lambda: (short_path / "framework/framework.sock").is_socket(), "the framework serves")
             with connect(short_path / "framework") as framework:
                 assert [device.name for device in framework.devices()] == ["cpu_acc", "cpu_ref"]
+
+
+USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+READS = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+"""May read whatever root can, such as this interpreter, and write nothing more than another user."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root can run it as another user")
+def test_a_user_who_is_not_root_has_a_testbed_without_an_option(short_path: Path) -> None:
+    runtime, closed = short_path / "runtime", short_path / "closed"
+    for folder in (runtime, closed):
+        folder.mkdir()
+    os.chown(runtime, 65534, 65534)
+    short_path.chmod(0o755)
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
+    environment.pop("NNHAL_DIRECTORY", None)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        arguments = [*USER, *READS, *command(words)]
+        return subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=120, check=False)
+
+    refused = run("up", "--directory", str(closed / "bed"))
+    told = f"nnhal: {closed}/bed: Permission denied; --directory names another directory\n"
+    assert (refused.returncode, refused.stderr) == (1, told)
+    assert (
+        f"{closed}/bed is not there, and user 65534 may not make it in {closed}"
+        in run("doctor", "--directory", str(closed / "bed")).stdout
+    )
+    assert f"{runtime}/nnhal is not there -> 'nnhal up' makes it" in run("doctor").stdout
+    up = [*USER, *READS, *command(["up", "--devices=null", "--no-dashboard"])]
+    with subprocess.Popen(up, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        try:
+            ready = next((line for line in process.stderr if line.startswith("ready:")), "")
+            assert ready == f"ready: {runtime}/nnhal/framework\n"
+            assert "framework" in run("ps").stdout
+        finally:
+            process.terminate()

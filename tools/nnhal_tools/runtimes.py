@@ -14,6 +14,7 @@ import onnxruntime
 from nnhal.arrays import Array
 from nnhal.given_files import open_given_file
 from nnhal_frontends.tflite_identifier import is_tflite
+from nnhal_hosting.extras import install_command
 
 RUNTIMES = ("ort", "litert")
 """The names of the runtimes: ONNX Runtime for ONNX files, LiteRT for TFLite files."""
@@ -103,7 +104,7 @@ class LiteRT:
         try:
             from ai_edge_litert.interpreter import Interpreter
         except ImportError as error:
-            raise UnusableModelError("LiteRT is not installed: pip install ai-edge-litert") from error
+            raise UnusableModelError(f"LiteRT is not installed: {install_command('litert')}") from error
         try:
             self._interpreter: Any = Interpreter(str(path), num_threads=1)
             self._interpreter.allocate_tensors()

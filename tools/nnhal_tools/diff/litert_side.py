@@ -10,6 +10,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import general_failure
+from nnhal_hosting.extras import install_command
 from nnhal_tools.diff.foreign_values import as_operand, source_name, user_inputs
 from nnhal_tools.diff.side import SideValues
 from nnhal_tools.diff.subject import Subject, Values
@@ -31,7 +32,7 @@ class LiteRtSide:
         try:
             import ai_edge_litert.interpreter  # noqa: F401 - an extra
         except ImportError as error:
-            raise ValueError("--ref litert: LiteRT is not installed: pip install 'nnhal[litert]'") from error
+            raise ValueError(f"--ref litert: LiteRT is not installed: {install_command('litert')}") from error
         if len(subject.imported.signatures) > 1:
             count = len(subject.imported.signatures)
             raise ValueError(f"--ref litert: the file names {count} entry points, expected one at most")

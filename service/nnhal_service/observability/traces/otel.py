@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from nnhal.reports import wire_bytes_of
+from nnhal_hosting.extras import install_command
 from nnhal_hosting.logs import get_logger
 from nnhal_service.observability.traces.request_trace import RequestTrace, SpanExporter
 
@@ -40,7 +41,7 @@ def open_exporter(environment: Mapping[str, str]) -> SpanExporter | None:
         _log.warning("no spans are exported: the protocol is not supported", protocol=protocol, expected="grpc")
         return None
     if not all(_is_installed(package) for package in _PACKAGES):
-        _log.warning("no spans are exported: the extra is not installed", expected="pip install nnhal[otel]")
+        _log.warning("no spans are exported: the extra is not installed", expected=install_command("otel"))
         return None
     return _OtelExporter(_provider())
 
