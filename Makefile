@@ -37,7 +37,7 @@ install: $(VENV)/.run  ## Create .venv with nnhal installed, and the doors in C+
 	else doors='left out, since they could not be built, as is said above'; fi; \
 	printf '%s\n' '' 'nnhal is installed. What to do next:' \
 	  '  make demo                         digits, over two devices' \
-	  '  . $(BIN)/activate          has the shell find the command nnhal' \
+	  '  . $(BIN)/activate              has the shell find the command nnhal' \
 	  '  nnhal run examples/mobilenet/model.tflite --input examples/mobilenet/image.npy' \
 	  '  nnhal up                          devices, a framework and a dashboard, until Ctrl-C' \
 	  '  nnhal doctor                      what may keep nnhal from working here' "doors: $$doors"

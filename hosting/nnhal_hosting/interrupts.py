@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 INTERRUPTED = 128 + signal.SIGINT
 """The exit status."""
+_STDERR = 2
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -74,5 +75,5 @@ def _end(program: str) -> None:
 
 
 def _tell(program: str) -> None:
-    shown = _SHOW_CURSOR if os.isatty(sys.__stderr__.fileno()) else ""  # a spinner may have hidden it
-    os.write(sys.__stderr__.fileno(), f"{shown}{program}: interrupted\n".encode())
+    shown = _SHOW_CURSOR if os.isatty(_STDERR) else ""  # a spinner may have hidden it
+    os.write(_STDERR, f"{shown}{program}: interrupted\n".encode())

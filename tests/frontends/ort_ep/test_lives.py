@@ -182,12 +182,20 @@ def test_a_program_that_would_not_find_nnhal_is_not_launched(words: list[str], i
 
 
 @pytest.mark.parametrize("words", [["-W", "-Something"], ["-c", "-I"], ["app.py", "-E"], ["-mapp", "-S"]])
-def test_words_of_a_program_are_its_own(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_of_a_program_are_its_own(words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     started: list[list[str]] = []
     monkeypatch.setattr(os, "execve", lambda *given: started.append(given[1]))
     monkeypatch.setattr("nnhal_ort.command.get_library_path", str)
-    ort([sys.executable, *words])
+    ort([sys.executable, *words], tmp_path)
     assert started == [[sys.executable, *words]]
+
+
+def test_without_a_framework_one_is_started_for_the_program(library: str, launcher: list[str], tmp_path: Path) -> None:
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    environment.pop("NNHAL_FRAMEWORK", None)
+    command = [*launcher, sys.executable, "-c", textwrap.dedent(UNCHANGED)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (0, "['NnhalExecutionProvider']\n"), done.stderr
 
 
 def test_a_launched_program_fails_without_a_framework(library: str, launcher: list[str], tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nnhal_hosting.extras import install_command
 from nnhal_tools.cli.app import COMMANDS
 
 
@@ -40,6 +41,17 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         'def compile_for(parts: int = 1) -> None:\n    """Compile for a vendor."""\n    print(f"{parts} parts")\n'
     )
     return folder
+
+
+@pytest.mark.parametrize(("door", "folder"), [("native", "native"), ("ort", "frontends/ort_ep")])
+def test_a_door_that_is_not_installed_says_what_installs_it(door: str, folder: str) -> None:
+    program = "import sys, nnhal_tools.cli.app as app; app.plug_ins = dict; app.main()"
+    words = [sys.executable, "-c", program, door, "run", "--", "python", "app.py"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"nnhal: 'nnhal {door}' is not installed")
+    assert done.stderr.endswith(f", {install_command(door.replace('ort', 'onnxruntime'), folder=folder)}\n")
+    assert "g++" in done.stderr
 
 
 def test_a_package_adds_a_command(packages: Path) -> None:
