@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from nnhal_hosting.supervision import Child
-from nnhal_service.protocol_settings import check_passed, listener_of
+from nnhal_service.protocol_settings import HTTP, check_passed, listener_of
 from nnhal_service.settings import ServiceSettings
 from tests.support.processes import WARM
 
@@ -128,7 +128,7 @@ def test_a_socket_that_other_hosts_reach_needs_what_such_an_address_needs() -> N
         listening("0.0.0.0") as given,
         pytest.raises(ValueError, match=r"0\.0\.0\.0:\d+ can be reached by other hosts"),
     ):
-        listener_of(settings(), "127.0.0.1", 8000, given)
+        listener_of(settings(), HTTP, given)
 
 
 @pytest.mark.parametrize(

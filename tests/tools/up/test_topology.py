@@ -42,6 +42,11 @@ def test_without_a_file_there_are_two_devices() -> None:
     assert [entry.title for entry in DEFAULT_TOPOLOGY.device] == ["cpu_acc", "cpu_ref"]
 
 
+def test_a_file_that_names_no_devices_has_those_two(tmp_path: Path) -> None:
+    read = read_topology(written(tmp_path, "[framework]\nhttp_port = 0\n"))
+    assert (read.device, read.framework_options) == (DEFAULT_TOPOLOGY.device, ["--http-port=0"])
+
+
 def test_the_options_of_the_framework_are_those_of_its_command_line(tmp_path: Path) -> None:
     text = ONE + '[framework]\nmodel_repository = ["/a", "/b"]\nhttp_port = 0\nallow_client_shm = true\n'
     topology = read_topology(written(tmp_path, text))
@@ -62,7 +67,6 @@ def test_a_topology_has_a_dashboard_if_it_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("", "device: Field required"),
         ("version = 2\nfleet = 3\n", "a topology of version 2; this nnhal reads version 1"),
         ("version = 'new'\n" + ONE, "a topology of version 'new'; this nnhal reads version 1"),
         ("device = []", "device: Tuple should have at least 1 item"),

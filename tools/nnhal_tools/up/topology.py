@@ -189,7 +189,7 @@ class Topology(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    device: tuple[DeviceEntry, ...] = Field(default_factory=lambda: _DEFAULT_DEVICES, min_length=1)
+    device: tuple[DeviceEntry, ...] = Field(default_factory=lambda: _default_devices(), min_length=1)
     framework: Options = {}
     dashboard: Options | None = None
 
@@ -250,7 +250,10 @@ def _is_far(endpoint: str) -> bool:
     return endpoint.startswith("tcp:")
 
 
-_DEFAULT_DEVICES = (DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref"))
+def _default_devices() -> tuple[DeviceEntry, ...]:
+    return DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref")
+
+
 DEFAULT_TOPOLOGY = Topology()
 
 
