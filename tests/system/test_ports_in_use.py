@@ -84,17 +84,19 @@ def test_the_option_that_is_told_is_one_of_up(taken: str, short_path: Path) -> N
     (key,) = re.findall(r"\((\w+) of \[framework\]", first.stderr)
     assert first.returncode == 1
     free = ["--http-port=0", option, "0", "--metrics-port", "0", "--allow-client-shm"]
-    with testbed(words, [*free, "--dashboard", taken], "dashboard: goes without") as told:
+    with started_testbed(words, [*free, "--dashboard", taken], "dashboard: goes without") as told:
         refused = next(line for line in told if line.startswith("nnhal dashboard:"))
         assert refused == f"nnhal dashboard: {in_use(taken, '--dashboard (port of [dashboard] in a topology)')}"
     topology = short_path / "topology.toml"
     topology.write_text(f"[framework]\n{key} = 0\nhttp_port = {taken}\nmetrics_port = 0\nallow_client_shm = true\n")
-    with testbed(words[:1] + words[2:], [f"--topology={topology}", "--http=0", "--dashboard=0"], "ready:") as told:
+    with started_testbed(
+        words[:1] + words[2:], [f"--topology={topology}", "--http=0", "--dashboard=0"], "ready:"
+    ) as told:
         assert [line.partition(":")[0] for line in told][:3] == ["cpu_acc", "cpu_ref", "framework"]
 
 
 @contextmanager
-def testbed(words: list[str], options: list[str], until: str) -> Iterator[list[str]]:
+def started_testbed(words: list[str], options: list[str], until: str) -> Iterator[list[str]]:
     """Run ``nnhal up`` until it has said that; yields what it has said."""
     with subprocess.Popen(command([*words, *options]), stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
