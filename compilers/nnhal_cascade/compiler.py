@@ -75,10 +75,10 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     options = options or CompilerOptions()
     budget = _limit(system, options)
     best: Schedule | None = None
-    for order in orders(graph):
-        vain, known = 0, best
-        for spaces in _spaces(order, system, options):
-            found = known
+    for homes in _homes(graph, system, options):
+        vain = 0
+        for spaces in homes:
+            found = best
             for space in spaces:
                 found = space.fastest(budget, found)
             if found is not None and (best is None or found.cycles < best.cycles):
@@ -108,9 +108,9 @@ def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | No
     allowed = (options, replace(options, recompute=False)) if options.recompute else (options,)
     every = [
         each
-        for order in orders(graph)
         for some in allowed
-        for spaces in _spaces(order, system, some)
+        for homes in _homes(graph, system, some)
+        for spaces in homes
         for space in spaces
         for each in space.all(limit)
     ]
@@ -132,8 +132,8 @@ def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions 
 def _smallest(graph: CascaderGraph, system: System, options: CompilerOptions) -> Schedule:
     """The schedule of least memory. There is one if nothing is spilled."""
     best: Schedule | None = None
-    for order in orders(graph):
-        found = [space.least(best) for spaces in _spaces(order, system, options) for space in spaces]
+    for homes in _homes(graph, system, options):
+        found = [space.least(best) for spaces in homes for space in spaces]
         best = min(filter(None, (best, *found)), key=lambda each: each.peak)
     assert best is not None, "a graph has an order"
     return best
@@ -150,23 +150,30 @@ def planned_graphs(graph: CascaderGraph, system: System) -> Iterator[CascaderGra
     Raises ConstantsDoNotFitError if the region of constants at rest is too small.
     """
     yield from orders(graph)
-    for order in orders(graph):
-        for spaces in _spaces(order, system, CompilerOptions()):
+    for homes in _homes(graph, system, CompilerOptions()):
+        for spaces in homes:
             yield from (space.graph for space in spaces[1:])
 
 
-def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[tuple[_Space, ...]]:
+def _homes(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[Iterator[tuple[_Space, ...]]]:
+    """For each order of the parts, the homes that tensors may have. Raises ConstantsDoNotFitError."""
+    constants = sum(graph.constants_bytes)
+    if constants > system.constants.size:
+        raise ConstantsDoNotFitError(constants, system.constants)
+    costs = PartCosts(Homes(graph, system), StripePricer(graph, system))
+    for order in orders(graph):
+        homes = Homes(order, system)
+        yield _spaces(homes, costs.of(homes), options)
+
+
+def _spaces(homes: Homes, costs: PartCosts, options: CompilerOptions) -> Iterator[tuple[_Space, ...]]:
     """The homes that tensors may have: all in the working memory, or those from some size on in the spill region.
 
     First those that spill nothing, then those that spill the largest, and so on; each as it is and, if that is faster
     for some part, with copies of what is spilled.
     """
-    constants = sum(graph.constants_bytes)
-    if constants > system.constants.size:
-        raise ConstantsDoNotFitError(constants, system.constants)
-    homes, pricer = Homes(graph, system), StripePricer(graph, system)
-    costs = PartCosts(homes, pricer)
-    yield (_Space(homes, costs, pricer, options),)
+    graph, system = homes.graph, homes.system
+    yield (_Space(homes, costs, options),)
     if system.spill is None:
         return
     sizes = sorted({tensor.bytes for tensor in graph.tensors}, reverse=True)
@@ -174,23 +181,22 @@ def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> I
     for size in sizes[::step]:
         spilled = frozenset(each.index for each in graph.tensors if each.bytes >= size)
         homes = Homes(graph, system, spilled)
-        plain, readings = _Space(homes, costs, pricer, options), staged_readings(homes, pricer)
-        yield (plain, _staged_space(homes, readings, options)) if readings else (plain,)
+        plain, readings = _Space(homes, costs, options), staged_readings(homes, costs.pricer)
+        yield (plain, _staged_space(homes, costs, readings, options)) if readings else (plain,)
 
 
-def _staged_space(homes: Homes, readings: frozenset[Reading], options: CompilerOptions) -> _Space:
+def _staged_space(homes: Homes, costs: PartCosts, readings: frozenset[Reading], options: CompilerOptions) -> _Space:
     """A space with copies of what some parts read."""
-    graph = staged(homes.graph, readings)
-    homes, pricer = Homes(graph, homes.system, homes.spilled), StripePricer(graph, homes.system)
-    return _Space(homes, PartCosts(homes, pricer), pricer, options)
+    homes = Homes(staged(homes.graph, readings), homes.system, homes.spilled)
+    return _Space(homes, costs.of(homes), options)
 
 
 class _Space:
     """The schedules of a graph with the homes of its tensors given."""
 
-    def __init__(self, homes: Homes, costs: PartCosts, pricer: StripePricer, options: CompilerOptions) -> None:
+    def __init__(self, homes: Homes, costs: PartCosts, options: CompilerOptions) -> None:
         self.graph, self._homes, self._costs, self._options = homes.graph, homes, costs, options
-        self._lowering = Lowering(homes, pricer)
+        self._lowering = Lowering(homes, costs.pricer)
         self._most = homes.system.working.size
         parts = max(1, len(homes.graph.parts))
         self._alternatives = _ALTERNATIVES // parts
@@ -201,16 +207,20 @@ class _Space:
 
         ``known`` is one of another space. Of equally fast ones it is taken.
         """
-        return self._best(self._searches(self._most), limit, known)
+        return self._best(self._searches(self._most, known), limit, known)
 
-    def _searches(self, limit: int | None) -> list[ProposalSearch]:
-        """The proposals of plans that take at most ``limit`` bytes.
+    def _searches(self, limit: int | None, known: Schedule | None = None) -> list[ProposalSearch]:
+        """The proposals of plans that take at most ``limit`` bytes, and that may be faster than ``known``.
 
         Plans that compute nothing twice, and those of one part, are searched for themselves as well: what an estimate
         prefers to them may turn out to be slower.
         """
         options, graph = self._options, self._homes.graph
-        found = PlanSpace(self._homes, self._costs, options.max_plan_parts, options.recompute, limit).all()
+        rival = None if known is None else known.cycles
+        space = PlanSpace(self._homes, self._costs, options.max_plan_parts, options.recompute, limit, rival)
+        if space.slack <= 0:
+            return []
+        found = space.all()
         kinds = [found]
         if options.recompute:
             kinds.append([[each for each in ending if not each.recomputes] for ending in found])

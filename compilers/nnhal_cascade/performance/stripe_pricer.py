@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from enum import Enum, auto
 from math import ceil
 from typing import NamedTuple
@@ -55,10 +56,20 @@ class StripePricer:
     def __init__(self, graph: CascaderGraph, system: System, goal: BlockGoal = BlockGoal.CYCLES) -> None:
         self._system = system
         self._goal = goal
-        shared: dict[PartWorkload, PartWorkload] = {}
-        self._workloads = [shared.setdefault(each, each) for each in (workload_of(graph, part) for part in graph.parts)]
+        self._shared: dict[PartWorkload, PartWorkload] = {}
+        self._workloads = self._workloads_of(graph)
         self._priced: dict[tuple[int, Shape, tuple[Shape, ...], StripePlaces], tuple[Price, Shape]] = {}
         self._works: dict[tuple[int, Shape, tuple[Shape, ...], tuple[str, ...]], _Work] = {}
+
+    def of(self, graph: CascaderGraph) -> StripePricer:
+        """Return a pricer of another graph that shares the prices of equal parts with this one."""
+        found = copy(self)
+        found._workloads = self._workloads_of(graph)
+        return found
+
+    def _workloads_of(self, graph: CascaderGraph) -> list[PartWorkload]:
+        workloads = (workload_of(graph, part) for part in graph.parts)
+        return [self._shared.setdefault(each, each) for each in workloads]
 
     def price(self, part_index: int, output: Shape, inputs: tuple[Shape, ...], places: StripePlaces) -> Price:
         """Return the price of one stripe of a part.

@@ -22,6 +22,9 @@ _BOUNDLESS = 1 << 62
 """More bytes than there are."""
 
 
+_NOWHERE = frozenset[int]()
+
+
 class PlanCandidate(NamedTuple):
     """A plan that is tried: its group, its price, and how it is cut."""
 
@@ -83,11 +86,18 @@ class PlanSpace:
     """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades.
 
     With ``recompute`` there are plans that compute values twice, too. Plans of more than ``limit`` bytes are left out,
-    and do not cost the time to price them.
+    and those with which a network takes ``rival`` cycles or more even if all other parts take the least that is known:
+    they do not cost the time to price them.
     """
 
     def __init__(
-        self, homes: Homes, costs: PartCosts, max_parts: int, recompute: bool = False, limit: int | None = None
+        self,
+        homes: Homes,
+        costs: PartCosts,
+        max_parts: int,
+        recompute: bool = False,
+        limit: int | None = None,
+        rival: int | None = None,
     ) -> None:
         self._recompute, self._limit = recompute, _BOUNDLESS if limit is None else limit
         self._homes, self._graph, self._costs, self._max_parts = homes, homes.graph, costs, max_parts
@@ -102,6 +112,9 @@ class PlanSpace:
             ]
             for along in Axis
         }
+        self._floors = [] if rival is None else [costs.floor(part.index, homes) for part in self._graph.parts]
+        self.slack = _BOUNDLESS if rival is None else rival - sum(self._floors)
+        """Fewer cycles than these its parts may take in a plan beyond the least that is known."""
 
     def all(self) -> list[list[PlanCandidate]]:
         """Return for each part the plans that end with it: of each group those that are Pareto efficient."""
@@ -133,6 +146,8 @@ class PlanSpace:
             ):
                 for scaled in (True, False) if self._scales(stop, Axis.COLUMNS) else (False,):
                     found += self._grown(stop, Axis.COLUMNS, extent, scaled, band)
+        if self._floors:
+            found = [each for each in found if each.busy - sum(self._floors[each.first : stop]) < self.slack]
         return _efficient(found)
 
     def _scales(self, stop: int, along: Axis) -> bool:
@@ -171,10 +186,14 @@ class PlanSpace:
         A cascade is of no use if each of its parts runs at its fastest, uncut, in the same memory.
         """
         growth = Growth(self._held, stop, along, extent, scaled, band)
-        limit, differs = 0, not scaled
+        limit, differs, slack = 0, not scaled, self.slack
         for first in range(stop - 1, max(-1, stop - 1 - self._max_parts), -1):
             if not growth.grow():
                 return
+            if self._floors:
+                slack -= self._excess(_Cut(first, along, growth.stripes[first], growth.bands.get(first, ()), _NOWHERE))
+                if slack <= 0:
+                    return
             differs = differs or growth.stripes[first] != extent
             limit = max(limit, self._fastest[first])
             if differs:
@@ -240,6 +259,13 @@ class PlanSpace:
             cycles = self._cycles(cut, where, where)
             found = self._copied_cycles[cut] = cycles, self._cycles(cut, WeightsIn.RESIDENT, where)
         return found
+
+    def _excess(self, cut: _Cut) -> int:
+        """The cycles that a part takes beyond its least for being cut, with its constants where that is best."""
+        cycles, size = self._streamed(cut)
+        if size and self._may_copy:
+            cycles = min(cycles, self._copied(cut)[1])
+        return cycles - self._floors[cut.part]
 
     def _cycles(self, cut: _Cut, weights: WeightsIn, where: WeightsIn) -> int:
         part, along, extent, bands, away = cut

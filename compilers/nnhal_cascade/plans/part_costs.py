@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import combinations
 
 from nnhal_cascade.geometry.accesses import AxisAccess
 from nnhal_cascade.geometry.box import Axis, Interval, Shape, cut, whole
@@ -12,6 +13,9 @@ from nnhal_cascade.performance.price import StripePlaces
 from nnhal_cascade.performance.stripe_pricer import StripePricer
 from nnhal_cascade.plans.homes import Homes
 from nnhal_cascade.plans.plan import WeightsIn
+
+_MARGIN = 64
+"""One of so many of a part's least known cycles is taken to be saved by some cut that has not been priced."""
 
 Lengths = tuple[tuple[tuple[int, ...], int], ...]
 """The length of a piece of an axis and of what it needs of each input, with the number of such pieces."""
@@ -24,9 +28,30 @@ class PartCosts:
     """
 
     def __init__(self, homes: Homes, pricer: StripePricer) -> None:
-        self._homes, self._pricer = homes, pricer
+        self._homes, self.pricer = homes, pricer
+        self._floors: dict[int, int] = {}
+        """For the tensor that a part writes the least cycles that are known of the part, in whichever graph."""
         self._known: dict[tuple[int, Axis, int, tuple[Interval, ...], bool, StripePlaces], int] = {}
         self._copies: dict[tuple[int, Axis, int], int] = {}
+
+    def of(self, homes: Homes) -> PartCosts:
+        """Return the costs for another graph of the same tensors, and maybe more, which share what is known."""
+        found = PartCosts(homes, self.pricer.of(homes.graph))
+        found._floors = self._floors
+        return found
+
+    def floor(self, part: int, homes: Homes) -> int:
+        """Return the least cycles that are known of a part, at least of it as a whole wherever ``homes`` let it be.
+
+        A stripe that reads from two memories at a time can be faster than one that finds all in the faster one.
+        """
+        node = self._homes.graph.parts[part]
+        weights = WeightsIn.RESIDENT if node.constants else WeightsIn.NONE
+        rows, away = self._homes.graph.tensors[node.output].shape.rows, homes.away(part, frozenset())
+        for count in {0, 1, len(away)}:
+            for some in combinations(away, count):
+                self.cycles(part, Axis.ROWS, rows, weights, homes.places_of(part, weights, frozenset(some)))
+        return self._floors[node.output] * (_MARGIN - 1) // _MARGIN
 
     def cycles(
         self,
@@ -45,6 +70,8 @@ class PartCosts:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._counted(*key)
+            output = self._homes.graph.parts[part].output
+            self._floors[output] = min(found, self._floors.get(output, found))
         return found
 
     def first_copy(self, part: int, along: Axis, extent: int) -> int:
@@ -84,7 +111,7 @@ class PartCosts:
             inputs = [Shape(rows, *shape[1:]) for rows, shape in zip(tile[1:], whole_inputs, strict=True)]
             for number, (lengths, count) in enumerate(stripes):
                 shapes = tuple(_along(shape, along, length) for shape, length in zip(inputs, lengths[1:], strict=True))
-                price = self._pricer.price(part, _along(output, along, lengths[0]), shapes, places)
+                price = self.pricer.price(part, _along(output, along, lengths[0]), shapes, places)
                 fill, last = max(fill, price.fill), price.cycles
                 # The stripe that follows the last one of its kind is of the next kind, or the first of the next band.
                 total += tiles * (max(price.cycles, copies[number]) * (count - 1))

@@ -13,6 +13,7 @@ from nnhal_cascade.plans.candidates import PlanCandidate, PlanSpace
 from nnhal_cascade.plans.homes import Homes
 from nnhal_cascade.plans.part_costs import PartCosts
 from nnhal_cascade.plans.plan import Proposal
+from nnhal_cascade.plans.proposals import ProposalSearch
 from nnhal_cascade.schedule.lowering import Lowering
 from nnhal_cascade.schedule.schedule import Schedule
 from tests.support.small_networks import residual, two_convs
@@ -73,3 +74,19 @@ def test_the_cycles_of_an_uncut_part_are_exact() -> None:
     )
     assert uncut.along == Axis.ROWS
     assert uncut.cycles == uncut.busy
+
+
+@pytest.mark.parametrize("name", ["u55-128", "u65-256"])
+def test_a_rival_leaves_out_no_plan_of_a_faster_proposal(name: str) -> None:
+    graph, system = build_graph(residual()), system_for(name)
+    for spilled in (frozenset[int](), frozenset({1})):
+        homes = Homes(graph, system, spilled)
+        costs = PartCosts(homes, StripePricer(graph, system))
+        every = PlanSpace(homes, costs, 10).all()
+        fastest = ProposalSearch(graph, every, homes.spilled).fastest()
+        assert fastest is not None
+        rivalled = PlanSpace(homes, costs, 10, rival=fastest.cycles + 1).all()
+        found = ProposalSearch(graph, rivalled, homes.spilled).fastest()
+        assert found is not None and found.candidates == fastest.candidates
+        assert sum(map(len, rivalled)) < sum(map(len, every))
+        assert PlanSpace(homes, costs, 10, rival=1).slack <= 0
