@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
+from nnhal_cascade.graph.bounds import memory_bound
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.orders import orders
 from nnhal_cascade.hardware.memory import MemoryRegion, System
@@ -29,6 +31,9 @@ _LEAST_TRIALS, _MOST_TRIALS = 4, 24
 _ROOM = (1, 1.002, 1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2)
 """How much memory is tried for the smallest schedule, as multiples of the smallest proposal's."""
 
+_PLAN_PARTS = 10
+"""The most parts of one cascade, unless the least memory is searched for."""
+
 _SPILL_CHOICES = 8
 """How many sizes from which on tensors are spilled are tried at most."""
 
@@ -39,10 +44,12 @@ _VAIN_CHOICES = 2
 class DoesNotFitError(ValueError):
     """No plan fits the budget."""
 
-    def __init__(self, budget: int, smallest: Schedule) -> None:
-        self.budget, self.least, self.smallest = budget, smallest.peak, smallest
+    def __init__(self, budget: int, smallest: Schedule, parts: int) -> None:
+        """``parts`` is the most that a cascade had in the search for the smallest schedule."""
+        self.budget, self.least, self.smallest, self.parts = budget, smallest.peak, smallest, parts
         super().__init__(
-            f"the network does not fit into {budget:,} bytes of working memory: the least is {self.least:,} bytes"
+            f"the network does not fit into {budget:,} bytes of working memory: the least found is {self.least:,} "
+            f"bytes, with cascades of up to {parts} parts"
         )
 
 
@@ -59,8 +66,8 @@ class CompilerOptions:
 
     budget: int | None = None
     """Bytes of the working memory that a schedule may take; None for the size of the region."""
-    max_plan_parts: int = 10
-    """The most parts of one cascade; 1 for no cascades."""
+    max_plan_parts: int | None = None
+    """The most parts of one cascade; 1 for no cascades. None for ten, and for more as long as less memory is found."""
     recompute: bool = False
     """Whether values may be computed twice to save memory."""
 
@@ -90,9 +97,9 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
                     break
     if best is not None:
         return best
-    smallest = _smallest(graph, system, options)
+    smallest, parts = _smallest(graph, system, options)
     if smallest.peak > budget:
-        raise DoesNotFitError(budget, smallest)
+        raise DoesNotFitError(budget, smallest, parts)
     return smallest
 
 
@@ -114,6 +121,8 @@ def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | No
         for space in spaces
         for each in space.all(limit)
     ]
+    if system.spill is None:
+        every += [least for some in allowed if (least := _smallest(graph, system, some)[0]).peak <= limit]
     found: list[Schedule] = []
     for each in sorted(every, key=lambda each: (each.cycles, each.peak)):
         if not found or each.peak < found[-1].peak:
@@ -122,21 +131,32 @@ def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | No
 
 
 def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> int:
-    """Return the bytes of the smallest schedule.
+    """Return the bytes of the smallest schedule that is found.
 
     Raises ConstantsDoNotFitError if the region of constants at rest is too small.
     """
-    return _smallest(graph, system, options or CompilerOptions()).peak
+    return _smallest(graph, system, options or CompilerOptions())[0].peak
 
 
-def _smallest(graph: CascaderGraph, system: System, options: CompilerOptions) -> Schedule:
-    """The schedule of least memory. There is one if nothing is spilled."""
+def _smallest(graph: CascaderGraph, system: System, options: CompilerOptions) -> tuple[Schedule, int]:
+    """The schedule of least memory, and the most parts that a cascade had in the search: there is one without spilling.
+
+    If the options do not limit them, the most parts of a cascade are doubled as long as that finds less memory.
+    """
     best: Schedule | None = None
-    for homes in _homes(graph, system, options):
-        found = [space.least(best) for spaces in homes for space in spaces]
-        best = min(filter(None, (best, *found)), key=lambda each: each.peak)
-    assert best is not None, "a graph has an order"
-    return best
+    parts = options.max_plan_parts or _PLAN_PARTS
+    bound = 0 if system.spill is not None else memory_bound(graph, options.recompute).bytes
+    while True:
+        before = best
+        for homes in _homes(graph, system, replace(options, max_plan_parts=parts)):
+            for space in chain.from_iterable(homes):
+                best = space.least(best)
+        assert best is not None, "a graph has an order"
+        parts = min(parts, len(graph.parts))
+        is_last = parts == len(graph.parts) or options.max_plan_parts is not None or best.peak <= bound
+        if is_last or (before is not None and best.peak == before.peak):
+            return best, parts
+        parts *= 2
 
 
 def _limit(system: System, options: CompilerOptions) -> int:
@@ -196,6 +216,7 @@ class _Space:
 
     def __init__(self, homes: Homes, costs: PartCosts, options: CompilerOptions) -> None:
         self.graph, self._homes, self._costs, self._options = homes.graph, homes, costs, options
+        self._parts = options.max_plan_parts or _PLAN_PARTS
         self._lowering = Lowering(homes, costs.pricer)
         self._most = homes.system.working.size
         parts = max(1, len(homes.graph.parts))
@@ -217,14 +238,14 @@ class _Space:
         """
         options, graph = self._options, self._homes.graph
         rival = None if known is None else known.cycles
-        space = PlanSpace(self._homes, self._costs, options.max_plan_parts, options.recompute, limit, rival)
+        space = PlanSpace(self._homes, self._costs, self._parts, options.recompute, limit, rival)
         if space.slack <= 0:
             return []
         found = space.all()
         kinds = [found]
         if options.recompute:
             kinds.append([[each for each in ending if not each.recomputes] for ending in found])
-        if options.max_plan_parts > 1:
+        if self._parts > 1:
             kinds.append([[each for each in ending if each.stop == each.first + 1] for ending in found])
         return [ProposalSearch(graph, kind, self._homes.spilled) for kind in kinds]
 

@@ -49,7 +49,7 @@ def test_a_budget_that_is_too_small_ends_with_the_least(network: str) -> None:
     assert done.returncode == 1
     told = json.loads(done.stdout)
     assert told["fits"] is False
-    assert f"the least is {told['least']:,} bytes" in done.stderr
+    assert f"the least found is {told['least']:,} bytes" in done.stderr
 
 
 def test_the_largest_subgraph_is_compiled_and_the_rest_is_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from nnhal.given_files import parse_toml
 from nnhal_cascade.command import formatting
 from nnhal_cascade.command.network import Network
 from nnhal_cascade.command.report import MisfitReport
-from nnhal_cascade.command.schedule_report import schedule_report, system_report
+from nnhal_cascade.command.schedule_report import bound_report, schedule_report, system_report
 from nnhal_cascade.compiler import (
     CompilerOptions,
     DoesNotFitError,
@@ -42,8 +42,7 @@ class CascadeRequest:
     @property
     def options(self) -> CompilerOptions:
         """What the compiler is told."""
-        options = CompilerOptions(budget=self.budget, recompute=self.recompute)
-        return options if self.max_parts is None else replace(options, max_plan_parts=self.max_parts)
+        return CompilerOptions(self.budget, self.max_parts, self.recompute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +65,11 @@ class MisfitError(ValueError):
             if report.least_with_recompute < report.least
             else ""
         )
+        bound = "" if report.bound is None else f"; no schedule takes less than {formatting.size(report.bound.bytes)}"
         super().__init__(
             f"{report.model} does not fit {formatting.size(report.budget)} of {report.system.working}: "
-            f"the least is {formatting.size(report.least)}, in {report.where}{less}"
-            + (f". The budget is {taken}" if taken else "")
+            f"the least found is {formatting.size(report.least)}, in {report.where}, with cascades of up to "
+            f"{report.parts} parts{bound}{less}" + (f". The budget is {taken}" if taken else "")
         )
         self.report = report
 
@@ -105,17 +105,20 @@ def _fastest(network: Network, request: CascadeRequest) -> Schedule:
     try:
         return compile_graph(network.graph, request.system, request.options)
     except DoesNotFitError as error:
-        raise MisfitError(_misfit(network, request, error.smallest)) from error
+        raise MisfitError(_misfit(network, request, error)) from error
 
 
-def _misfit(network: Network, request: CascadeRequest, smallest: Schedule) -> MisfitReport:
+def _misfit(network: Network, request: CascadeRequest, error: DoesNotFitError) -> MisfitReport:
     """Tell what is the least, and where; also with recomputing, if that was not asked for."""
-    least = smallest.peak
+    least, smallest = error.least, error.smallest
     peak = schedule_report(network.name, least, smallest, replay(smallest)).peak_plan
+    bound = bound_report(smallest, request.recompute)
     system = system_report(request.system)
     recomputing = least if request.recompute else _least(network, request)
     where = formatting.place(peak)
-    return MisfitReport(network.name, system, False, request.budget, least, where, min(least, recomputing))
+    return MisfitReport(
+        network.name, system, False, request.budget, least, where, min(least, recomputing), error.parts, bound
+    )
 
 
 def _least(network: Network, request: CascadeRequest) -> int:

@@ -106,7 +106,7 @@ def _lines(report: CascadeReport) -> Iterator[str]:
     yield f"        {formatting.made_of(report)}"
     yield f"cycles  {planned.cycles:,}, {formatting.time(planned.milliseconds)}; {planned.macs:,} multiply-adds"
     if report.bound is not None:
-        yield f"least   {formatting.bound(report)}"
+        yield f"bound   {formatting.bound(report)}"
     if report.spilled:
         yield f"spilled {formatting.amounts(report.spilled)} bytes: whole tensors that do not lie in {system.working}"
     if report.measured is not None:

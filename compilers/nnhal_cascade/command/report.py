@@ -214,11 +214,15 @@ class MisfitReport:
     budget: int
     """Bytes of the working memory."""
     least: int
-    """Bytes of the smallest schedule of the kind that was asked for."""
+    """Bytes of the smallest schedule of the kind that was asked for, as far as one was found."""
     where: str
     """The plan in which the smallest schedule has its peak."""
     least_with_recompute: int
     """Bytes of the smallest schedule that may compute values twice."""
+    parts: int
+    """The most parts that a cascade had in the search for the smallest schedule."""
+    bound: BoundReport | None = None
+    """For the smallest schedule; None if tensors need not lie in the working memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,12 +63,13 @@ def schedule_report(
         tuple(_plan(schedule, number, each, buffers) for number, each in enumerate(replays)),
         buffers,
         _frontier(frontier, schedule),
-        _bound(schedule),
+        bound_report(schedule, any(len(plan.tiles) > 1 for plan in schedule.proposal.plans)),
     )
 
 
-def _bound(schedule: Schedule) -> BoundReport | None:
-    found = memory_bound(schedule.graph, any(len(plan.tiles) > 1 for plan in schedule.proposal.plans))
+def bound_report(schedule: Schedule, recompute: bool) -> BoundReport | None:
+    """Return what no schedule of a schedule's graph can do with less, None if tensors may lie elsewhere."""
+    found = memory_bound(schedule.graph, recompute)
     if schedule.system.spill is not None or not found.bytes:
         return None
     return BoundReport(found.bytes, found.why, schedule.peak / found.bytes - 1)

@@ -20,6 +20,7 @@ from nnhal_cascade.hardware.memory import Content, MemoryRegion
 from nnhal_cascade.hardware.memory_file import system_for
 from tests.compilers.cascade.test_random_networks import assert_as_planned
 from tests.support.ethos_u import needs_networks, network
+from tests.support.npu import SAME
 from tests.support.small_networks import Network, residual, two_convs
 
 SYSTEM = system_for("u55-128")
@@ -111,11 +112,29 @@ def test_a_budget_below_the_least_is_refused_with_the_least() -> None:
     graph = build_graph(two_convs())
     least = least_memory(graph, SYSTEM)
     assert compile_graph(graph, SYSTEM, CompilerOptions(least)).peak == least
-    message = f"does not fit into {least - 1:,} bytes of working memory: the least is {least:,} bytes"
+    message = f"does not fit into {least - 1:,} bytes of working memory: the least found is {least:,} bytes"
     with pytest.raises(DoesNotFitError, match=message) as refusal:
         compile_graph(graph, SYSTEM, CompilerOptions(least - 1))
     assert refusal.value.least == least
     assert refusal.value.smallest.peak == least
+
+
+def test_the_least_memory_may_take_a_cascade_of_more_parts_than_a_fast_schedule_has() -> None:
+    """A narrow image becomes wide, and only at the end narrow again."""
+    network = Network(24, 4, 2)
+    wide = network.conv(network.image, 2, 16, scheme=SAME)
+    for _ in range(11):
+        wide = network.conv(wide, 16, 16, side=1)
+    graph = build_graph(network.recipe.build(network.conv(wide, 16, 2, side=1)))
+    with pytest.raises(DoesNotFitError) as limited:
+        compile_graph(graph, SYSTEM, CompilerOptions(100, max_plan_parts=10))
+    with pytest.raises(DoesNotFitError) as refusal:
+        compile_graph(graph, SYSTEM, CompilerOptions(100))
+    assert (limited.value.parts, refusal.value.parts) == (10, 13)
+    assert least_memory(graph, SYSTEM) == refusal.value.least < limited.value.least
+    assert len(refusal.value.smallest.proposal.plans[0].parts) > 10
+    assert frontier(graph, SYSTEM)[-1].peak == refusal.value.least
+    assert compile_graph(graph, SYSTEM, CompilerOptions(refusal.value.least)).peak == refusal.value.least
 
 
 def test_without_cascades_each_plan_has_one_part() -> None:

@@ -79,7 +79,7 @@ def test_a_network_that_does_not_fit_is_refused_with_the_least_size() -> None:
     with pytest.raises(HalError) as caught:
         driver.prepare(network("ds_cnn_kws"), PrepareOptions())
     assert caught.value.status == ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT
-    assert re.search(r"4,096 bytes of working memory: the least is [\d,]+ bytes", caught.value.message)
+    assert re.search(r"4,096 bytes of working memory: the least found is [\d,]+ bytes", caught.value.message)
 
 
 def test_an_omitted_input_is_refused() -> None:

@@ -107,7 +107,9 @@ def test_the_frontier_goes_from_most_memory_to_least_and_never_gets_faster(netwo
 
 @pytest.mark.parametrize("with_frontier", [False, True])
 def test_a_budget_below_the_least_is_refused_with_the_least(network: Network, with_frontier: bool) -> None:
-    with pytest.raises(MisfitError, match=r"does not fit 300 bytes .* of sram: the least is [\d,]+ bytes") as caught:
+    with pytest.raises(
+        MisfitError, match=r"does not fit 300 bytes .* of sram: the least found is [\d,]+ bytes"
+    ) as caught:
         compile_network(network, request(300), with_frontier)
     least = caught.value.report.least
     assert compile_network(network, request(least), False).schedule.peak == least
@@ -120,6 +122,8 @@ def test_a_misfit_says_what_recomputing_would_reach(network: Network) -> None:
         compile_network(network, request(300), False)
     story = caught.value.report
     assert story.least_with_recompute <= story.least
+    assert story.bound is not None
+    assert f"up to {story.parts} parts; no schedule takes less than {story.bound.bytes:,} bytes" in str(caught.value)
     assert ("--recompute reaches" in str(caught.value)) == (story.least_with_recompute < story.least)
 
 
