@@ -12,6 +12,7 @@ from nnhal.types import OperationType
 from nnhal_cascade.graph.islands import FloatIsland, float_islands
 from nnhal_cascade.rules import RULES, windows
 from nnhal_cascade.rules.limits import MAX_EXTENT
+from nnhal_cascade.rules.vela import like_vela, tables_like_vela
 
 
 def operation_limits() -> list[OperationLimit]:
@@ -19,17 +20,25 @@ def operation_limits() -> list[OperationLimit]:
     return _SUPPORT.operation_limits()
 
 
-def supported_operations(model: ResolvedModel) -> list[Support]:
-    """Return an answer for each operation of the main subgraph, and one for all of an island of floats."""
+def supported_operations(model: ResolvedModel, only_like_vela: bool = False) -> list[Support]:
+    """Return an answer for each operation of the main subgraph, and one for all of an island of floats.
+
+    With ``only_like_vela`` what is beyond the report of Vela 5.2 is refused.
+    """
     answers = _SUPPORT.supported_operations(model)
+    if only_like_vela:
+        dimensions = propagate_dimensions(model)
+        for number, answer in enumerate(answers):
+            if answer == SUPPORTED:
+                answers[number] = like_vela(model.context(0, number, dimensions))
     for island in float_islands(model).values():
-        answer = first_objection(_of_island(model, island))
+        answer = first_objection(_of_island(model, island, only_like_vela))
         for number in island.operations:
             answers[number] = answer
     return answers
 
 
-def _of_island(model: ResolvedModel, island: FloatIsland) -> Iterator[Support]:
+def _of_island(model: ResolvedModel, island: FloatIsland, only_like_vela: bool) -> Iterator[Support]:
     """Whether the 8-bit tensors around an island are within the limits, and what it reduces."""
     dimensions = propagate_dimensions(model)
     (made,) = model.model.main.operations[island.operations[-1]].outputs
@@ -37,6 +46,10 @@ def _of_island(model: ResolvedModel, island: FloatIsland) -> Iterator[Support]:
         yield from _SUPPORT.of_tensor(model.names.get(index) or f"operand {index}", dimensions[index])
     if island.reduces:
         yield windows.reduction(model.context(0, island.main, dimensions))
+    if only_like_vela:
+        yield like_vela(model.context(0, island.main, dimensions))
+        operations = (model.model.main.operations[number] for number in island.operations)
+        yield tables_like_vela(OperationType(operation.type) for operation in operations)
 
 
 def _computed(op: OperationContext) -> Support:

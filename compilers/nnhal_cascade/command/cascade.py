@@ -59,6 +59,9 @@ def cascade(
     max_parts: Annotated[
         int | None, typer.Option(help="The most parts of one cascade; 1 for no cascades.", min=1)
     ] = None,
+    like_vela: Annotated[
+        bool, typer.Option("--like-vela", help="Take only what the report of Vela 5.2 has for Ethos-U55 and U65.")
+    ] = False,
     run: Annotated[
         bool, typer.Option("--run", help="Run the schedule on the emulated device, and compare with the plan.")
     ] = False,
@@ -92,7 +95,7 @@ def cascade(
 
     system = chosen_system(device, memory, settings or [])
     given = CascadeRequest(system, chosen_budget(sram, system), recompute, max_parts)
-    network, refused = _read(model)
+    network, refused = _read(model, like_vela)
     steps = steps_of(refused) if refused is not None else ()
     own = next((step for step in steps if step.network is network), None)
     request = given if own is None else own.within(given)
@@ -128,12 +131,12 @@ def cascade(
         raise typer.Exit(1)
 
 
-def _read(model: Path) -> tuple[Network, UnsupportedNetworkError | None]:
+def _read(model: Path, only_like_vela: bool) -> tuple[Network, UnsupportedNetworkError | None]:
     """Return a network, or its largest subgraph with what says why it is not all. Raises what ``read_network`` does."""
     from nnhal_cascade.command.network import UnsupportedNetworkError, read_network
 
     try:
-        return read_network(model), None
+        return read_network(model, only_like_vela), None
     except UnsupportedNetworkError as error:
         if not error.subgraphs:
             raise

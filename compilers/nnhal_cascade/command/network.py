@@ -70,8 +70,8 @@ class UnsupportedNetworkError(ValueError):
         return tuple(self.networks)
 
 
-def read_network(path: Path) -> Network:
-    """Read an ONNX or TFLite model.
+def read_network(path: Path, only_like_vela: bool = False) -> Network:
+    """Read an ONNX or TFLite model. With ``only_like_vela`` what is beyond the report of Vela 5.2 is refused.
 
     Raises:
         OSError: the file cannot be read.
@@ -80,7 +80,7 @@ def read_network(path: Path) -> Network:
         ValueError: the network has no parts that can be planned.
     """
     model = import_file(path).resolved()
-    answers = supported_operations(model)
+    answers = supported_operations(model, only_like_vela)
     refused = {number: answer for number, answer in enumerate(answers) if isinstance(answer, Unsupported)}
     if refused:
         networks = _subgraphs(path.name, model, refused)

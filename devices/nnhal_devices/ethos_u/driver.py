@@ -74,7 +74,7 @@ class EthosU:
             realisation="emulated: command streams, interpreted with cpu_ref's arithmetic on this machine's CPU",
             operation_limits=operation_limits,
             figures=self._figures,
-            together=whole_islands,
+            together=self._islands,
         )
         self._scheduled = lru_cache(_SCHEDULES)(self._compile)
 
@@ -86,7 +86,7 @@ class EthosU:
         )
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
-        return supported_operations(model)
+        return supported_operations(model, self._options.like_vela)
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> CascadedWorkload:
         """Compile a model for the working memory, or take the commands that a cache has kept of that.
@@ -124,7 +124,10 @@ class EthosU:
         return compile_graph(graph, self._options.system, CompilerOptions(budget=working_bytes))
 
     def _operation_ns(self, model: ResolvedModel) -> Sequence[float]:
-        return operation_ns(model, self._options.system)
+        return operation_ns(model, self._options.system, self._options.like_vela)
+
+    def _islands(self, model: ResolvedModel) -> Sequence[tuple[int, ...]]:
+        return whole_islands(model, self._options.like_vela)
 
     def _optimize(self, model: ResolvedModel) -> OptimizationViews:
         return self.optimize_within(model, self.working_bytes)

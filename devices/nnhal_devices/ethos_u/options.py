@@ -10,7 +10,7 @@ from nnhal_cascade.hardware.accelerators import ACCELERATORS
 from nnhal_cascade.hardware.memory import System
 from nnhal_cascade.hardware.memory_file import parse_size, read_system, system_for
 
-ACCELERATOR, SRAM, MEMORY, CHECKED = OPTIONS = ("accelerator", "sram", "memory", "checked")
+ACCELERATOR, SRAM, MEMORY, CHECKED, LIKE_VELA = OPTIONS = ("accelerator", "sram", "memory", "checked", "like_vela")
 """The names of the options."""
 DEFAULT_ACCELERATOR = "u55-128"
 _T = TypeVar("_T")
@@ -26,6 +26,8 @@ class EthosUOptions:
     """Bytes of the working memory that a network may take."""
     checked: bool = False
     """Whether the owner of each byte that is read is looked at."""
+    like_vela: bool = False
+    """Whether what is beyond the report of Vela 5.2 is refused."""
 
 
 def read_options(given: Mapping[str, str]) -> EthosUOptions:
@@ -35,10 +37,14 @@ def read_options(given: Mapping[str, str]) -> EthosUOptions:
     sram = _of(SRAM, parse_size, given[SRAM]) if SRAM in given else size
     if sram > size:
         raise ValueError(f"option {SRAM}: got {sram} bytes, expected at most the {size} of {system.working.name}")
-    switch = given.get(CHECKED, "false")
+    return EthosUOptions(system, sram, _switch(given, CHECKED), _switch(given, LIKE_VELA))
+
+
+def _switch(given: Mapping[str, str], name: str) -> bool:
+    switch = given.get(name, "false")
     if switch not in _SWITCH:
-        raise ValueError(f"option {CHECKED}: got {switch!r}, expected true or false")
-    return EthosUOptions(system, sram, _SWITCH[switch])
+        raise ValueError(f"option {name}: got {switch!r}, expected true or false")
+    return _SWITCH[switch]
 
 
 def _system(given: Mapping[str, str]) -> System:

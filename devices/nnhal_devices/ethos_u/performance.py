@@ -35,9 +35,9 @@ def nanoseconds(cycles: int, system: System) -> int:
     return round(cycles * _NS / system.clock_hz)
 
 
-def operation_ns(model: ResolvedModel, system: System) -> list[float]:
+def operation_ns(model: ResolvedModel, system: System, only_like_vela: bool = False) -> list[float]:
     """Return the time of each operation of main: a part's at its first operation, and the least for all others."""
-    supported = [isinstance(answer, Supported) for answer in supported_operations(model)]
+    supported = [isinstance(answer, Supported) for answer in supported_operations(model, only_like_vela)]
     found = [_NOTHING] * len(supported)
     numbers = [number for number, taken in enumerate(supported) if taken]
     graph = encoded_graph(fold_paddings(part_of(model, numbers)))
@@ -46,9 +46,9 @@ def operation_ns(model: ResolvedModel, system: System) -> list[float]:
     return found
 
 
-def whole_islands(model: ResolvedModel) -> list[tuple[int, ...]]:
+def whole_islands(model: ResolvedModel, only_like_vela: bool = False) -> list[tuple[int, ...]]:
     """Return the operations of main of each island of floats that is supported: the NPU takes no part of one alone."""
-    answers = supported_operations(model)
+    answers = supported_operations(model, only_like_vela)
     islands = (island.operations for island in float_islands(model).values())
     return [island for island in islands if isinstance(answers[island[0]], Supported)]
 

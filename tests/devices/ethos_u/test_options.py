@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from nnhal.operations._types import Q8AS
+from nnhal.support import Supported
+from nnhal_devices.driver import DriverOptions
+from nnhal_devices.ethos_u.driver import EthosU
 from nnhal_devices.ethos_u.options import read_options
+from tests.support.ethos_u import examples
 
 MEMORY = """
 accelerator = "u55-64"
@@ -41,6 +46,14 @@ def test_without_options_it_is_a_u55_of_128_with_all_of_its_memory() -> None:
 def test_an_accelerator_and_a_size() -> None:
     options = read_options({"accelerator": "u55-256", "sram": "240KiB", "checked": "true"})
     assert (options.system.accelerator.name, options.sram, options.checked) == ("u55-256", 245_760, True)
+    assert not options.like_vela
+
+
+def test_what_is_beyond_velas_report_is_left_to_others_if_asked() -> None:
+    model = examples(Q8AS)["DEPTH_TO_SPACE"]
+    for given, taken in (("false", True), ("true", False)):
+        (answer,) = EthosU(DriverOptions(extra={"like_vela": given})).supported_operations(model)
+        assert isinstance(answer, Supported) == taken
 
 
 def test_a_memory_file(tmp_path: Path) -> None:

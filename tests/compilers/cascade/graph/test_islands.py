@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
+from math import floor
 
 import numpy as np
 import pytest
@@ -226,3 +228,36 @@ def test_the_limits_of_tensors_and_of_reductions() -> None:
         assert len({*answers}) == 1
         assert isinstance(answers[0], Unsupported)
         assert answers[0].got == got
+
+
+def exact_step(real: Fraction, made: Operand) -> int:
+    """The step nearest to a real, halves away from zero."""
+    steps = real / Fraction(float(np.float32(made.scale)))
+    rounded = floor(abs(steps) + Fraction(1, 2)) * (1 if steps >= 0 else -1)
+    return max(-128, min(127, rounded + made.zero_point))
+
+
+@pytest.mark.parametrize("scale", [0.0411, 0.0117, 0.0031, 0.00043])
+def test_a_mean_over_channels_is_the_step_nearest_to_the_exact_one(scale: float) -> None:
+    """LiteRT's reference rounds a product in fixed point, and then what it shifts out: one step off for one of four."""
+    island, made = Island(), Operand(Q8AS, (), scale, -9)
+    mean = island.mean(island.reals(island.image(1, 16, 16, 24)), 3)
+    model = island.recipe.build(island.quantized(mean, made))
+    (given,) = inputs = [random(Q8A, (1, 16, 16, 24), 3)]
+    (result,) = run_on(CHECKED, model, *inputs)
+    step = Fraction(float(np.float32(GIVEN.scale)))
+    sums = (given.astype(np.int64) - GIVEN.zero_point).sum(axis=3).ravel()
+    assert result.ravel().tolist() == [exact_step(Fraction(int(each)) * step / 24, made) for each in sums]
+
+
+@pytest.mark.parametrize("scale", [0.53, 0.117, 0.031])
+def test_a_squared_difference_is_the_step_nearest_to_the_exact_one(scale: float) -> None:
+    island, made = Island(), Operand(Q8AS, (), scale, -128)
+    difference = island.pair(OperationType.SUB, island.reals(island.image()), island.reals(island.image()))
+    square = island.pair(OperationType.MUL, difference, difference)
+    model = island.recipe.build(island.quantized(square, made))
+    first, second = inputs = [random(Q8A, IMAGE, seed) for seed in (1, 2)]
+    (result,) = run_on(CHECKED, model, *inputs)
+    step = Fraction(float(np.float32(GIVEN.scale)))
+    differences = (first.astype(np.int64) - second.astype(np.int64)).ravel()
+    assert result.ravel().tolist() == [exact_step((int(each) * step) ** 2, made) for each in differences]
