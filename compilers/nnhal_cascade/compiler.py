@@ -141,11 +141,12 @@ def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions 
 def _smallest(graph: CascaderGraph, system: System, options: CompilerOptions) -> tuple[Schedule, int]:
     """The schedule of least memory, and the most parts that a cascade had in the search: there is one without spilling.
 
-    If the options do not limit them, the most parts of a cascade are doubled as long as that finds less memory.
+    If neither the options nor a spill region limit them, a cascade's parts are doubled as long as that finds less.
     """
     best: Schedule | None = None
     parts = options.max_plan_parts or _PLAN_PARTS
-    bound = 0 if system.spill is not None else memory_bound(graph, options.recompute).bytes
+    bound = memory_bound(graph, options.recompute).bytes
+    is_limited = options.max_plan_parts is not None or system.spill is not None
     while True:
         before = best
         for homes in _homes(graph, system, replace(options, max_plan_parts=parts)):
@@ -153,7 +154,7 @@ def _smallest(graph: CascaderGraph, system: System, options: CompilerOptions) ->
                 best = space.least(best)
         assert best is not None, "a graph has an order"
         parts = min(parts, len(graph.parts))
-        is_last = parts == len(graph.parts) or options.max_plan_parts is not None or best.peak <= bound
+        is_last = is_limited or parts == len(graph.parts) or best.peak <= bound
         if is_last or (before is not None and best.peak == before.peak):
             return best, parts
         parts *= 2
