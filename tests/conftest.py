@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -27,6 +28,10 @@ settings.load_profile("nnhal")
 
 # A server answers as soon as its machine lets it; httpx would wait for five seconds.
 DEFAULT_TIMEOUT_CONFIG.connect = DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.write = 60.0
+
+# A shell starts what runs in its background with SIGINT ignored, and so would be all processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # As in the processes of devices.
 threadpool_limits(1, user_api="blas")

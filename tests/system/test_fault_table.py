@@ -83,7 +83,7 @@ ROWS = {
     "NaN": _row(WRONG, what="values", how="nan"),
     "saturated": _row(WRONG, what="values", how="saturated"),
     "NaN in a layer": _row(WRONG, what="values", how="nan", layer="tanh"),
-    "memory is refused": _row(FAILS, what="memory"),
+    "memory is refused": _row(FALLS_BACK, what="memory"),
     "support is withdrawn": _row(FAILS, what="withdrawn"),
     "the compilation cache is damaged": _row(RIGHT, what="damaged_cache"),
 }

@@ -69,7 +69,7 @@ def test_values_between_devices_have_one_limit_for_all_clients(
     with connect(small_bed.framework) as greedy:
         huge = greedy.load(grown(tmp_path, [8 * MEBIBYTE], "Relu"), pins=PINS)
         with pytest.raises(
-            HalError, match=f"all together may take {VALUE_BYTES}.*NNHAL_SERVICE_VALUE_BYTES"
+            HalError, match=f"all clients together hold .* of {VALUE_BYTES}.*NNHAL_SERVICE_VALUE_BYTES"
         ) as refused:
             run(huge)
         assert refused.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT

@@ -34,7 +34,6 @@ ACTIONS: dict[str, tuple[int, Action]] = {
     "prepare from cache, damaged": (2, caching.load_damaged),
     "execute": (8, execution.execute),
     "execute, invalid": (5, execution.execute_invalid),
-    "execute, too many pools": (1, execution.execute_with_too_many_pools),
     "execute, file truncated": (2, execution.execute_in_truncated_file),
     "execute again": (8, execution.execute_again),
     "create execution": (2, lambda actor: _made(actor.execution())),

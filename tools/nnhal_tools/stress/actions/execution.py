@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
-from nnhal.memory import create_ashmem
 from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionResult, Request
 from nnhal_tools.stress import wire
 from nnhal_tools.stress.actor import Actor
 from nnhal_tools.stress.faults import NO_INSTANT, Fault, draw_deadline, spoil_config, spoil_request
 from nnhal_tools.stress.launches import HeldLaunch
 from nnhal_tools.stress.objects import HeldExecution
-from nnhal_tools.stress.outcomes import FAILURE, INVALID, NOTHING, REFUSED, ask
+from nnhal_tools.stress.outcomes import FAILURE, INVALID, REFUSED, ask
 from nnhal_tools.stress.plan import RequestPlan
-
-_TOO_MANY = 300
 
 
 def execute(actor: Actor) -> ErrorStatus:
@@ -43,16 +39,6 @@ def execute_in_truncated_file(actor: Actor) -> ErrorStatus:
     return actor.perform(
         plan, _execution(actor, plan, NO_DEADLINE), NO_INSTANT, Fault("truncated", plan.request, REFUSED)
     )
-
-
-def execute_with_too_many_pools(actor: Actor) -> ErrorStatus:
-    """Send more descriptors than a session may own: refused, as other calls of the session may be meanwhile."""
-    plan = actor.plan(actor.some_prepared())
-    pools = (*plan.request.pools, *(create_ashmem(4) for _ in range(_TOO_MANY)))
-    actor.note(plan)
-    answer = ask(lambda: plan.prepared.remote.execute(replace(plan.request, pools=pools), plan.config), NOTHING)
-    plan.conclude(answer.status, ran=False)
-    return answer.status
 
 
 def execute_again(actor: Actor) -> ErrorStatus:
