@@ -92,7 +92,9 @@ def test_the_option_that_is_told_is_one_of_up(taken: str, short_path: Path) -> N
     with started_testbed(
         words[:1] + words[2:], [f"--topology={topology}", "--http=0", "--dashboard=0"], "ready:"
     ) as told:
-        assert [line.partition(":")[0] for line in told][:3] == ["cpu_acc", "cpu_ref", "framework"]
+        names = [line.partition(":")[0] for line in told]
+        assert names[:2] == ["cpu_acc", "cpu_ref"]
+        assert "framework" in names
 
 
 @contextmanager
