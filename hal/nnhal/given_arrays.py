@@ -54,7 +54,7 @@ def unpack_arrays(file: IO[bytes]) -> dict[str, Array]:
 def array_in(file: IO[bytes], size: int) -> Array:
     """Return the array of an .npy file of so many bytes. Raises ValueError if it is none, or shorter than it says."""
     try:
-        version = np.lib.format.read_magic(file)
+        version = _version_of(file)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, element_type = read_header(file)
         announced = prod(shape) * element_type.itemsize
@@ -65,3 +65,11 @@ def array_in(file: IO[bytes], size: int) -> Array:
     except EOFError as error:
         raise ValueError(f"it is cut short: {error}") from error
     return array
+
+
+def _version_of(file: IO[bytes]) -> tuple[int, int]:
+    try:
+        version: tuple[int, int] = np.lib.format.read_magic(file)
+    except ValueError as error:
+        raise ValueError("it does not begin as arrays do") from error
+    return version

@@ -171,7 +171,7 @@ def test_what_is_wrong_is_said_in_a_sentence(digits: Path, tmp_path: Path) -> No
         ("compile", str(tmp_path / "none.onnx"), *out): "No such file",
         ("partition", model, "--to-host", "conv9"): "expected names of nodes of the model: conv1",
         ("partition", model, "--shape", "image"): "expected INPUT:1x3x224x224",
-        ("simulate", str(digits / "out"), "--input", model): "is no npz file that can be read",
+        ("simulate", str(digits / "out"), "--input", model): "it does not begin as arrays do; expected an npz file",
         ("perf", str(tmp_path)): "plan.json: No such file",
         ("inspect", str(broken)): "byte",
     }
