@@ -124,7 +124,7 @@ def test_files_and_names_are_checked_before_anything_starts(
         ([str(tmp_path / "none.onnx"), "-i", given], "none.onnx: No such file"),
         ([given, "-i", given], "neither an ONNX nor a TFLite model"),
         ([str(model), "-i", str(tmp_path / "none.npz")], "none.npz: No such file"),
-        ([str(model), "-i", str(text)], "expected arrays, as numpy saves them"),
+        ([str(model), "-i", str(text)], "expected arrays in .npy or .npz, as numpy saves it"),
         ([str(model), "-i", str(single)], "the model has inputs ['a', 'b']: use NAME=FILE"),
         ([str(model), "-i", f"a={single}", "-i", f"c={single}"], "got inputs ['a', 'c'], expected ['a', 'b']"),
         ([str(model), "-i", str(wrong)], "input 'a' is float32 [2, 2], expected float32 [2, 3]"),

@@ -191,6 +191,6 @@ def test_models_that_cannot_be_loaded_say_why_and_not_where(
     (row,) = [row for row in (rows["models"] if triton.name == "grpc" else rows) if row["name"] == name]
     assert str(served.repository) not in row.get("reason", "")
     assert status_of(caught.value) in ("INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED", "400", "404", "501")
-    assert not triton.client.is_server_ready()  # what was to be served is not
+    assert not triton.client.is_model_ready(name)
+    assert triton.client.is_server_ready()  # what served before serves on
     triton.client.unload_model(name)
-    assert triton.client.is_server_ready()
