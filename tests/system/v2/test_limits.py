@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import select
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -20,7 +18,7 @@ from tritonclient.utils import InferenceServerException
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal_client import connect
-from tests.support.model_server import Devices, Served, arguments, model_server
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.tritonclients import Triton, status_of
 from tests.support.waiting import wait_until
@@ -78,13 +76,16 @@ def test_models_are_no_more_than_they_may_be(triton: Triton) -> None:
     assert client.is_model_ready("two")
 
 
-def test_too_many_models_at_the_start_end_it(device_processes: Devices, repository: Path, short_path: Path) -> None:
-    options = arguments(short_path, repository, device_processes, "--max-models", "1")
-    command = [sys.executable, "-m", "nnhal_service", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
-    assert "which --max-models allows" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_of_too_many_models_at_the_start_those_that_there_is_room_for_are_served(
+    device_processes: Devices, repository: Path
+) -> None:
+    with model_server(device_processes, repository, "--max-models", "1") as served:
+        with closing(tritonclient.http.InferenceServerClient(served.http)) as client:
+            rows = client.get_model_repository_index()
+            assert sorted(row["state"] for row in rows) == ["READY", "UNAVAILABLE"]
+            (reason,) = [row["reason"] for row in rows if row["state"] == "UNAVAILABLE"]
+            assert "all together may have 1, which --max-models allows" in reason
+            assert not client.is_server_ready()
 
 
 def test_a_native_client_loads_no_more_models_than_it_may(limited: Served) -> None:
