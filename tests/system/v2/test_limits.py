@@ -79,13 +79,15 @@ def test_models_are_no_more_than_they_may_be(triton: Triton) -> None:
 def test_of_too_many_models_at_the_start_those_that_there_is_room_for_are_served(
     device_processes: Devices, repository: Path
 ) -> None:
-    with model_server(device_processes, repository, "--max-models", "1") as served:
-        with closing(tritonclient.http.InferenceServerClient(served.http)) as client:
-            rows = client.get_model_repository_index()
-            assert sorted(row["state"] for row in rows) == ["READY", "UNAVAILABLE"]
-            (reason,) = [row["reason"] for row in rows if row["state"] == "UNAVAILABLE"]
-            assert "all together may have 1, which --max-models allows" in reason
-            assert not client.is_server_ready()
+    with (
+        model_server(device_processes, repository, "--max-models", "1") as served,
+        closing(tritonclient.http.InferenceServerClient(served.http)) as client,
+    ):
+        rows = client.get_model_repository_index()
+        assert sorted(row["state"] for row in rows) == ["READY", "UNAVAILABLE"]
+        (reason,) = [row["reason"] for row in rows if row["state"] == "UNAVAILABLE"]
+        assert "all together may have 1, which --max-models allows" in reason
+        assert not client.is_server_ready()
 
 
 def test_a_native_client_loads_no_more_models_than_it_may(limited: Served) -> None:
