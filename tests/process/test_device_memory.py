@@ -470,8 +470,8 @@ def test_the_token_of_a_released_buffer_is_invalid(
 def small_device(
     request: pytest.FixtureRequest, short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[RemoteDevice]:
-    """Run each of the devices, with memory for three tensors."""
-    monkeypatch.setenv("NNHAL_DEVICE_BUFFER_BYTES", str(3 * FLOAT32.size))
+    """Run each of the devices, with memory for five tensors, three of them for one client."""
+    monkeypatch.setenv("NNHAL_DEVICE_BUFFER_BYTES", str(5 * FLOAT32.size))
     with device_process(request.param, short_path) as (_, endpoint), RemoteDevice(endpoint, "test") as session:
         yield session
 

@@ -291,7 +291,7 @@ def test_the_number_of_channels_that_are_not_taken_is_limited(wire: WireDevice) 
         while True:
             wire.call(wire.execution.OpenLaunchChannel, execution_pb2.OpenLaunchChannelRequest())
 
-    refusal(open_many, exhausted, "descriptors")
+    refusal(open_many, exhausted, "objects at device|descriptors")
 
 
 def test_a_client_that_calls_and_never_reads_blocks_no_other(target: Target, cpu_ref: Endpoint) -> None:
