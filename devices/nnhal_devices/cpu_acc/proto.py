@@ -6,7 +6,17 @@ import re
 from collections.abc import Collection, Sequence
 
 import numpy as np
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, inliner, numpy_helper
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    inliner,
+    numpy_helper,
+)
 
 from nnhal.extensions.onnx import FILE_KEY
 from nnhal_devices.cpu_acc.graph import Attribute, LoweredGraph
@@ -44,8 +54,20 @@ def model_of(graph: LoweredGraph, apart: Collection[str] = ()) -> ModelProto:
         body.sparse_initializer.extend(graph.message.sparse_initializer)
     body.input.extend(_value(graph, name, operand) for name, operand in graph.inputs.items())
     body.output.extend(_value(graph, name, operand) for name, operand in graph.outputs.items())
+    _name_skipped_outputs(body)
     # ONNX Runtime inlines too, but fails on functions in functions.
     return _inlined(model) if graph.functions else model
+
+
+def _name_skipped_outputs(graph: GraphProto) -> None:
+    """Name the outputs that a Split leaves out: ONNX Runtime ends its process at one without a name."""
+    for number, node in enumerate(graph.node):
+        for index, output in enumerate(node.output):
+            if node.op_type == "Split" and not output:
+                node.output[index] = f"skipped {id(graph)} {number} {index}"
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                _name_skipped_outputs(inner)
 
 
 def _add_attribute(node: NodeProto, name: str, value: Attribute) -> None:
