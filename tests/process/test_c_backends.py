@@ -148,7 +148,9 @@ def test_what_is_no_backend_is_refused_when_it_is_served(short_path: Path, flag:
     [
         ("-DMAJOR=2", f"backend API (2, 0), which is incompatible with {C_API_VERSION} here"),
         ("-DWITHOUT_FACTORY", "it has no BackendFactory"),
-        ('-DID=""', "GetBackendId returned no name"),
+        ('-DID=""', "GetBackendId returned ''"),
+        ('-DID="a b"', "GetBackendId returned 'a b', expected letters, digits"),
+        ('-DID="a/b"', "GetBackendId returned 'a/b'"),
         ('-DID="cpu_ref"', "a driver is already called 'cpu_ref'"),
     ],
 )

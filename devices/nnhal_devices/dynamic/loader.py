@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from hashlib import blake2b
 from importlib.machinery import ExtensionFileLoader, SourceFileLoader
-from os import fsencode
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -24,6 +25,7 @@ _log = get_logger(__name__)
 C_API_VERSION = (1, 0)
 """Major and minor version of nnhal_backend.h, which backends in C are checked against."""
 C_MEMBERS = ("GetBackendId", "GetVersion", "BackendFactory")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 _MODULE_MEMBERS = ("BACKEND_ID", "API_VERSION", "create_backend")
 _DRIVER_MEMBERS = sorted({*Driver.__annotations__, *(name for name in vars(Driver) if not name.startswith("_"))})
 
@@ -72,8 +74,8 @@ def _load(file: BackendFile) -> DynamicBackend:
         if missing := missing_bytes(file.path):
             raise BackendError(f"the file is cut short: {missing} bytes are missing")
         library = _linked(file.path)
-        if library is not None and hasattr(library, C_MEMBERS[0]):
-            return _c_backend(library, file.path)
+        if library is not None and not hasattr(library, f"PyInit_{file.name.module}"):
+            return _c_backend(library, file.path, file.name.module)
     name, module = _import(file)
     try:
         return _backend_of(module, file)
@@ -90,17 +92,16 @@ def _linked(path: Path) -> ctypes.CDLL | None:
         return None
 
 
-def _c_backend(library: ctypes.CDLL, path: Path) -> DynamicBackend:
+def _c_backend(library: ctypes.CDLL, path: Path, module: str) -> DynamicBackend:
     missing = [name for name in C_MEMBERS if not hasattr(library, name)]
     if missing:
-        raise BackendError(f"it has no {', '.join(missing)}")
+        other = f" of a backend in C, and no PyInit_{module} of one in Python" if C_MEMBERS[0] in missing else ""
+        raise BackendError(f"it has no {', '.join(missing)}{other}")
     major, minor = ctypes.c_uint32(), ctypes.c_uint32()
     library.GetVersion(ctypes.byref(major), ctypes.byref(minor))
     _require_compatible((major.value, minor.value), C_API_VERSION)
     library.GetBackendId.restype, library.BackendFactory.restype = ctypes.c_char_p, ctypes.c_void_p
-    name = (library.GetBackendId() or b"").decode()
-    if not name:
-        raise BackendError("GetBackendId returned no name")
+    name = _require_id((library.GetBackendId() or b"").decode(errors="replace"), "GetBackendId returned")
     return DynamicBackend(name, _checked(partial(_c_driver, name, path, library.BackendFactory), path, C_MEMBERS[-1]))
 
 
@@ -115,12 +116,18 @@ def _backend_of(module: ModuleType, file: BackendFile) -> DynamicBackend:
     if missing_members:
         raise BackendError(f"it has no {', '.join(missing_members)}")
     name, version, factory = (getattr(module, name) for name in _MODULE_MEMBERS)
-    if not isinstance(name, str) or not name:
-        raise BackendError(f"BACKEND_ID is {name!r}, expected a string that is not empty")
+    name = _require_id(name, "BACKEND_ID is")
     _require_compatible(version)
     if not callable(factory):
         raise BackendError(f"create_backend is {factory!r}, expected a function of DriverOptions")
     return DynamicBackend(name, _checked(factory, file.path, _MODULE_MEMBERS[-1]))
+
+
+def _require_id(name: object, what: str) -> str:
+    """Return a backend's id, which becomes the name of a folder and of a section. Raises BackendError."""
+    if not isinstance(name, str) or not _ID.fullmatch(name):
+        raise BackendError(f"{what} {name!r}, expected letters, digits, _ . + and -, of which the first is no sign")
+    return name
 
 
 class _SourceLoader(SourceFileLoader):
@@ -132,7 +139,7 @@ class _SourceLoader(SourceFileLoader):
 
 def _import(file: BackendFile) -> tuple[str, ModuleType]:
     """Run the module under a unique name; its last part must be the one that the linker's entry is named after."""
-    place = blake2b(fsencode(file.path), digest_size=8).hexdigest()
+    place = blake2b(os.fsencode(file.path), digest_size=8).hexdigest()
     name = f"nnhal_backend_{place}.{file.name.module}"
     is_extension = file.name.kind is BackendFileKind.EXTENSION
     loader = (ExtensionFileLoader if is_extension else _SourceLoader)(name, str(file.path))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from nnhal.endpoint import Endpoint
 from nnhal.memory import MemoryGuard
+from nnhal.remote.backend import require_alignment
 from nnhal.v1 import (
     admin_pb2,
     admin_pb2_grpc,
@@ -97,7 +98,8 @@ def host(
     oversight: Oversight = NO_OVERSIGHT,
     faults: DeviceFaults | None = None,
 ) -> ServerProcess:
-    """Create the servers of a device process. Raises OSError or ValueError if the endpoint cannot be used.
+    """Create the servers of a device process. Raises OSError or ValueError if the endpoint cannot be used,
+    GENERAL_FAILURE if the driver has an alignment that memory cannot have.
 
     With the process's ``guard``, files that may shrink are mapped if the driver can use them so. Operators are those
     whom its ``oversight`` knows. With ``faults``, the device has those, and takes more.
@@ -109,6 +111,8 @@ def host(
         from nnhal_devices.host.fault_points import FaultPoints, on_channel
 
         driver, around_channel = with_faults(driver, faults), partial(on_channel, faults)
+    for alignment in (driver.memory.alignment, *(handles.alignment for handles in driver.backend.tensor_handles)):
+        require_alignment(alignment, f"driver {driver.name}")
     device = HostedDevice(driver, settings, guard)
     clients = ClientSessions(
         lambda session: ClientSession(session, driver.backend.context, device.copies, around_channel)

@@ -134,6 +134,7 @@ def test_a_version_fits_where_the_major_is_the_same_and_the_minor_not_newer(
         (f"{API}BACKEND_ID = 'a'", "it has no create_backend"),
         (f"{API}BACKEND_ID = ''\ncreate_backend = print", "BACKEND_ID is ''"),
         (f"{API}BACKEND_ID = b'a'\ncreate_backend = print", "BACKEND_ID is b'a'"),
+        (f"{API}BACKEND_ID = 'a/b'\ncreate_backend = print", "BACKEND_ID is 'a/b', expected letters, digits"),
         (f"{API}BACKEND_ID = 'a'\ncreate_backend = 1", "create_backend is 1"),
         ("BACKEND_ID = 'a'\ncreate_backend = print\nAPI_VERSION = 1", "API_VERSION is 1"),
         ("BACKEND_ID = 'a'\ncreate_backend = print\nAPI_VERSION = '1.0'", "API_VERSION is '1.0'"),
@@ -184,6 +185,7 @@ def test_an_extension_cut_short_or_misnamed_is_a_warning(tmp_path: Path, registr
         register_backends([tmp_path], registry)
     assert [warning.name for warning in warned] == ["Acme_Native_backend.so", "Acme_Other_backend.so"]
     assert "cut short" in warned[0].reason
+    assert warned[1].reason.startswith("it has no GetBackendId, GetVersion, BackendFactory of a backend in C, and no")
     assert "PyInit_Acme_Other_backend" in warned[1].reason
     assert registry.names() == ["cpu_ref"]
 
