@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnhal_hosting.process_start import process_started_ns
+from nnhal_hosting.process_start import process_started_ns, status_words
 from nnhal_hosting.socket_diagnosis import ALL_STATES, ANY_COOKIE, SocketDiagnosis
 
 _PROC = Path("/proc")
@@ -118,9 +118,9 @@ def _entries(directory: Path) -> list[str]:
 def _hidden(pid: int) -> HiddenProcess | None:
     """Return None if the process has ended. Raises OSError if this one lacks what it takes to look."""
     try:
-        status = (_PROC / str(pid) / "status").read_text()
+        status = (_PROC / str(pid) / "status").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return None
     started_ns = process_started_ns(pid)
-    uids = next((line.split()[1:] for line in status.splitlines() if line.startswith("Uid:")), None)
-    return None if uids is None or started_ns is None else HiddenProcess(pid, frozenset(map(int, uids)), started_ns)
+    uids = frozenset(map(int, status_words(status, "Uid")))
+    return None if not uids or started_ns is None else HiddenProcess(pid, uids, started_ns)

@@ -30,6 +30,7 @@ from nnhal_hosting.admin_keys import checked_admin_key, new_admin_key
 from nnhal_hosting.interrupts import interrupts_blocked
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.nonblocking_stderr import STDERR
+from nnhal_hosting.process_start import status_words
 from nnhal_hosting.processor_time import ProcessorTime
 from nnhal_hosting.service_manager import ENDS, SERVES, WORKS, seconds_between_signs, tell_manager, watchdog_variables
 from nnhal_hosting.spare_descriptor import FOR_LOOKS
@@ -430,9 +431,7 @@ def is_traced(pid: int) -> bool:
 
     Raises OSError if this process has no descriptor or memory left to look.
     """
-    status = _told_of(pid, "status").decode(errors="replace")
-    tracers = [line.split()[1] for line in status.splitlines() if line.startswith("TracerPid:")]
-    return tracers not in ([], ["0"])
+    return status_words(_told_of(pid, "status"), "TracerPid") not in ([], ["0"])
 
 
 def is_stopped(pid: int) -> bool:

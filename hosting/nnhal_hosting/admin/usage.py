@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nnhal.v1 import admin_pb2 as wire
 from nnhal_hosting.link_server import Session
-from nnhal_hosting.process_start import process_started_ns
+from nnhal_hosting.process_start import process_started_ns, status_words
 
 _RESIDENT = 1
 """The field of /proc/PID/statm, counted from 0, in pages."""
@@ -70,10 +70,10 @@ def user_name(uid: int) -> str:
 def _namespaces_of(pid: int) -> int:
     """In how many PID namespaces, of those that this process sees, a process has a number; 0 if that is not known."""
     try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        status = Path(f"/proc/{pid}/status").read_bytes()
     except OSError:
         return 0
-    return next((len(line.split()) - 1 for line in lines if line.startswith("NSpid:")), 0)
+    return len(status_words(status, "NSpid"))
 
 
 def _resident_bytes() -> int:

@@ -81,10 +81,10 @@ def connected_inodes() -> set[int]:
 def started(pid: int) -> str:
     """When a process was started, in the kernel's ticks; empty if there is no such process."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return ""
-    return stat.rpartition(")")[2].split()[19]
+    return stat.rpartition(b")")[2].split()[19].decode()
 
 
 def _rows() -> Iterator[_Row]:
