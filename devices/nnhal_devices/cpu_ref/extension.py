@@ -41,12 +41,21 @@ def support_run(message: Array | None, graph: Subgraph, operation: Operation) ->
     if message is None:
         return Unsupported("OP", "a first input that is no constant MESSAGE", "a message")
     try:
-        _evaluator(message.tobytes())
+        evaluator = _evaluator(message.tobytes())
     except Exception as error:  # it may raise anything
         return Unsupported("OP", str(error), "what ONNX's reference evaluator has")
+    if refused := _refusal(evaluator):
+        return refused
     if difference := contradiction(message.tobytes(), graph, operation):
         return Unsupported("SHAPE", difference, "operands like those of the message's graph")
     return SUPPORTED
+
+
+def _refusal(evaluator: ReferenceEvaluator) -> Unsupported | None:
+    from nnhal_devices.cpu_ref.onnx_refusals import refusal
+
+    proto: Any = evaluator.proto_
+    return refusal(proto)
 
 
 AlterNode = Callable[[str, Sequence[Any]], tuple[Any, ...]]
@@ -119,13 +128,13 @@ def _evaluator(message: bytes) -> ReferenceEvaluator:
     # Models without the extension need no ONNX.
     from onnx import ModelProto
 
-    from nnhal_devices.cpu_ref.onnx_operators import Loop, MaxPool
+    from nnhal_devices.cpu_ref.onnx_operators import OPERATORS
 
     proto = ModelProto.FromString(message)
     elsewhere = tensor_in_another_file(proto)
     if elsewhere is not None:
         raise ValueError(f"the values of tensor '{elsewhere}' lie in another file")
-    return _stoppable()(proto, new_ops=[Loop, MaxPool])
+    return _stoppable()(proto, new_ops=[*OPERATORS])
 
 
 @lru_cache(maxsize=1)

@@ -7,9 +7,19 @@ from typing import Any
 
 import numpy as np
 from onnx import helper
-from onnx.reference.ops import op_loop, op_max_pool
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops import (
+    op_conv_transpose,
+    op_dequantize_linear,
+    op_grid_sample,
+    op_loop,
+    op_non_max_suppression,
+    op_one_hot,
+    op_pad,
+)
 
 from nnhal.arrays import Array
+from nnhal_devices.cpu_ref.onnx_recurrent import GRU, LSTM, RNN
 
 
 class Loop(op_loop.Loop):
@@ -54,30 +64,287 @@ class Loop(op_loop.Loop):
         return np.empty((0, *shape), helper.tensor_dtype_to_np_dtype(kind.elem_type))
 
 
-class MaxPool(op_max_pool.MaxPool):
-    """Indices are those of the maxima, and SAME_LOWER pads more at the begin; with the evaluator's own operator neither
-    holds: windows at steps of 1 have other indices.
-    """
+class Pad(op_pad.Pad_18):
+    """Negative pads crop, before the others are filled."""
 
     op_domain = ""
-    onnx_node: Any
-    _max_pool: Any
 
-    def _run(self, x: Array, **attributes: Any) -> tuple[Array, ...]:  # type: ignore[override] # as its own base
-        if attributes.get("auto_pad") == "SAME_LOWER":
-            attributes |= {"auto_pad": "NOTSET", "pads": _pads_of_same_lower(x.shape[2:], attributes)}
-        pooled: Any = self._max_pool if len(self.onnx_node.output) > 1 else super()._run
-        results: tuple[Array, ...] = pooled(x, **attributes)
+    def _run(self, data: Array, *inputs: Array | None, **attributes: Any) -> tuple[Array, ...]:
+        mode: Any = attributes.get("mode") or "constant"
+        value: Any
+        if "pads" in (given := {a.name: a for a in self.onnx_node.attribute}):
+            pads, value, axes = list(given["pads"].ints), given["value"].f if "value" in given else 0, None
+        else:
+            filled_up: list[Array | None] = [*inputs, *[None] * (3 - len(inputs))]
+            first, constant, of_axes = filled_up
+            assert first is not None
+            pads, value, axes = first.tolist(), 0 if constant is None else np.reshape(constant, ()), of_axes
+        places = range(data.ndim) if axes is None else [int(axis) % data.ndim for axis in axes]
+        widths = [(0, 0)] * data.ndim
+        for axis, *width in zip(places, pads[: len(pads) // 2], pads[len(pads) // 2 :], strict=True):
+            widths[axis] = (width[0], width[1])
+        cropped = data[tuple(slice(max(-b, 0), n - max(-e, 0)) for n, (b, e) in zip(data.shape, widths, strict=True))]
+        filled = [(max(b, 0), max(e, 0)) for b, e in widths]
+        options: dict[str, Any] = {"constant_values": value} if mode == "constant" else {}
+        return (np.pad(cropped, filled, mode=mode, **options).astype(data.dtype),)
+
+
+class _Reduction(OpRun):
+    """A reduction whose axes are an attribute or, in later opsets, an input."""
+
+    op_domain = ""
+
+    def _run(self, data: Array, axes: Any = None, **attributes: Any) -> tuple[Array, ...]:
+        given = [] if axes is None else np.asarray(axes).tolist()
+        if not given and attributes.get("noop_with_empty_axes"):
+            along: tuple[int, ...] | None = ()
+        else:
+            along = tuple(given) if given else None
+        keeps = attributes.get("keepdims") != 0
+        return (np.asarray(self._reduced(data, along, keeps)).astype(data.dtype),)
+
+    def _reduced(self, data: Array, axes: tuple[int, ...] | None, keepdims: bool) -> Array:
+        raise NotImplementedError
+
+
+class ReduceSumSquare(_Reduction):
+    """The sum of squares, of the type of the input."""
+
+    def _reduced(self, data: Array, axes: tuple[int, ...] | None, keepdims: bool) -> Array:
+        return np.sum(np.square(data), axis=axes, keepdims=keepdims)
+
+
+class ReduceLogSum(_Reduction):
+    """The logarithm of the sum."""
+
+    def _reduced(self, data: Array, axes: tuple[int, ...] | None, keepdims: bool) -> Array:
+        with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf
+            return np.asarray(np.log(np.sum(data, axis=axes, keepdims=keepdims)))
+
+
+class ReduceLogSumExp(_Reduction):
+    """The logarithm of the sum of exponentials, of what is left after the largest is taken off."""
+
+    def _reduced(self, data: Array, axes: tuple[int, ...] | None, keepdims: bool) -> Array:
+        top = np.max(data, axis=axes, keepdims=True, initial=-np.inf)
+        top = np.where(np.isfinite(top), top, 0).astype(data.dtype)
+        with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf
+            summed = np.asarray(np.log(np.sum(np.exp(data - top), axis=axes, keepdims=True)) + top)
+        return summed if keepdims else summed.reshape(np.sum(data, axis=axes).shape)
+
+
+class ConvTranspose(op_conv_transpose.ConvTranspose):
+    """Groups, each with its part of the channels."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, w: Array, b: Array | None = None, **attributes: Any) -> tuple[Array, ...]:  # type: ignore[override] # as its own base
+        groups = attributes.pop("group") or 1
+        parts = zip(
+            np.split(x, groups, 1),
+            np.split(w, groups),
+            [None] * groups if b is None else np.split(b, groups),
+            strict=True,
+        )
+        own: Any = super()._run
+        return (np.concatenate([own(*part, group=1, **attributes)[0] for part in parts], 1),)
+
+
+class GridSample(op_grid_sample.GridSample):
+    """The names of the modes before opset 20."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, grid: Array, **attributes: Any) -> tuple[Array, ...]:  # type: ignore[override] # as its own base
+        mode = attributes.pop("mode") or "linear"
+        own: Any = super()._run
+        results: tuple[Array, ...] = own(
+            x, grid, mode={"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode), **attributes
+        )
         return results
 
 
-def _pads_of_same_lower(shape: Sequence[int], attributes: Mapping[str, Any]) -> list[int]:
-    """The pads before each spatial axis, and then those behind it."""
-    ones = [1] * len(shape)
-    strides, dilations = attributes.get("strides") or ones, attributes.get("dilations") or ones
-    windows = [(kernel - 1) * step + 1 for kernel, step in zip(attributes["kernel_shape"], dilations, strict=True)]
-    totals = [
-        max((-(-length // stride) - 1) * stride + window - length, 0)
-        for length, stride, window in zip(shape, strides, windows, strict=True)
-    ]
-    return [*((total + 1) // 2 for total in totals), *(total // 2 for total in totals)]
+class NonMaxSuppression(op_non_max_suppression.NonMaxSuppression):
+    """Without a maximum nothing is selected; the thresholds are optional too."""
+
+    op_domain = ""
+
+    def _run(self, boxes: Array, scores: Array, *optional: Array | None, **attributes: Any) -> tuple[Array, ...]:
+        filled_up: list[Array | None] = [*optional, *[None] * (3 - len(optional))]
+        most, overlap, score = filled_up
+        if most is None or np.reshape(most, ()) <= 0:
+            return (np.zeros((0, 3), np.int64),)
+        none = np.zeros(1, np.float32)
+        own: Any = super()._run
+        results: tuple[Array, ...] = own(boxes, scores, most, none if overlap is None else overlap, score, **attributes)
+        return results
+
+
+class OneHot(op_one_hot.OneHot):
+    """The depth may be an array of one element."""
+
+    op_domain = ""
+
+    def _run(self, indices: Array, depth: Array, values: Array, axis: int | None = None) -> tuple[Array, ...]:
+        own: Any = super()._run
+        results: tuple[Array, ...] = own(indices, np.reshape(depth, ()), values, axis=axis)
+        return results
+
+
+class DequantizeLinear(op_dequantize_linear._CommonDequantizeLinear):
+    """All versions; the evaluator has those from opset 19."""
+
+    op_domain = ""
+
+
+class StringNormalizer(OpRun):
+    """Accents stay, as the specification and ONNX Runtime have it; no locale of the host is needed."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, **attributes: Any) -> tuple[Array, ...]:
+        change = {"UPPER": str.upper, "LOWER": str.lower}.get(attributes.get("case_change_action") or "NONE", str)
+        sensitive = bool(attributes.get("is_case_sensitive"))
+        compared = str if sensitive else str.lower
+        stops = {compared(word) for word in attributes.get("stopwords") or ()}
+        kept = [change(word) for word in map(str, x.reshape(-1)) if compared(word) not in stops] or [""]
+        return (np.array(kept, object).reshape((1, -1) if x.ndim == 2 else -1),)
+
+
+class _Flattened(OpRun):
+    """Opsets before 13: over all axes from ``axis`` on, 1 unless it is given; then along one axis, the last."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, **attributes: Any) -> tuple[Array, ...]:
+        given = next((a.i for a in self.onnx_node.attribute if a.name == "axis"), None)
+        if self.run_params["opsets"][""] >= 13:
+            return (self._along(x, -1 if given is None else given),)
+        axis = (1 if given is None else given) % max(x.ndim, 1)
+        rows = int(np.prod(x.shape[:axis]))
+        return (self._along(x.reshape(rows, -1 if rows else 1), 1).reshape(x.shape),)
+
+    def _along(self, x: Array, axis: int) -> Array:
+        raise NotImplementedError
+
+
+class Softmax(_Flattened):
+    """Exponentials over their sum."""
+
+    def _along(self, x: Array, axis: int) -> Array:
+        exponentials = np.exp(x - x.max(axis, keepdims=True))
+        return np.asarray(exponentials / exponentials.sum(axis, keepdims=True))
+
+
+class LogSoftmax(_Flattened):
+    """The logarithm of Softmax."""
+
+    def _along(self, x: Array, axis: int) -> Array:
+        lowered = x - x.max(axis, keepdims=True)
+        return np.asarray(lowered - np.log(np.exp(lowered).sum(axis, keepdims=True)))
+
+
+class Hardmax(_Flattened):
+    """1 for the first of the largest, else 0."""
+
+    def _along(self, x: Array, axis: int) -> Array:
+        result = np.zeros_like(x)
+        np.put_along_axis(result, np.expand_dims(x.argmax(axis), axis), 1, axis)
+        return result
+
+
+class MaxPool(OpRun):
+    """Maxima of windows, of any element type, and their indices in the whole input."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, **attributes: Any) -> tuple[Array, ...]:
+        lengths, kernel = x.shape[2:], attributes["kernel_shape"]
+        ones = [1] * len(kernel)
+        strides, dilations = attributes.get("strides") or ones, attributes.get("dilations") or ones
+        pads = self._pads(lengths, strides, attributes)
+        places, shape = [], []
+        for axis, (length, size, stride, step) in enumerate(zip(lengths, kernel, strides, dilations, strict=True)):
+            begin, room = pads[axis], length + pads[axis] + pads[axis + len(kernel)] - (size - 1) * step - 1
+            count = (-(-room // stride) if attributes.get("ceil_mode") else room // stride) + 1
+            if attributes.get("ceil_mode") and (count - 1) * stride >= length + begin:
+                count -= 1  # a window may not begin behind the input
+            places.append(np.arange(count)[:, None] * stride + np.arange(size) * step - begin)
+            shape.append(count)
+        indices, within = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
+        for axis, place in enumerate(places):
+            inside = (place >= 0) & (place < lengths[axis])
+            indices, within = (
+                _outer(np.add, indices * lengths[axis], np.where(inside, place, 0)),
+                _outer(np.logical_and, within, inside),
+            )
+        lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        windows = np.where(within, x.reshape(*x.shape[:2], -1)[:, :, indices], np.asarray(lowest, x.dtype))
+        chosen = windows.argmax(-1)
+        maxima = np.take_along_axis(windows, chosen[..., None], -1).reshape(*x.shape[:2], *shape)
+        if len(self.onnx_node.output) == 1:
+            return (maxima,)
+        found = np.take_along_axis(np.broadcast_to(indices, windows.shape), chosen[..., None], -1)[..., 0]
+        if attributes.get("storage_order"):
+            found = np.ravel_multi_index(np.unravel_index(found, lengths)[::-1], lengths[::-1])
+        planes = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], 1) * int(np.prod(lengths))
+        return maxima, (found + planes).reshape(maxima.shape)
+
+    @staticmethod
+    def _pads(lengths: Sequence[int], strides: Sequence[int], attributes: Mapping[str, Any]) -> Sequence[int]:
+        """The pads before each spatial axis, and then those behind it."""
+        if attributes.get("auto_pad") not in ("SAME_UPPER", "SAME_LOWER"):
+            return attributes.get("pads") or [0] * 2 * len(lengths)
+        totals = [
+            max((-(-length // stride) - 1) * stride + size - length, 0)
+            for length, stride, size in zip(lengths, strides, attributes["kernel_shape"], strict=True)
+        ]
+        smaller, larger = [total // 2 for total in totals], [total - total // 2 for total in totals]
+        return [*larger, *smaller] if attributes["auto_pad"] == "SAME_LOWER" else [*smaller, *larger]
+
+
+def _outer(combine: Any, a: Array, b: Array) -> Array:
+    """Combine places of some axes, [windows, elements], with those of the next."""
+    joined: Array = combine(a[:, None, :, None], b[None, :, None, :])
+    return joined.reshape(a.shape[0] * b.shape[0], a.shape[1] * b.shape[1])
+
+
+class GlobalMaxPool(OpRun):
+    """Any number of spatial axes."""
+
+    op_domain = ""
+
+    def _run(self, x: Array) -> tuple[Array, ...]:
+        return (x.max(tuple(range(2, x.ndim)), keepdims=True),)
+
+
+class LpNormalization(OpRun):
+    """Norms of absolute values."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, axis: int | None = None, p: int | None = None) -> tuple[Array, ...]:
+        norms = np.linalg.norm(x, p, -1 if axis is None else axis, keepdims=True).astype(x.dtype)
+        return (np.divide(x, norms, out=np.zeros_like(x), where=norms != 0),)
+
+
+class LRN(OpRun):
+    """Channels around each, as many before it as behind it, or one more behind it."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, **attributes: Any) -> tuple[Array, ...]:
+        size = attributes["size"]
+        widths = [(0, 0), ((size - 1) // 2, size // 2), *[(0, 0)] * (x.ndim - 2)]
+        squares = np.pad(np.square(x), widths)
+        sums = sum(squares[:, first : first + x.shape[1]] for first in range(size))
+        scaled = attributes["bias"] + attributes["alpha"] / size * sums
+        return ((x / scaled ** attributes["beta"]).astype(x.dtype),)
+
+
+OPERATORS = (
+    *(Loop, MaxPool, RNN, GRU, LSTM, Pad, ReduceSumSquare, ReduceLogSum, ReduceLogSumExp, ConvTranspose, GridSample),
+    *(NonMaxSuppression, OneHot, DequantizeLinear, StringNormalizer, Softmax, LogSoftmax, Hardmax),
+    *(GlobalMaxPool, LpNormalization, LRN),
+)
+"""The operators that cpu_ref computes itself, in every opset."""

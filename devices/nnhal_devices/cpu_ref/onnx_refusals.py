@@ -1,0 +1,153 @@
+"""Uses of ONNX operators that cpu_ref refuses at planning, because it would compute them wrongly or fail in the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nnhal.support import Unsupported
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto
+
+Attributes = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A use of an operator that is refused."""
+
+    operator: str
+    attribute: str
+    expected: str
+    refused: Callable[[Attributes], bool]
+    """Whether the attributes of a node, those that it has, are such a use."""
+    last_opset: int = 1 << 30
+    """The last opset in which it is refused."""
+
+
+def _one_of(attribute: str, *values: object) -> Callable[[Attributes], bool]:
+    return lambda attributes: attributes.get(attribute) in values
+
+
+def _other_than(attribute: str, usual: object) -> Callable[[Attributes], bool]:
+    return lambda attributes: attributes.get(attribute, usual) != usual
+
+
+def _any_set(attribute: str) -> Callable[[Attributes], bool]:
+    return lambda attributes: any(attributes.get(attribute, ()))
+
+
+def _always(attributes: Attributes) -> bool:
+    del attributes
+    return True
+
+
+def _unknown_activation(attributes: Attributes) -> bool:
+    from nnhal_devices.cpu_ref.onnx_recurrent import ACTIVATIONS
+
+    return not {name.decode().lower() for name in attributes.get("activations", ())} <= ACTIVATIONS
+
+
+def _cubic_at_borders(attributes: Attributes) -> bool:
+    return attributes.get("mode") in (b"bicubic", b"cubic") and attributes.get("padding_mode") == b"border"
+
+
+def _same_with_dilations(attributes: Attributes) -> bool:
+    same = attributes.get("auto_pad") in (b"SAME_UPPER", b"SAME_LOWER")
+    return same and any(dilation != 1 for dilation in attributes.get("dilations", ()))
+
+
+def _places_given_twice(attributes: Attributes) -> bool:
+    return "output_shape" in attributes and attributes.get("auto_pad", b"NOTSET") != b"NOTSET"
+
+
+_STRING = 8
+_INPUT_TYPE = "input type"
+"""Stands among the attributes of a node for the element type of its first input, if the graph declares it."""
+
+
+def _integers(attributes: Attributes) -> bool:
+    return attributes.get(_INPUT_TYPE) in (2, 3, 4, 5, 6, 7, 12, 13)
+
+
+REFUSALS: Sequence[Refusal] = (
+    Refusal("Cast", "to", "a type other than STRING", _one_of("to", _STRING)),
+    Refusal("ConvTranspose", "auto_pad", "NOTSET beside output_shape", _places_given_twice),
+    Refusal("GRU", "activations", "those of the specification", _unknown_activation),
+    Refusal("GridSample", "padding_mode", "zeros or reflection for cubic modes", _cubic_at_borders),
+    Refusal("LSTM", "activations", "those of the specification", _unknown_activation),
+    Refusal("LinearRegressor", "post_transform", "NONE", _other_than("post_transform", b"NONE")),
+    Refusal("LpPool", "ceil_mode", "0", _one_of("ceil_mode", 1)),
+    Refusal("MaxPool", "auto_pad", "NOTSET or VALID beside dilations", _same_with_dilations),
+    Refusal("Normalizer", "norm", "L1 or L2", lambda a: a.get("norm", b"MAX") == b"MAX"),
+    Refusal("ReduceLogSumExp", _INPUT_TYPE, "floating point", _integers),
+    Refusal("RNN", "activations", "those of the specification", _unknown_activation),
+    Refusal(
+        "Resize",
+        "coordinate_transformation_mode",
+        "a mode other than pytorch_half_pixel and tf_crop_and_resize",
+        _one_of("coordinate_transformation_mode", b"pytorch_half_pixel", b"tf_crop_and_resize"),
+    ),
+    *(
+        Refusal("Scan", name, "only 0", _any_set(name))
+        for name in (
+            "directions",
+            "scan_input_axes",
+            "scan_input_directions",
+            "scan_output_axes",
+            "scan_output_directions",
+        )
+    ),
+    Refusal("Scan", "opset", "at least 9", _always, 8),
+    Refusal("TreeEnsembleClassifier", "post_transform", "another operator", _always),
+    Refusal("Unique", "sorted", "1", _one_of("sorted", 0)),
+    Refusal("Upsample", "mode", "nearest", _other_than("mode", b"nearest")),
+    Refusal("Upsample", "opset", "at least 9", _always, 8),
+)
+"""Found by trying each operator beside ONNX Runtime."""
+
+
+def refusal(model: ModelProto) -> Unsupported | None:
+    """Return the reason why cpu_ref does not compute a model, if it has a node that is refused."""
+    opsets = {_plain_domain(imported.domain): imported.version for imported in model.opset_import}
+    graphs = [model.graph, *model.functions]
+    for graph in graphs:
+        for operator, domain, attributes in _nodes(graph):
+            if domain not in ("", "ai.onnx.ml"):
+                continue  # a function or an operator of others may have the same name
+            opset = opsets.get(domain, 1)
+            for each in REFUSALS:
+                if each.operator == operator and opset <= each.last_opset and each.refused(attributes):
+                    got = opset if each.attribute == "opset" else attributes.get(each.attribute, "none given")
+                    return Unsupported("OP", f"{operator} with {each.attribute} {_words(got)}", each.expected)
+    return None
+
+
+def _nodes(graph: GraphProto | Any) -> Iterator[tuple[str, str, Attributes]]:
+    from onnx import helper
+
+    declared = {d.name: d.type.tensor_type.elem_type for d in getattr(graph, "value_info", ())}
+    if hasattr(graph, "initializer"):
+        declared |= {d.name: d.type.tensor_type.elem_type for d in graph.input}
+        declared |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    for node in graph.node:
+        nested = [a.g for a in node.attribute if a.HasField("g")]
+        plain = [a for a in node.attribute if not a.HasField("g") and not a.ref_attr_name]
+        attributes = {a.name: helper.get_attribute_value(a) for a in plain}
+        if node.input and node.input[0] in declared:
+            attributes[_INPUT_TYPE] = declared[node.input[0]]
+        yield node.op_type, _plain_domain(node.domain), attributes
+        for inner in nested:
+            yield from _nodes(inner)
+
+
+def _plain_domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, list):
+        return str([_words(each) if isinstance(each, bytes) else each for each in value])
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

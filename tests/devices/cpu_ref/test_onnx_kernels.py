@@ -1,0 +1,246 @@
+"""Operators of ONNX over their attributes and optional inputs, as cpu_ref computes or refuses them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from nnhal_devices.cpu_ref.onnx_operators import OPERATORS
+from nnhal_devices.cpu_ref.onnx_refusals import refusal
+
+Values = NDArray[Any] | None
+_RANDOM = np.random.default_rng(0)
+
+
+class Case(NamedTuple):
+    operator: str
+    inputs: Sequence[Values]
+    outputs: int
+    opset: int
+    attributes: dict[str, Any]
+
+
+def case(operator: str, *inputs: Any, opset: int = 18, outputs: int = 1, **attributes: Any) -> Case:
+    return Case(operator, [None if x is None else np.asarray(x) for x in inputs], outputs, opset, attributes)
+
+
+def floats(*shape: int) -> NDArray[np.float32]:
+    return _RANDOM.uniform(-1, 1, shape).astype(np.float32)
+
+
+def integers(*values: int) -> NDArray[np.int64]:
+    return np.array(values, np.int64)
+
+
+def recurrent() -> list[Case]:
+    cases = []
+    for operator, gates, functions in (("RNN", 1, 1), ("GRU", 3, 2), ("LSTM", 4, 3)):
+        outputs = 3 if operator == "LSTM" else 2
+        for direction, count in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+            weights = [floats(5, 2, 3), floats(count, gates * 4, 3) / 2, floats(count, gates * 4, 4) / 2]
+            bias, lengths = floats(count, 2 * gates * 4), np.array([5, 2], np.int32)
+            state, cell, peepholes = floats(count, 2, 4), floats(count, 2, 4), floats(count, 12)
+            last = [cell, peepholes] if operator == "LSTM" else []
+            uses: list[tuple[list[Values], dict[str, Any]]] = [
+                ([], {}),
+                ([bias, lengths], {}),
+                ([bias, None, state, *last], {}),
+                ([bias, lengths, state, *last], {}),
+                ([bias], {"clip": 0.3}),
+            ]
+            for name, alpha, beta in (
+                ("Relu", None, None),
+                ("Sigmoid", None, None),
+                ("LeakyRelu", 0.2, None),
+                ("ThresholdedRelu", 0.3, None),
+                ("ScaledTanh", 0.7, 0.9),
+                ("HardSigmoid", 0.3, 0.4),
+                ("Elu", 0.6, None),
+                ("Softsign", None, None),
+                ("Affine", 0.5, 0.1),
+            ):
+                named = {"activation_alpha": alpha, "activation_beta": beta}
+                given = {key: [value] * functions * count for key, value in named.items() if value is not None}
+                uses.append(([bias], {"activations": [name] * functions * count, **given}))
+            if operator == "GRU":
+                uses.append(([bias], {"linear_before_reset": 1}))
+            if operator == "LSTM":
+                uses.append(([bias], {"input_forget": 1}))
+            cases += [
+                case(operator, *weights, *more, opset=14, outputs=outputs, hidden_size=4, direction=direction, **given)
+                for more, given in uses
+            ]
+    return cases
+
+
+def pools() -> list[Case]:
+    x, small = floats(1, 2, 6, 7), _RANDOM.integers(-100, 100, (1, 2, 6, 7)).astype(np.int8)
+    uses: list[dict[str, Any]] = [
+        {},
+        {"pads": [1, 0, 1, 1]},
+        {"strides": [2, 2], "ceil_mode": 1},
+        {"strides": [3, 3], "ceil_mode": 1, "pads": [1, 1, 1, 1]},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        {"auto_pad": "SAME_LOWER"},
+        {"auto_pad": "VALID"},
+        {"dilations": [2, 1]},
+        {"storage_order": 1},
+    ]
+    of_floats = [case("MaxPool", x, outputs=2, kernel_shape=[3, 2], **use) for use in uses]
+    alone = [case("MaxPool", each, kernel_shape=[2, 2], **use) for use in uses[:-1] for each in (x, small)]
+    return [*of_floats, *alone, *(case("GlobalMaxPool", floats(1, 2, *shape)) for shape in ((5,), (4, 5), (3, 4, 5)))]
+
+
+def others() -> list[Case]:
+    boxes = np.array([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 10, 1, 11]]], np.float32)
+    scores, x = np.array([[[0.9, 0.75, 0.95]]], np.float32), floats(3, 4)
+    words = np.array(["é", "naïve", "STOP", "stop", "É"], object)
+    grid = floats(1, 3, 3, 2)
+    positive = np.abs(floats(2, 3)) + 1
+    reductions: list[tuple[list[Values], dict[str, Any]]] = [
+        ([], {"keepdims": 0}),
+        ([], {"keepdims": 1, "opset": 11}),
+        ([integers()], {"noop_with_empty_axes": 1}),
+    ]
+    transposed: list[dict[str, Any]] = [
+        {},
+        {"strides": [2, 2], "output_padding": [1, 1]},
+        {"pads": [1, 0, 1, 1]},
+    ]
+    stops: list[dict[str, Any]] = [{}, {"stopwords": ["STOP", "é"]}]
+    return [
+        *(case("Pad", x, integers(-1, 2, 1, -1), opset=19, mode=mode) for mode in ("constant", "reflect", "edge")),
+        case("Pad", x, integers(-1, 2), np.float32(7), integers(-1), opset=19),
+        case("Pad", x, opset=2, pads=[-1, 0, 0, 2], value=2.0),
+        *(
+            case(operator, data, *axes, **given)
+            for operator in ("ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
+            for data in (np.float32(2), positive, (positive * 3).astype(np.int32))
+            for axes, given in reductions
+            if data.dtype.kind == "f" or operator != "ReduceLogSumExp"
+        ),
+        case("ReduceLogSumExp", positive, opset=11, axes=[-1]),
+        case("ReduceLogSumExp", np.array([[-np.inf, -np.inf], [np.nan, 1], [np.inf, 1]], np.float32), integers(1)),
+        *(
+            case("ConvTranspose", floats(2, 4, 4, 4), floats(4, 3, 3, 3), floats(6), opset=11, group=2, **given)
+            for given in transposed
+        ),
+        *(case("GridSample", floats(1, 2, 4, 5), grid, opset=16, mode=mode) for mode in ("bilinear", "bicubic")),
+        *(
+            case("NonMaxSuppression", boxes, scores, *given)
+            for given in (
+                [],
+                [None, np.array([0.5], np.float32)],
+                [integers(2)],
+                [integers(9), np.array([0.5], np.float32)],
+            )
+        ),
+        case("OneHot", integers(0, 2, 5, -1, -4), integers(3), np.array([0, 5], np.float32)),
+        *(
+            case("DequantizeLinear", np.array([[1, 2], [0, 120]], kind), np.float32(0.3), kind(3), opset=opset)
+            for opset in (10, 13, 19, 21)
+            for kind in (np.uint8, np.int8)
+        ),
+        *(case("StringNormalizer", words, case_change_action="NONE", is_case_sensitive=1, **given) for given in stops),
+        *(
+            case(operator, floats(2, 3, 4), opset=opset, **given)
+            for operator in ("Softmax", "LogSoftmax", "Hardmax")
+            for opset in (1, 11, 13)
+            for given in ({}, {"axis": 0}, {"axis": 1})
+        ),
+        *(case("LpNormalization", floats(2, 3), axis=axis, p=p) for axis in (0, 1) for p in (1, 2)),
+        case("LRN", floats(2, 5, 3, 3), size=3, alpha=0.01, beta=0.6, bias=1.5),
+    ]
+
+
+def model_of(given: Case) -> onnx.ModelProto:
+    names = ["" if x is None else f"i{index}" for index, x in enumerate(given.inputs)]
+    values = [
+        helper.make_tensor_value_info(
+            name, TensorProto.STRING if x.dtype == object else helper.np_dtype_to_tensor_dtype(x.dtype), x.shape
+        )
+        for name, x in zip(names, given.inputs, strict=True)
+        if x is not None
+    ]
+    outputs = [f"o{index}" for index in range(given.outputs)]
+    node = helper.make_node(given.operator, names, outputs, **given.attributes)
+    graph = helper.make_graph([node], "g", values, [onnx.ValueInfoProto(name=name) for name in outputs])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", given.opset)], ir_version=10)
+
+
+@pytest.mark.parametrize("given", [*recurrent(), *pools(), *others()], ids=lambda c: f"{c.operator}-{c.opset}")
+def test_results_are_those_of_onnx_runtime(given: Case) -> None:
+    model = model_of(given)
+    assert refusal(model) is None
+    feeds = {f"i{index}": x for index, x in enumerate(given.inputs) if x is not None}
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    results: Any = ReferenceEvaluator(model, new_ops=[*OPERATORS]).run(None, feeds)
+    wanted: list[Any] = [*session.run(None, feeds)]
+    for got, expected in zip(results, wanted, strict=True):
+        assert got.dtype == expected.dtype
+        if expected.dtype.kind == "f":
+            np.testing.assert_allclose(got, expected, 1e-4, 1e-5, strict=True)
+        else:
+            np.testing.assert_array_equal(got, expected, strict=True)
+
+
+def test_cases_of_letters_need_no_locale() -> None:
+    model = model_of(case("StringNormalizer", np.array(["é", "naïve"], object), case_change_action="UPPER"))
+    results: Any = ReferenceEvaluator(model, new_ops=[*OPERATORS]).run(None, {"i0": np.array(["é", "naïve"], object)})
+    assert results[0].tolist() == ["É", "NAÏVE"]
+
+
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [
+        (
+            case("ConvTranspose", floats(1, 1, 2, 2), floats(1, 1, 2, 2), output_shape=[4, 4], auto_pad="SAME_UPPER"),
+            "auto_pad SAME_UPPER",
+        ),
+        (
+            case("GridSample", floats(1, 1, 2, 2), floats(1, 1, 1, 2), mode="cubic", padding_mode="border"),
+            "padding_mode border",
+        ),
+        (case("LpPool", floats(1, 1, 2, 2), kernel_shape=[2, 2], ceil_mode=1), "ceil_mode 1"),
+        (case("Unique", floats(2), sorted=0), "sorted 0"),
+        (case("Upsample", floats(1, 1, 2, 2), floats(4), opset=9, mode="linear"), "mode linear"),
+        (case("Upsample", floats(1, 1, 2, 2), opset=7, scales=[1.0, 1, 2, 2]), "opset 7"),
+        (
+            case("LSTM", floats(1, 1, 1), floats(1, 4, 1), floats(1, 4, 1), activations=["Cosine"] * 3),
+            "activations ['Cosine'",
+        ),
+        (case("ReduceLogSumExp", integers(1, 2)), "input type 7"),
+        (case("Cast", floats(2), to=TensorProto.STRING), "to 8"),
+    ],
+    ids=lambda value: value.operator if isinstance(value, Case) else "",
+)
+def test_refusals_name_the_attribute(given: Case, got: str) -> None:
+    refused = refusal(model_of(given))
+    assert refused is not None
+    assert f"{given.operator} with {got}" in refused.got
+
+
+def test_refusals_are_found_in_branches() -> None:
+    node = helper.make_node("Unique", ["x"], ["y"], sorted=0)
+    branch = helper.make_graph([node], "branch", [], [onnx.ValueInfoProto(name="y")])
+    chosen = helper.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=branch)
+    refused = refusal(helper.make_model(helper.make_graph([chosen], "g", [], [])))
+    assert refused is not None
+    assert "Unique with sorted 0" in refused.got
+
+
+@pytest.mark.parametrize(("domain", "refuses"), [("", True), ("ai.onnx", True), ("mine", False)])
+def test_operators_of_other_domains_are_not_refused(domain: str, refuses: bool) -> None:
+    node = helper.make_node("Unique", ["x"], ["y"], domain=domain, sorted=0)
+    model = helper.make_model(helper.make_graph([node], "g", [], []), opset_imports=[helper.make_opsetid(domain, 8)])
+    assert (refusal(model) is not None) == refuses
