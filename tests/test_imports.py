@@ -63,6 +63,7 @@ def test_help_loads_none_of_the_commands() -> None:
     assert {module for module in found if module.startswith("nnhal_tools.")} == {
         "nnhal_tools.cli",
         "nnhal_tools.cli.app",
+        "nnhal_tools.cli.completion",
         "nnhal_tools.cli.programs",
         "nnhal_tools.cli.waiting",
     }

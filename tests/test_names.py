@@ -33,10 +33,14 @@ SHARED = {
         "client/nnhal_client/core/binding_runs.py",
         "service/nnhal_service/runtime/run/reports.py",
     },
+    "Softmax": {
+        "compilers/nnhal_cascade/machine/arithmetic/along_axes.py",
+        "devices/nnhal_devices/cpu_ref/onnx_operators.py",
+    },
     "RunReport": {"client/nnhal_client/reports.py", "service/nnhal_service/runtime/run/reports.py"},
 }
 """Names that are shared on purpose: one thing on the two sides of a wire, where a client's Model is the handle of a
-loaded one; and the words of the cascading planner's RFC, which are the partitioner's words too."""
+loaded one; the words of the cascading planner's RFC, which are the partitioner's words too; and ONNX's names of its operators."""
 
 
 def public_classes() -> Iterator[tuple[str, str]]:

@@ -67,7 +67,7 @@ def test_a_runtime_that_is_not_installed_is_refused_with_what_installs_it(
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without_litert)
-    with pytest.raises(ValueError, match="pip install ai-edge-litert"):
+    with pytest.raises(ValueError, match=r"LiteRT is not installed: .*pip install .*\[litert\]"):
         opened_runtime("litert", path)
 
 
