@@ -40,7 +40,8 @@ SHARED = {
     "RunReport": {"client/nnhal_client/reports.py", "service/nnhal_service/runtime/run/reports.py"},
 }
 """Names that are shared on purpose: one thing on the two sides of a wire, where a client's Model is the handle of a
-loaded one; the words of the cascading planner's RFC, which are the partitioner's words too; and ONNX's names of its operators."""
+loaded one; the words of the cascading planner's RFC, which are the partitioner's words too; ONNX's names of operators.
+"""
 
 
 def public_classes() -> Iterator[tuple[str, str]]:
