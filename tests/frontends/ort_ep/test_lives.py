@@ -11,6 +11,7 @@ import textwrap
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import onnxruntime
@@ -184,9 +185,15 @@ def test_a_program_that_would_not_find_nnhal_is_not_launched(words: list[str], i
 @pytest.mark.parametrize("words", [["-W", "-Something"], ["-c", "-I"], ["app.py", "-E"], ["-mapp", "-S"]])
 def test_words_of_a_program_are_its_own(words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     started: list[list[str]] = []
-    monkeypatch.setattr(os, "execve", lambda *given: started.append(given[1]))
+
+    def execve(*given: Any) -> NoReturn:
+        started.append(given[1])
+        sys.exit()
+
+    monkeypatch.setattr(os, "execve", execve)
     monkeypatch.setattr("nnhal_ort.command.get_library_path", str)
-    ort([sys.executable, *words], tmp_path)
+    with pytest.raises(SystemExit):
+        ort([sys.executable, *words], tmp_path)
     assert started == [[sys.executable, *words]]
 
 
