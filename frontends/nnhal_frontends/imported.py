@@ -123,7 +123,7 @@ class ImportedModel:
 
     @property
     def is_open(self) -> bool:
-        """Whether an input has a dimension that is unknown."""
+        """Return whether an input has a dimension that is unknown."""
         return any(not tensor.kind and 0 in tensor.shape for tensor in self.inputs)
 
     @property

@@ -1,4 +1,4 @@
-"""What runtimes of ONNX take beside what ONNX's checker takes, in the form that the checker takes.
+"""Models that runtimes of ONNX take, and its checker does not, in the form that the checker takes.
 
 ONNX Runtime runs models whose main graph has no name, whose nodes stand in another order than that of their values,
 which call ONNX's own domain "ai.onnx", and which use operators of its own domain without importing it.
@@ -57,7 +57,7 @@ def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
 
 
 def _is_in_order(graph: GraphProto) -> bool:
-    """Whether no node reads what a later one writes."""
+    """Return whether no node reads what a later one writes."""
     later = {name for node in graph.node for name in node.output}
     for node in graph.node:
         if not later.isdisjoint(node.input):

@@ -44,7 +44,7 @@ def wide_integers(graph: TfliteGraph, left: Collection[int]) -> frozenset[int]:
 
 
 def _fits(graph: TfliteGraph, operator: TfliteOperator, proven: Collection[int]) -> bool:
-    """Whether the results of an operator fit 32 bits if those in ``proven`` do."""
+    """Return whether the results of an operator fit 32 bits if those in ``proven`` do."""
     if operator.op_type in _COUNTS:
         return True
     if operator.op_type != "CAST" and operator.op_type not in _MOVES:
@@ -54,7 +54,7 @@ def _fits(graph: TfliteGraph, operator: TfliteOperator, proven: Collection[int])
 
 
 def _is_small(tensor: TfliteTensor) -> bool:
-    """Whether it is a constant of int64 whose values fit 32 bits."""
+    """Return whether a tensor is a constant of int64 whose values fit 32 bits."""
     if tensor.code != TensorType.INT64 or tensor.data is None or len(tensor.data) % 8 or tensor.sparsity is not None:
         return False
     values = tensor.data.view(np.int64)

@@ -117,7 +117,7 @@ class StalledError(TransportError):
 
 
 class CallProgress:
-    """What processor time a process has asked for since a call began, by looks at it."""
+    """The processor time that a process has asked for since a call began, by looks at it."""
 
     def __init__(self, pid: int, stall_seconds: float) -> None:
         """``pid`` is 0 if that is unknown, ``stall_seconds`` 0 if it may do nothing for ever."""
