@@ -55,8 +55,14 @@ def parsed_json(text: bytes | bytearray | memoryview, refusal: str) -> object:
     try:
         found = json.loads(text.decode(), parse_int=_whole_or_real)
         orjson.dumps(found)  # refuses the surrogates that json takes
-    except (ValueError, RecursionError, TypeError) as error:
+    except UnicodeDecodeError as error:
+        raise TensorError(f"{refusal}: it is not text in UTF-8: {error.reason} at byte {error.start}") from error
+    except ValueError as error:
         raise TensorError(f"{refusal}: {error}") from error
+    except RecursionError as error:
+        raise TensorError(f"{refusal}: its lists and objects are nested too deeply") from error
+    except TypeError as error:
+        raise TensorError(f"{refusal}: a text of it is not valid UTF-8, or it is nested too deeply") from error
     return found
 
 

@@ -19,6 +19,7 @@ from nnhal.inference.datatypes import DATATYPES, array_from_raw, datatype, datat
 from nnhal_service.serving.requests.request import InferenceRequest
 from nnhal_service.serving.requests.signature import TensorDescription
 from tests.service.v2.http.conftest import MAX_BYTES, Served, serving
+from tests.support.plain_words import require_plain
 from tests.support.v2 import FakeModel, floats
 
 SIZE = "Inference-Header-Content-Length"
@@ -105,9 +106,11 @@ def test_integers_have_no_numbers_that_are_not_finite(served: Served, values: st
     assert "expected elements of INT32" in refused(served, content=content)
 
 
-@pytest.mark.parametrize("text", [b'["\\ud800", NaN]', b"[NaN,]", b"[NaN", b"nan", b"[NaN\xff]"])
+@pytest.mark.parametrize("text", [b'["\\ud800", NaN]', b"[NaN,]", b"[NaN", b"nan", b"[NaN\xff]", b'["\xff", NaN]'])
 def test_what_is_malformed_beside_them_is_no_json(served: Served, text: bytes) -> None:
-    assert "the request is not JSON" in refused(served, content=text)
+    message = refused(served, content=text)
+    assert "the request is not JSON" in message
+    require_plain(message, text)
 
 
 def test_json_and_binary_outputs_go_together(served: Served) -> None:
