@@ -98,12 +98,12 @@ def main() -> int:
     names, seconds = given.targets or list(NAMES), given.minutes * 60 + given.hours * 3600
     state, end = State(given.state), time.monotonic() + seconds
     before = sum(counts.get("findings", 0) for counts in state.counts.values())
-    share = min(_ROUND_SECONDS, seconds / len(names))
+    in_rounds = seconds >= _ROUND_SECONDS * len(names)
     queue = list(names)
     while (left := end - time.monotonic()) > 0 and queue:
         turn = guided_turn if given.guided and queue[0] not in LIVE else plain_turn
-        turn(queue[0], min(share, left), state)
-        queue = [*queue[1:], queue[0]] if share == _ROUND_SECONDS else queue[1:]
+        turn(queue[0], min(_ROUND_SECONDS, left) if in_rounds else left / len(queue), state)
+        queue = [*queue[1:], queue[0]] if in_rounds else queue[1:]
     for name in names:
         print(f"{name:16}", ", ".join(f"{number} {what}" for what, number in state.counts.get(name, {}).items()))
     findings = sum(counts.get("findings", 0) for counts in state.counts.values()) - before
