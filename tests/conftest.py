@@ -38,10 +38,9 @@ threadpool_limits(1, user_api="blas")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of ``make quick``, ``make test`` and ``make sdk``."""
+    """Add the options of ``make quick`` and ``make test``."""
     parser.addoption("--quick", action="store_true", help="a sample of tests that start no process")
     parser.addoption("--whole", action="store_true", help="say how many tests there are, and how long they take")
-    parser.addoption("--cpu-ref", metavar="DIR", help="a running device to be tested in the place of cpu_ref")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -107,13 +106,9 @@ def short_path() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def cpu_ref(pytestconfig: pytest.Config) -> Iterator[Endpoint]:
+def cpu_ref() -> Iterator[Endpoint]:
     """Return the endpoint of a shared cpu_ref process. A test that disturbs its device starts its own."""
-    other = pytestconfig.getoption("--cpu-ref")
-    if other is None:
-        yield from _shared("cpu_ref")
-    else:
-        yield Endpoint(Path(other))
+    yield from _shared("cpu_ref")
 
 
 @pytest.fixture(scope="session")

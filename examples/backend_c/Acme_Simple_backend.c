@@ -10,7 +10,7 @@
 #include "nnhal_backend.h"
 
 enum { FLOAT32 = 3, ADD = 0, RELU = 19 }; /* The HAL's numbers of a type of operands, and of operations. */
-enum { GENERAL_FAILURE = 2, INSUFFICIENT_SIZE = 3 };
+enum { GENERAL_FAILURE = 2, INSUFFICIENT_SIZE = 3, INVALID_ARGUMENT = 4 };
 
 /* A prepared model. */
 typedef struct {
@@ -94,8 +94,14 @@ static int32_t run(void *workload, const NnhalArgument *inputs, NnhalArgument *o
         goto no_memory;
     for (uint32_t operand = 0; operand < model->operand_count; operand++)
         values[operand] = (float *)model->operands[operand].data; /* Constants are only read. */
-    for (uint32_t position = 0; position < model->input_count; position++)
+    for (uint32_t position = 0; position < model->input_count; position++) {
+        if (inputs[position].data == NULL) {
+            status = INVALID_ARGUMENT;
+            snprintf(words, NNHAL_WORDS, "input %u is left out", position);
+            goto done;
+        }
         values[model->inputs[position]] = inputs[position].data;
+    }
     for (uint32_t position = 0; position < model->output_count; position++) {
         const NnhalOperand *operand = &model->operands[model->outputs[position]];
         if (outputs[position].length < elements_of(operand) * sizeof(float)) {

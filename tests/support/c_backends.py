@@ -1,4 +1,4 @@
-"""Backends in C for tests, and the example that the documents show, compiled."""
+"""Backends in C for tests, and the examples that the documents show, compiled."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ import nnhal_devices.dynamic
 
 _ROOT = Path(__file__).parents[2]
 EXAMPLE = _ROOT / "examples/backend_c/Acme_Simple_backend.c"
+EXAMPLE_CPP = _ROOT / "examples/backend_cpp/Acme_Vector_backend.cpp"
 MODES = _ROOT / "tests/process/programs/modes_backend.c"
+FEATURES = _ROOT / "tests/process/programs/features_backend.c"
 
 
 def compiled(source: Path, target: Path, *flags: str) -> Path:
-    """Compile a C file. Skips the test if there is no compiler."""
-    compiler = shutil.which("cc")
+    """Compile a file of C or C++. Skips the test if there is no compiler."""
+    name, standard = ("c++", "c++17") if source.suffix == ".cpp" else ("cc", "gnu11")
+    compiler = shutil.which(name)
     if compiler is None:
-        pytest.skip("there is no C compiler called cc")
+        pytest.skip(f"there is no compiler called {name}")
     include = Path(nnhal_devices.dynamic.__file__).parent
-    words = [compiler, "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{include}", *flags]
+    words = [compiler, f"-std={standard}", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{include}", *flags]
     subprocess.run([*words, str(source), "-o", str(target)], check=True)
     return target
 
 
 def library(source: Path, target: Path, *flags: str) -> Path:
-    """Compile a C file into a shared object."""
+    """Compile a file of C or C++ into a shared object."""
     return compiled(source, target, "-shared", "-fPIC", "-Wl,-z,defs", *flags)

@@ -6,9 +6,8 @@ The library is called without the interpreter's lock. What it breaks, it breaks 
 from __future__ import annotations
 
 import ctypes
-import weakref
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -19,53 +18,67 @@ from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import (
     Capabilities,
     DeviceType,
-    ErrorStatus,
     Extension,
+    FailedSubgraph,
     NumberOfCacheFiles,
     Operation,
     OperationType,
+    OptimizationViews,
     PerformanceInfo,
+    Substitution,
+    TransferCosts,
 )
 from nnhal.types.layout import is_extension
-from nnhal_devices.backend import Backend, MemoryRules
+from nnhal_devices.backend import Backend, MemoryRules, untouched
 from nnhal_devices.cpu_ref.performance import ROOFLINE
-from nnhal_devices.driver import DONE, Argument, Control, DriverOptions, Outcome, PrepareOptions
+from nnhal_devices.driver import DriverOptions, PrepareOptions
 from nnhal_devices.dynamic.c_interface import (
     MOST_DIMENSIONS,
     MOST_WORDS,
-    REQUIRED,
-    CBackend,
+    CGroup,
+    CPreparation,
+    CReason,
     DescribedModel,
-    arguments_of,
+    backend_at,
     options_of,
-    write_dimensions,
 )
+from nnhal_devices.dynamic.c_workload import CWorkload, require_done, said, workload_class
 
 _BRANCHES = (OperationType.IF, OperationType.WHILE)
+_ALIGNMENT = 64
 
 
 @final
 class CDriver:
     """A device whose library computes in the caller's memory."""
 
-    memory = MemoryRules(alignment=64, unlocked=True)
-    modelled_timing = False
     extensions: tuple[Extension, ...] = ()
-    number_of_cache_files = NumberOfCacheFiles()
 
     def __init__(self, name: str, path: Path, factory: Callable[[], int | None], options: DriverOptions) -> None:
         """``factory`` is the library's BackendFactory. Raises ValueError if what it returns is no backend."""
         address = factory()
         if not address:
             raise ValueError("BackendFactory returned NULL")
-        self._c: Final = _checked(CBackend.from_address(address))
+        self._c: Final[Any] = backend_at(address)
         self.name = name
-        self.version = (self._c.version or b"").decode(errors="replace")
+        self.version = _text(self._c.version)
         self.type = DeviceType(self._c.device_type)
         self.is_serial = bool(self._c.is_serial)
+        self.modelled_timing = bool(self._c.is_modelled)
+        self.memory = MemoryRules(alignment=self._c.alignment or _ALIGNMENT, unlocked=True)
+        self.number_of_cache_files = NumberOfCacheFiles(1, 1) if self._c.save else NumberOfCacheFiles()
         speed = PerformanceInfo(self._c.exec_time, self._c.power_usage)
         self.capabilities = Capabilities(speed, speed, (), speed, speed)
-        self.backend = Backend(self._operation_ns, realisation=f"the library {path.name} on this machine")
+        self.backend = Backend(
+            self._operation_ns,
+            transfer_costs=_costs(self._c),
+            optimize=self._optimize if self._c.optimize else untouched,
+            memory_manager=_CMemory(self._c) if self._c.acquire_memory else None,
+            context=_CContext(self._c) if any(getattr(self._c, notice) for notice in _NOTICES) else None,
+            queue=_CQueue(self._c) if self._c.enqueue else None,
+            realisation=_text(self._c.realisation) or f"the library {path.name} on this machine",
+        )
+        self._workload = workload_class(self._c)
         self._configure(options)
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
@@ -77,8 +90,13 @@ class CDriver:
         """Have the library make a workload. Raises HalError with the library's status and words."""
         options.check()
         described, handle = _described(model), ctypes.c_void_p()
-        _require_done(lambda words: self._c.prepare(self._c.self, described.pointer, ctypes.byref(handle), words))
-        return CWorkload(self._c, handle.value, described)
+        made = ctypes.byref(handle)
+        if self._c.compile:
+            how = ctypes.byref(_preparation(options))
+            require_done(lambda words: self._c.compile(self._c.self, described.pointer, how, made, words))
+        else:
+            require_done(lambda words: self._c.prepare(self._c.self, described.pointer, made, words))
+        return self._workload(self._c, handle.value, described)
 
     def _configure(self, options: DriverOptions) -> None:
         if not self._c.configure:
@@ -86,15 +104,21 @@ class CDriver:
             return
         given = options_of(options.threads, options.extra)
         try:
-            _require_done(lambda words: self._c.configure(self._c.self, ctypes.byref(given), words))
+            require_done(lambda words: self._c.configure(self._c.self, ctypes.byref(given), words))
         except HalError as error:
             raise ValueError(error.message) from None
 
     def _support(self, described: DescribedModel, number: int) -> Support:
+        if self._c.assess:
+            reason = CReason()
+            if self._c.assess(self._c.self, described.pointer, number, ctypes.byref(reason)):
+                return SUPPORTED
+            code, got, allowed, hint = (said(getattr(reason, part)) for part, _ in CReason._fields_)
+            return Unsupported(code or "OP", got or "this operation", allowed or f"what {self.version} takes", hint)
         words = ctypes.create_string_buffer(MOST_WORDS)
         if self._c.supports(self._c.self, described.pointer, number, words):
             return SUPPORTED
-        return Unsupported("OP", _said(words) or "this operation", f"what {self.version} takes")
+        return Unsupported("OP", said(words) or "this operation", f"what {self.version} takes")
 
     def _operation_ns(self, model: ResolvedModel) -> Sequence[float]:
         if not self._c.operation_ns:
@@ -103,48 +127,94 @@ class CDriver:
         numbers = range(len(model.model.main.operations))
         return [self._c.operation_ns(self._c.self, described.pointer, number) for number in numbers]
 
+    def _optimize(self, model: ResolvedModel) -> OptimizationViews:
+        """Raises HalError with the library's status and words."""
+        described, count = _described(model), len(model.model.main.operations)
+        group_of, groups = (ctypes.c_uint32 * count)(), (CGroup * count)()
+        require_done(lambda words: self._c.optimize(self._c.self, described.pointer, group_of, groups, words))
+        members: defaultdict[int, list[int]] = defaultdict(list)
+        for number, group in enumerate(group_of):
+            members[group if group <= count else 0].append(number)
+        alone = tuple(members.pop(0, ()))
+        found = [
+            (groups[group - 1].is_failed, tuple(members[group]), said(groups[group - 1].words)) for group in members
+        ]
+        return OptimizationViews(
+            tuple(Substitution(operations, words) for is_failed, operations, words in found if not is_failed),
+            tuple(FailedSubgraph(operations, words) for is_failed, operations, words in found if is_failed),
+            alone,
+        )
 
-class CWorkload:
-    """A workload of the library, which is released with this object."""
 
-    def __init__(self, backend: Any, handle: int | None, described: DescribedModel) -> None:
-        self._run = partial(backend.run, handle)
-        weakref.finalize(self, _release, backend.release, handle, described).atexit = False
-
-    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> CRun:
-        return CRun(self, self._run, inputs, outputs)
+_NOTICES = ("before_load_network", "after_load_network", "before_unload_network", "after_unload_network")
 
 
-class CRun:
-    """A workload bound to memory."""
+class _CContext:
+    """The notices that the library takes."""
 
-    def __init__(
-        self, workload: CWorkload, run: Callable[..., int], inputs: Sequence[Argument], outputs: Sequence[Argument]
-    ) -> None:
-        self._kept = workload, inputs
-        self._run = run
-        self._bound = tuple(argument.dimensions for argument in outputs)
-        self._outputs = outputs
-        self._c_inputs, self._c_outputs = arguments_of(inputs), arguments_of(outputs)
+    def __init__(self, backend: Any) -> None:
+        self._c = backend
 
-    def run(self, control: Control) -> Outcome:
-        """Raises HalError with the library's status and words, and as ``Control.check``."""
-        cancelled = ctypes.c_int32()  # of this run alone: the host may set it late
-        for filled, dimensions in zip(self._c_outputs, self._bound, strict=True):
-            write_dimensions(filled, dimensions)
-        control.stop = lambda: setattr(cancelled, "value", 1)
-        try:
-            control.check()
-            _require_done(lambda words: self._run(self._c_inputs, self._c_outputs, ctypes.byref(cancelled), words))
-        finally:
-            control.stop = None
-            control.check()  # says why it ended
-        found = tuple(tuple(each.dimensions[: each.rank]) for each in self._c_outputs)
-        return DONE if found == self._bound else Outcome(found)
+    def before_load_network(self, network: int) -> None:
+        self._notify(self._c.before_load_network, network)
+
+    def after_load_network(self, network: int) -> None:
+        self._notify(self._c.after_load_network, network)
+
+    def before_unload_network(self, network: int) -> None:
+        self._notify(self._c.before_unload_network, network)
+
+    def after_unload_network(self, network: int) -> None:
+        self._notify(self._c.after_unload_network, network)
+
+    def _notify(self, function: Callable[[int | None, int], None] | None, network: int) -> None:
+        if function:
+            function(self._c.self, network)
+
+
+class _CMemory:
+    """The library's working memory."""
+
+    def __init__(self, backend: Any) -> None:
+        self._c = backend
+
+    def acquire(self) -> None:
+        require_done(lambda words: self._c.acquire_memory(self._c.self, words))
+
+    def release(self) -> None:
+        self._c.release_memory(self._c.self)
+
+
+class _CQueue:
+    """The library's command queue."""
+
+    def __init__(self, backend: Any) -> None:
+        self._c = backend
+
+    def sync(self) -> None:
+        require_done(lambda words: self._c.sync(self._c.self, words))
 
 
 def _described(model: ResolvedModel) -> DescribedModel:
     return DescribedModel(model, propagate_dimensions(model))
+
+
+def _preparation(options: PrepareOptions) -> CPreparation:
+    """The options for C. The artifact must outlive the structure."""
+    artifact = ctypes.cast(ctypes.c_char_p(options.artifact or None), ctypes.c_void_p)
+    given = options.preference, options.priority, options.deadline_ns
+    return CPreparation(*given, artifact, len(options.artifact), options.is_cached)
+
+
+def _costs(backend: Any) -> TransferCosts:
+    if not backend.costs:
+        return TransferCosts()
+    costs = backend.costs.contents
+    return TransferCosts(costs.hop_ns, costs.sync_ns, costs.import_ns, costs.copy_ns_per_byte)
+
+
+def _text(given: bytes | None) -> str:
+    return (given or b"").decode(errors="replace")
 
 
 def _hidden(model: ResolvedModel, operation: Operation) -> Unsupported | None:
@@ -158,32 +228,3 @@ def _hidden(model: ResolvedModel, operation: Operation) -> Unsupported | None:
     if rank > MOST_DIMENSIONS:
         return Unsupported("RANK", str(rank), f"at most {MOST_DIMENSIONS}")
     return None
-
-
-def _checked(backend: Any) -> Any:
-    """Return the backend itself. Raises ValueError."""
-    if backend.size < ctypes.sizeof(CBackend):
-        expected = ctypes.sizeof(CBackend)
-        raise ValueError(f"BackendFactory returned a structure of {backend.size} bytes, expected at least {expected}")
-    missing = [name for name in REQUIRED if not getattr(backend, name)]
-    if missing:
-        raise ValueError(f"the backend has no function {', '.join(missing)}")
-    return backend
-
-
-def _require_done(call: Callable[[Any], int]) -> None:
-    """Make a call that returns a status, and writes words. Raises HalError."""
-    words = ctypes.create_string_buffer(MOST_WORDS)
-    status = call(words)
-    if status:
-        raise HalError(ErrorStatus(status), _said(words) or f"the library says status {status} without words")
-
-
-def _said(words: Any) -> str:
-    found: bytes = words.raw.partition(b"\0")[0]
-    return found.decode(errors="replace")
-
-
-def _release(release: Callable[[int | None], None], handle: int | None, *_kept: object) -> None:
-    """Release a workload; what it reads is still there."""
-    release(handle)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from ctypes import c_char_p, c_double, c_float, c_int32, c_uint32, c_uint64, c_void_p
+from ctypes import c_char_p, c_double, c_float, c_int32, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +17,8 @@ from nnhal_devices.driver import Argument
 
 MOST_DIMENSIONS = 8
 MOST_WORDS = 256
+_MOST_CODE = 32
+_MOST_ALIGNMENT = 4096
 _Lengths = c_uint32 * MOST_DIMENSIONS
 _Indexes = ctypes.POINTER(c_uint32)
 
@@ -83,8 +85,58 @@ class COptions(ctypes.Structure):
     )
 
 
+class CReason(ctypes.Structure):
+    """NnhalReason. Its texts are arrays of bytes: one that fills its array has no 0 at its end."""
+
+    _fields_ = (
+        ("code", c_uint8 * _MOST_CODE),
+        ("got", c_uint8 * MOST_WORDS),
+        ("allowed", c_uint8 * MOST_WORDS),
+        ("hint", c_uint8 * MOST_WORDS),
+    )
+
+
+class CPreparation(ctypes.Structure):
+    """NnhalPreparation."""
+
+    _fields_ = (
+        ("preference", c_int32),
+        ("priority", c_int32),
+        ("deadline_ns", c_int64),
+        ("artifact", c_void_p),
+        ("artifact_length", c_uint64),
+        ("is_cached", c_int32),
+    )
+
+
+class CRunLimits(ctypes.Structure):
+    """NnhalRun."""
+
+    _fields_ = (
+        ("cancelled", ctypes.POINTER(c_int32)),
+        ("deadline_ns", c_int64),
+        ("time_on_device_ns", c_int64),
+        ("status", c_int32),
+        ("words", c_uint8 * MOST_WORDS),
+    )
+
+
+class CGroup(ctypes.Structure):
+    """NnhalGroup."""
+
+    _fields_ = (("is_failed", c_int32), ("words", c_uint8 * MOST_WORDS))
+
+
+class CCosts(ctypes.Structure):
+    """NnhalCosts."""
+
+    _fields_ = (("hop_ns", c_double), ("sync_ns", c_double), ("import_ns", c_double), ("copy_ns_per_byte", c_double))
+
+
 _Model = ctypes.POINTER(CModel)
 _Arguments = ctypes.POINTER(CArgument)
+_Run = ctypes.CFUNCTYPE(c_int32, c_void_p, _Arguments, _Arguments, ctypes.POINTER(CRunLimits), c_void_p)
+_Notice = ctypes.CFUNCTYPE(None, c_void_p, c_uint64)
 
 
 class CBackend(ctypes.Structure):
@@ -104,11 +156,68 @@ class CBackend(ctypes.Structure):
         ("prepare", ctypes.CFUNCTYPE(c_int32, c_void_p, _Model, ctypes.POINTER(c_void_p), c_void_p)),
         ("run", ctypes.CFUNCTYPE(c_int32, c_void_p, _Arguments, _Arguments, ctypes.POINTER(c_int32), c_void_p)),
         ("release", ctypes.CFUNCTYPE(None, c_void_p)),
+        ("alignment", c_uint32),
+        ("is_modelled", c_int32),
+        ("realisation", c_char_p),
+        ("costs", ctypes.POINTER(CCosts)),
+        ("assess", ctypes.CFUNCTYPE(c_int32, c_void_p, _Model, c_uint32, ctypes.POINTER(CReason))),
+        (
+            "optimize",
+            ctypes.CFUNCTYPE(c_int32, c_void_p, _Model, ctypes.POINTER(c_uint32), ctypes.POINTER(CGroup), c_void_p),
+        ),
+        (
+            "compile",
+            ctypes.CFUNCTYPE(
+                c_int32, c_void_p, _Model, ctypes.POINTER(CPreparation), ctypes.POINTER(c_void_p), c_void_p
+            ),
+        ),
+        ("save", ctypes.CFUNCTYPE(c_int32, c_void_p, ctypes.POINTER(c_void_p), ctypes.POINTER(c_uint64))),
+        (
+            "bind",
+            ctypes.CFUNCTYPE(c_int32, c_void_p, _Arguments, _Arguments, ctypes.POINTER(c_void_p), c_void_p),
+        ),
+        ("unbind", ctypes.CFUNCTYPE(None, c_void_p)),
+        ("execute", _Run),
+        ("enqueue", _Run),
+        ("sync", ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p)),
+        ("acquire_memory", ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p)),
+        ("release_memory", ctypes.CFUNCTYPE(None, c_void_p)),
+        ("before_load_network", _Notice),
+        ("after_load_network", _Notice),
+        ("before_unload_network", _Notice),
+        ("after_unload_network", _Notice),
     )
 
 
-REQUIRED = ("supports", "prepare", "run", "release")
-"""The functions that a backend must have."""
+_REQUIRED = (("supports", "assess"), ("prepare", "compile"), ("run", "execute"), ("release",))
+"""The functions of which a backend must have one each."""
+_TOGETHER = (("bind", "unbind"), ("enqueue", "sync"), ("acquire_memory", "release_memory"))
+"""The functions of which it has both or neither."""
+
+
+def backend_at(address: int) -> CBackend:
+    """Copy a backend, without the members that came after the version that it was made with.
+
+    Raises ValueError if it is not whole.
+    """
+    size = c_uint64.from_address(address).value
+    least = CBackend.alignment.offset
+    if size < least:
+        raise ValueError(f"BackendFactory returned a structure of {size} bytes, expected at least {least}")
+    made = CBackend()
+    ctypes.memmove(ctypes.addressof(made), address, min(size, ctypes.sizeof(made)))
+    missing = [" or ".join(names) for names in _REQUIRED if not any(getattr(made, name) for name in names)]
+    if missing:
+        raise ValueError(f"the backend has no function {', '.join(missing)}")
+    for names in _TOGETHER:
+        had = [bool(getattr(made, name)) for name in names]
+        if any(had) and not all(had):
+            raise ValueError(f"the backend has no function {names[had.index(False)]}, and has {names[had.index(True)]}")
+    if made.enqueue and not made.execute:
+        raise ValueError("the backend has no function execute, and has enqueue")
+    if not 0 <= made.alignment <= _MOST_ALIGNMENT or made.alignment & (made.alignment - 1):
+        raise ValueError(f"alignment is {made.alignment}, expected a power of two of at most {_MOST_ALIGNMENT}")
+    return made
 
 
 class DescribedModel:
@@ -117,6 +226,8 @@ class DescribedModel:
     def __init__(self, model: ResolvedModel, dimensions: Sequence[Dimensions]) -> None:
         """``dimensions`` are those of main's operands. Of more than MOST_DIMENSIONS, none is told."""
         main = model.model.main
+        self.outputs: Final = [(main.operands[index].type, dimensions[index]) for index in main.output_indexes]
+        """The types of the outputs, and their dimensions as far as the model tells them."""
         self._kept: list[object] = []
         operands = (COperand * len(main.operands))()
         for number, (operand, known) in enumerate(zip(main.operands, dimensions, strict=True)):

@@ -22,7 +22,7 @@ from nnhal_devices.registry import BackendRegistry, DriverFactory
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
-C_API_VERSION = (1, 0)
+C_API_VERSION = (1, 1)
 """Major and minor version of nnhal_backend.h, which backends in C are checked against."""
 C_MEMBERS = ("GetBackendId", "GetVersion", "BackendFactory")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")

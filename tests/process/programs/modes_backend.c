@@ -1,5 +1,6 @@
 /* A backend that takes every operation, and does with a run what the option mode says. */
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -95,6 +96,10 @@ void *BackendFactory(void) {
 #ifdef SHORT
     backend.size = 8;
 #endif
+#ifdef FIRST_VERSION /* What lies behind it there is something else. */
+    backend.size = offsetof(NnhalBackend, alignment);
+    backend.alignment = 3;
+#endif
 #ifdef NOTHING
     return NULL;
 #else
@@ -105,7 +110,9 @@ void *BackendFactory(void) {
 
 #ifdef SIZES
 int main(void) {
-    printf("%zu %zu %zu %zu %zu %zu", sizeof(NnhalOperand), sizeof(NnhalOperation), sizeof(NnhalModel),
-           sizeof(NnhalArgument), sizeof(NnhalOptions), sizeof(NnhalBackend));
+    printf("%zu %zu %zu %zu %zu ", sizeof(NnhalOperand), sizeof(NnhalOperation), sizeof(NnhalModel),
+           sizeof(NnhalArgument), sizeof(NnhalOptions));
+    printf("%zu %zu %zu %zu %zu %zu", sizeof(NnhalReason), sizeof(NnhalPreparation), sizeof(NnhalRun), sizeof(NnhalGroup),
+           sizeof(NnhalCosts), sizeof(NnhalBackend));
 }
 #endif
