@@ -51,9 +51,12 @@ class Graph:
         self._operations: list[Operation] = []
         self._outputs: tuple[int, ...] = ()
 
-    def input(self, dimensions: Dimensions = (1,), code: OperandType = I32) -> int:
+    def input(
+        self, dimensions: Dimensions = (1,), code: OperandType = I32, scale: float = 0.0, zero_point: int = 0
+    ) -> int:
         """Add an input of the subgraph."""
-        return self._add(Operand(code, dimensions, lifetime=OperandLifeTime.SUBGRAPH_INPUT))
+        lifetime = OperandLifeTime.SUBGRAPH_INPUT
+        return self._add(Operand(code, dimensions, scale=scale, zero_point=zero_point, lifetime=lifetime))
 
     def constant(self, values: Any, code: OperandType = I32) -> int:
         """Add a constant."""

@@ -16,9 +16,10 @@ from onnx import ModelProto, NodeProto, helper
 
 from nnhal.extensions.onnx import ELEMENT_TYPES as EXTENSION_TYPES
 from nnhal.extensions.onnx import number_of
-from nnhal.resolved import ResolvedModel
+from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import OperandLifeTime
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal_devices.cpu_acc.branches import branches_of, is_if
 from nnhal_devices.cpu_acc.messages import decode, has_branches, is_run, message_of
 from nnhal_devices.cpu_acc.session import LARGEST_FOLDED_BYTES
 
@@ -31,6 +32,11 @@ def folds(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> bool:
 
     ``dimensions`` are the propagated ones of main's operands. A result of unknown size counts as LARGEST_FOLDED_BYTES.
     """
+    return _folded(model, dimensions) <= MOST_RESULTS
+
+
+def _folded(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> int:
+    """Return the bytes of the results that are computed, or more than MOST_RESULTS if those are more."""
     graph, total = model.model.main, 0
     known = set(model.constants[0])
     known.update(index for index, o in enumerate(graph.operands) if o.lifetime == OperandLifeTime.NO_VALUE)
@@ -40,12 +46,14 @@ def folds(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> bool:
             message = decode(message_of(model, operation))
             given = zip(message.graph.input, operation.inputs[1:], strict=False)
             total += _folded_inside(message, {value.name for value, index in given if index in known})
+        if is_if(operation):
+            total += sum(_folded(branch, propagate_dimensions(branch)) for branch in branches_of(model, operation))
         if known.issuperset(operation.inputs):
             known.update(operation.outputs)
             total += sum(_size(model, index, dimensions[index]) for index in operation.outputs)
         if total > MOST_RESULTS:
-            return False
-    return True
+            break
+    return total
 
 
 def _size(model: ResolvedModel, index: int, dimensions: Dimensions) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -55,7 +56,8 @@ def _take_padding(graph: LoweredGraph, node: LoweredNode, padding: LoweredNode) 
     if added_channels(graph.constants, padding) != 0:
         return False
     added = graph.constants[padding.inputs[1]].reshape(2, -1)[:, 2:].reshape(-1)
-    node.attributes = {**node.attributes, "pads": np.add(node.attributes.get("pads", 0), added).tolist()}
+    before = cast("int | Sequence[int]", node.attributes.get("pads", 0))
+    node.attributes = {**node.attributes, "pads": np.add(before, added).tolist()}
     node.inputs[0] = padding.inputs[0]
     return True
 

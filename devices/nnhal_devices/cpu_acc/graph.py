@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
-from onnx import FunctionProto, GraphProto, TensorProto, TypeProto
+from onnx import FunctionProto, GraphProto, TensorProto, TypeProto, helper
 
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel
 from nnhal.types import FusedActivation, OperandType
 from nnhal.types.layout import Dimensions
 from nnhal_devices.cpu_acc.elements import (
+    KEPT_TYPES,
     QUANTIZED,
     SIGN,
     ElementQuantization,
@@ -30,7 +32,8 @@ from nnhal_devices.cpu_acc.elements import (
 )
 from nnhal_devices.cpu_acc.layout import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Layout
 
-Attribute = int | float | str | Sequence[int] | Sequence[float]
+Attribute: TypeAlias = "int | float | str | Sequence[int] | Sequence[float] | LoweredGraph"
+"""An attribute of a node; a graph is a branch."""
 
 _SHARED_BYTES = 512
 """Equal constants up to this size are one tensor: ONNX Runtime makes numbers one too, and blocks each filter anew."""
@@ -75,8 +78,17 @@ class LoweredGraph:
     """
 
     def __init__(
-        self, model: ResolvedModel, dimensions: Sequence[Dimensions], opsets: Mapping[str, int] = DEFAULT_OPSETS
+        self,
+        model: ResolvedModel,
+        dimensions: Sequence[Dimensions],
+        opsets: Mapping[str, int] = DEFAULT_OPSETS,
+        branch: str = "",
     ) -> None:
+        """``branch`` is what the names of a branch's tensors begin with, and no others of the session do.
+
+        A branch has its inputs and outputs as they are kept, and not as they lie in memory.
+        """
+        self.branch = branch
         self.model = model
         self.opsets = opsets
         self.functions: list[FunctionProto] = []
@@ -105,10 +117,10 @@ class LoweredGraph:
         self._avoided.append(message)
 
     @cached_property
-    def _mark(self) -> str:
+    def mark(self) -> str:
         """What the names of the graph's own tensors begin with, and nothing in a message does."""
         if not self._avoided:
-            return ""
+            return self.branch
         mark = "nnhal_"
         while any(mark.encode() in message for message in self._avoided):
             mark += "_"
@@ -159,6 +171,8 @@ class LoweredGraph:
 
     def element_type(self, operand: int) -> int:
         """The ONNX element type as which the graph reads and writes an operand."""
+        if self.branch:
+            return int(helper.np_dtype_to_tensor_dtype(KEPT_TYPES[self.operands[operand].type]))
         return memory_type(self.model.model, self.operands[operand].type, self.message is not None)
 
     def is_constant(self, operand: int) -> bool:
@@ -241,15 +255,14 @@ class LoweredGraph:
 
     def finish(self) -> None:
         """Connect the main subgraph's outputs. Each gets a tensor of its own, ``output0`` and so on."""
-        main = self.model.model.main
+        operands = self.model.model.main.output_indexes
+        tensors = [self.kept(each) if self.branch else self._to_memory(each, self.kept(each)) for each in operands]
         made = {name for node in self.nodes for name in node.outputs}
         names: dict[str, str] = {}
-        for number, operand in enumerate(main.output_indexes):
-            name = f"{self._mark}output{number}"
+        for number, (operand, tensor) in enumerate(zip(operands, tensors, strict=True)):
+            name = f"{self.mark}output{number}"
             self.outputs[name] = operand
-            tensor = self._to_memory(operand, self.kept(operand))
-            made.add(tensor)
-            if tensor in names or tensor in self.inputs or tensor in self.constants:
+            if tensor in names or tensor not in made:
                 self.nodes.append(LoweredNode("Identity", [tensor], [tensor := self.name()], {}, self.place))
             names[tensor] = name
         for node in self.nodes:
@@ -267,7 +280,7 @@ class LoweredGraph:
 
     def _input(self, operand: int) -> str:
         """Declare an input of the main subgraph. Inputs that no operation reads are never declared."""
-        name = f"{self._mark}input{self.model.model.main.input_indexes.index(operand)}"
+        name = f"{self.mark}input{self.model.model.main.input_indexes.index(operand)}"
         self.inputs[name] = operand
         match self.operands[operand].type:
             case OperandType.TENSOR_FLOAT16:
@@ -295,4 +308,4 @@ class LoweredGraph:
     def name(self) -> str:
         """A new name for a tensor."""
         self._count += 1
-        return f"{self._mark}t{self._count}"
+        return f"{self.mark}t{self._count}"

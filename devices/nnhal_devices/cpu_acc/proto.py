@@ -35,8 +35,20 @@ def model_of(graph: LoweredGraph, apart: Collection[str] = ()) -> ModelProto:
     called = {node.domain: 1 for node in graph.nodes if node.domain}
     for domain, version in {**called, **graph.opsets}.items():
         model.opset_import.add(domain=domain, version=version)
-    body = model.graph
-    body.name = "main"
+    _fill(model.graph, graph, "main", apart)
+    if graph.message is not None:
+        model.graph.node.extend(graph.message.node)
+        model.graph.initializer.extend(graph.message.initializer)
+        model.graph.sparse_initializer.extend(graph.message.sparse_initializer)
+    model.graph.input.extend(_value(graph, name, operand) for name, operand in graph.inputs.items())
+    _name_skipped_outputs(model.graph)
+    # ONNX Runtime inlines too, but fails on functions in functions.
+    return _inlined(model) if graph.functions else model
+
+
+def _fill(body: GraphProto, graph: LoweredGraph, name: str, apart: Collection[str] = ()) -> None:
+    """Write a graph's nodes, constants and outputs. A branch has no inputs: it reads tensors of the graph around it."""
+    body.name = name
     for number, node in enumerate(graph.nodes):
         name = f"{node.place} {number}"
         made = body.node.add(op_type=node.type, input=node.inputs, output=node.outputs, name=name, domain=node.domain)
@@ -48,15 +60,7 @@ def model_of(graph: LoweredGraph, apart: Collection[str] = ()) -> ModelProto:
         else numpy_helper.from_array(np.asarray(array, order="C"), name)
         for name, array in graph.constants.items()
     )
-    if graph.message is not None:
-        body.node.extend(graph.message.node)
-        body.initializer.extend(graph.message.initializer)
-        body.sparse_initializer.extend(graph.message.sparse_initializer)
-    body.input.extend(_value(graph, name, operand) for name, operand in graph.inputs.items())
     body.output.extend(_value(graph, name, operand) for name, operand in graph.outputs.items())
-    _name_skipped_outputs(body)
-    # ONNX Runtime inlines too, but fails on functions in functions.
-    return _inlined(model) if graph.functions else model
 
 
 def _name_skipped_outputs(graph: GraphProto) -> None:
@@ -80,6 +84,8 @@ def _add_attribute(node: NodeProto, name: str, value: Attribute) -> None:
             node.attribute.add(name=name, type=AttributeProto.FLOAT, f=value)
         case str():
             node.attribute.add(name=name, type=AttributeProto.STRING, s=value.encode())
+        case LoweredGraph():
+            _fill(node.attribute.add(name=name, type=AttributeProto.GRAPH).g, value, name)
         case _:
             node.attribute.add(name=name, type=AttributeProto.FLOATS, floats=value)
 

@@ -9,6 +9,7 @@ from nnhal.operations import DEFINITIONS, OperationContext
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import Operation, OperationType, Subgraph
 from nnhal.types.layout import Dimensions, describe, fits, is_extension
+from nnhal_devices.cpu_acc.branches import is_if
 
 
 def execution_dimensions(model: ResolvedModel, inputs: Mapping[int, Dimensions]) -> dict[int, Dimensions]:
@@ -22,7 +23,7 @@ def execution_dimensions(model: ResolvedModel, inputs: Mapping[int, Dimensions])
     depends_on_data: set[int] = set()
     for number, operation in enumerate(graph.operations):
         positions = operation.inputs
-        if is_extension(operation.type) or not depends_on_data.isdisjoint(positions):
+        if is_extension(operation.type) or is_if(operation) or not depends_on_data.isdisjoint(positions):
             declared = {index: graph.operands[index].dimensions for index in operation.outputs}
             found.update(declared)
             depends_on_data.update(index for index, dims in declared.items() if not dims or 0 in dims)

@@ -25,6 +25,7 @@ from nnhal.support import (
     types_of,
 )
 from nnhal.types.layout import Dimensions, combine, is_extension, is_scalar
+from nnhal_devices.cpu_acc import branches
 from nnhal_devices.cpu_acc.rules import RULES, LoweringRule
 from nnhal_devices.cpu_acc.runs import supported
 
@@ -32,14 +33,17 @@ from nnhal_devices.cpu_acc.runs import supported
 def operation_limits() -> list[OperationLimit]:
     """Return what cpu_acc takes of each operation that it lowers."""
     return [
-        limit_of(
-            code,
-            f"{types_of(rule.types)} as input {rule.main}",
-            "known ranks",
-            constants_of(rule.constants),
-            MORE if rule.has_check else "",
-        )
-        for code, rule in sorted(RULES.items())
+        *(
+            limit_of(
+                code,
+                f"{types_of(rule.types)} as input {rule.main}",
+                "known ranks",
+                constants_of(rule.constants),
+                MORE if rule.has_check else "",
+            )
+            for code, rule in sorted(RULES.items())
+        ),
+        branches.LIMIT,
     ]
 
 
@@ -53,6 +57,9 @@ def supported_operations(model: ResolvedModel) -> list[Support]:
         if is_extension(operation.type):
             place = f"operation {type_in_words(model.model, operation.type)}"
             answers.append(runs.get(number, Unsupported("OP", place, f"RUN of {NAME}")))
+            continue
+        if branches.is_if(operation):
+            answers.append(branches.support(model, operation, supported_operations))
             continue
         answer, found = _support(model.context(0, number, known, is_final=True))
         answers.append(answer)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
+from nnhal_devices.cpu_acc.branches import choose, is_if
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.lowering import (
     convolution,
@@ -117,13 +118,20 @@ def lower(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> LoweredGrap
     if is_one_run(model.model):
         extension.run_alone(graph)
         return graph
-    known = tuple(dimensions)
+    return _lowered(graph)
+
+
+def _lowered(graph: LoweredGraph) -> LoweredGraph:
+    model, known = graph.model, tuple(graph.dimensions)
     for operation in model.model.main.operations:
         if is_run(model.model, operation):
             graph.avoid(message_of(model, operation))
     for number, operation in enumerate(model.model.main.operations):
         if is_run(model.model, operation):
             extension.run(graph, operation, number)
+            continue
+        if is_if(operation):
+            choose(graph, operation, number, _lowered)
             continue
         op = model.context(0, number, known, is_final=True)
         LOWERINGS[op.type](Emitter(op, operation, graph))
