@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import weakref
-from collections.abc import Mapping, Sequence
 
 from nnhal.contexts import AsyncClosing
 from nnhal.remote.calls import Calls
-from nnhal.types import NO_DEADLINE, NO_HINTS, Ashmem, ExecutionPreference, Hints, Priority
-from nnhal.types import Model as HalModel
-from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2_grpc
+from nnhal_client.aio.in_thread import in_thread
 from nnhal_client.aio.memory import AsyncDomainMemory
 from nnhal_client.aio.model import AsyncModel
 from nnhal_client.core.model_runs import CONCURRENCY
-from nnhal_client.framework import DeviceInfo, FallbackName, Framework, PartitionerName
-from nnhal_client.memory import MemoryRole
+from nnhal_client.framework import DeviceInfo, Framework
+from nnhal_client.memory import DomainMemory
 from nnhal_client.model import Model
 from nnhal_client.planned import ModelPlan
-from nnhal_client.tensors import ReservedDimensions
 
 
 class AsyncFramework(AsyncClosing):
@@ -28,155 +23,53 @@ class AsyncFramework(AsyncClosing):
 
     def __init__(self, blocking: Framework, concurrency: int = CONCURRENCY) -> None:
         """``blocking`` is the session, which ends with this one."""
-        self._blocking = blocking
+        self.blocking = blocking
         self._concurrency = concurrency
         self._models: weakref.WeakSet[AsyncModel] = weakref.WeakSet()
 
-    async def devices(self) -> list[DeviceInfo]:
-        """The devices that the framework knows, in order of preference."""
-        return await asyncio.to_thread(self._blocking.devices)
+    @in_thread(Framework.devices)
+    def devices(self, found: list[DeviceInfo]) -> list[DeviceInfo]:
+        return found
 
-    async def load(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        devices: Sequence[str] = (),
-        pins: Mapping[str, str] | None = None,
-        partitioner: PartitionerName = "least_time",
-        fallback: FallbackName = "allow",
-        min_nodes_per_partition: int = 1,
-        cache_token: bytes = b"",
-        relaxed: bool = False,
-        dimensions: Mapping[str, ReservedDimensions] | None = None,
-        states: Mapping[str, str] | None = None,
-        signature: str = "",
-        plan: ModelPlan | None = None,
-        group: int = 0,
-        weights: Mapping[str, Ashmem] | None = None,
-    ) -> AsyncModel:
-        """Load a model file, or a group of a plan, as ``Framework.load``."""
-        return self._model(
-            await asyncio.to_thread(
-                self._blocking.load,
-                path,
-                devices,
-                pins,
-                partitioner,
-                fallback,
-                min_nodes_per_partition,
-                cache_token,
-                relaxed,
-                dimensions,
-                states,
-                signature,
-                plan,
-                group,
-                weights,
-            )
-        )
+    @in_thread(Framework.load)
+    def load(self, loaded: Model) -> AsyncModel:
+        return self._model(loaded)
 
-    async def plan(
-        self,
-        model: str | os.PathLike[str] | bytes,
-        devices: Sequence[str] = (),
-        pins: Mapping[str, str] | None = None,
-        partitioner: PartitionerName = "least_time",
-        fallback: FallbackName = "allow",
-        min_nodes_per_partition: int = 1,
-        cache_token: bytes = b"",
-        relaxed: bool = False,
-        dimensions: Mapping[str, ReservedDimensions] | None = None,
-        states: Mapping[str, str] | None = None,
-        signature: str = "",
-        leaves_nodes: bool = False,
-        explains: bool = False,
-        weights: Mapping[str, Ashmem] | None = None,
-        keeps: Sequence[int] = (),
-        operators: Sequence[str] = (),
-        tensor_dimensions: Mapping[int, Dimensions] | None = None,
-    ) -> ModelPlan:
-        """Plan a model without having any device prepare anything, as ``Framework.plan``."""
-        return await asyncio.to_thread(
-            self._blocking.plan,
-            model,
-            devices,
-            pins,
-            partitioner,
-            fallback,
-            min_nodes_per_partition,
-            cache_token,
-            relaxed,
-            dimensions,
-            states,
-            signature,
-            leaves_nodes,
-            explains,
-            weights,
-            keeps,
-            operators,
-            tensor_dimensions,
-        )
+    @in_thread(Framework.plan)
+    def plan(self, planned: ModelPlan) -> ModelPlan:
+        return planned
 
-    async def release(self, plan: ModelPlan) -> None:
-        """Have the framework forget a plan, as ``Framework.release``."""
-        await asyncio.to_thread(self._blocking.release, plan)
+    @in_thread(Framework.release)
+    def release(self, _: None) -> None:
+        pass
 
-    async def open(
-        self, name: str, version: str = "", pins: Mapping[str, str] | None = None, devices: Sequence[str] = ()
-    ) -> AsyncModel:
-        """A model of the server's repository, as ``Framework.open``."""
-        return self._model(await asyncio.to_thread(self._blocking.open, name, version, pins, devices))
+    @in_thread(Framework.open)
+    def open(self, opened: Model) -> AsyncModel:
+        return self._model(opened)
 
-    async def load_model(
-        self,
-        model: HalModel,
-        devices: Sequence[str] = (),
-        pins: Mapping[str, str] | None = None,
-        partitioner: PartitionerName = "least_time",
-        fallback: FallbackName = "allow",
-        min_nodes_per_partition: int = 1,
-        cache_token: bytes = b"",
-        preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER,
-        priority: Priority = Priority.MEDIUM,
-        deadline_ns: int = NO_DEADLINE,
-        hints: Hints = NO_HINTS,
-    ) -> AsyncModel:
-        """Load a model of the HAL, as ``Framework.load_model``."""
-        return self._model(
-            await asyncio.to_thread(
-                self._blocking.load_model,
-                model,
-                devices,
-                pins,
-                partitioner,
-                fallback,
-                min_nodes_per_partition,
-                cache_token,
-                preference,
-                priority,
-                deadline_ns,
-                hints,
-            )
-        )
+    @in_thread(Framework.load_model)
+    def load_model(self, loaded: Model) -> AsyncModel:
+        return self._model(loaded)
 
-    async def allocate(self, roles: Sequence[MemoryRole], dimensions: ReservedDimensions = ()) -> AsyncDomainMemory:
-        """Memory for certain inputs and outputs of loaded models, as ``Framework.allocate``."""
-        return AsyncDomainMemory(await asyncio.to_thread(self._blocking.allocate, roles, dimensions))
+    @in_thread(Framework.allocate)
+    def allocate(self, memory: DomainMemory) -> AsyncDomainMemory:
+        return AsyncDomainMemory(memory)
 
     @property
     def calls(self) -> Calls:
         """The session, for what this class has no method for. Its calls block."""
-        return self._blocking.calls
+        return self.blocking.calls
 
     @property
     def stub(self) -> framework_pb2_grpc.FrameworkServiceStub:
         """The methods of FrameworkService, to be called through ``calls``."""
-        return self._blocking.stub
+        return self.blocking.stub
 
     async def close(self) -> None:
         """End the session; runs that are under way fail."""
         for model in list(self._models):
             await model.close_bindings()
-        await asyncio.to_thread(self._blocking.close)
+        await asyncio.to_thread(self.blocking.close)
 
     def _model(self, loaded: Model) -> AsyncModel:
         model = AsyncModel(loaded, self._concurrency)
