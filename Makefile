@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # With it every test worker and every process that a test starts would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp release doors testbed deploy-check ray contract fuzz coverage operations peers bench docs screenshots proto demo-models clean
+.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp release doors testbed deploy-check ray contract fuzz coverage operations onnx-operators peers bench docs screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -159,6 +159,9 @@ contract: $(VENV)/.dev  ## Show which test shows which row of the HAL's contract
 
 operations: $(VENV)/.dev  ## Make docs/operations.md again after a change in hal/nnhal/operations
 	$(BIN)/python -m nnhal_tools.operations_page docs/operations.md
+
+onnx-operators: $(VENV)/.dev  ## Make docs/onnx_operators.md again after a change in what cpu_ref computes of ONNX
+	$(BIN)/python -m tests.support.onnx_operators_page docs/onnx_operators.md
 
 FUZZ ?= .fuzz
 $(FUZZ)/venv/.made: pyproject.toml

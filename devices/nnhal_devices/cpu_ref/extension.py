@@ -79,7 +79,8 @@ def run(
     graph: Any = evaluator.proto_.graph
     try:
         feeds = {d.name: _given(d.type, array) for d, array in zip(graph.input, given, strict=True)}
-        results = evaluator.run(None, feeds)
+        with np.errstate(all="ignore"):  # infinities and NaN are results like others
+            results = evaluator.run(None, feeds)
     except MemoryError as error:
         raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"{place}: {lack_of(error)}") from error
     except Exception as error:  # it may raise anything

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import (
     op_conv_transpose,
@@ -16,10 +16,14 @@ from onnx.reference.ops import (
     op_non_max_suppression,
     op_one_hot,
     op_pad,
+    op_quantize_linear,
 )
+from onnx.reference.ops._quant_utils import reshape_input
 
 from nnhal.arrays import Array
+from nnhal.kernels.reduction import extremum
 from nnhal_devices.cpu_ref.onnx_recurrent import GRU, LSTM, RNN
+from nnhal_devices.cpu_ref.onnx_resize import Resize, Upsample
 
 
 class Loop(op_loop.Loop):
@@ -114,12 +118,37 @@ class ReduceSumSquare(_Reduction):
         return np.sum(np.square(data), axis=axes, keepdims=keepdims)
 
 
+class _Extremum(_Reduction):
+    """An extreme: a NaN that comes first stays, no other is found."""
+
+    extreme: np.ufunc
+
+    def _reduced(self, data: Array, axes: tuple[int, ...] | None, keepdims: bool) -> Array:
+        along = range(data.ndim) if axes is None else [axis % data.ndim for axis in axes]
+        bounds: tuple[Any, Any] = (-np.inf, np.inf) if data.dtype.kind == "f" else (False, True)
+        if data.dtype.kind in "iu":
+            bounds = np.iinfo(data.dtype).min, np.iinfo(data.dtype).max
+        found = extremum(self.extreme, data, along, bounds[self.extreme is np.fmin])
+        return np.expand_dims(found, tuple(along)) if keepdims else found
+
+
+class ReduceMax(_Extremum):
+    """The largest."""
+
+    extreme = np.fmax
+
+
+class ReduceMin(_Extremum):
+    """The smallest."""
+
+    extreme = np.fmin
+
+
 class ReduceLogSum(_Reduction):
     """The logarithm of the sum."""
 
     def _reduced(self, data: Array, axes: tuple[int, ...] | None, keepdims: bool) -> Array:
-        with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf
-            return np.asarray(np.log(np.sum(data, axis=axes, keepdims=keepdims)))
+        return np.asarray(np.log(np.sum(data, axis=axes, keepdims=keepdims)))
 
 
 class ReduceLogSumExp(_Reduction):
@@ -128,8 +157,7 @@ class ReduceLogSumExp(_Reduction):
     def _reduced(self, data: Array, axes: tuple[int, ...] | None, keepdims: bool) -> Array:
         top = np.max(data, axis=axes, keepdims=True, initial=-np.inf)
         top = np.where(np.isfinite(top), top, 0).astype(data.dtype)
-        with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf
-            summed = np.asarray(np.log(np.sum(np.exp(data - top), axis=axes, keepdims=True)) + top)
+        summed = np.asarray(np.log(np.sum(np.exp(data - top), axis=axes, keepdims=True)) + top)
         return summed if keepdims else summed.reshape(np.sum(data, axis=axes).shape)
 
 
@@ -197,6 +225,41 @@ class DequantizeLinear(op_dequantize_linear._CommonDequantizeLinear):
     op_domain = ""
 
 
+class QuantizeLinear(op_quantize_linear._CommonQuantizeLinear):
+    """Integers beyond those of 32 bits are clamped, and NaN is the least; the evaluator's wrap around."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, y_scale: Array, zero_point: Array | None = None, **attributes: Any) -> tuple[Array, ...]:  # type: ignore[override] # as its own base
+        given = {name: value for name, value in attributes.items() if value}
+        own: Any = super()._run
+        target = given.get("output_dtype") or TensorProto.UINT8
+        if zero_point is not None:
+            target = helper.np_dtype_to_tensor_dtype(zero_point.dtype)
+        if target not in op_quantize_linear._QUANT_INTEGER_RANGES:
+            results: tuple[Array, ...] = own(x, y_scale, zero_point, **attributes)
+            return results
+        low, high = op_quantize_linear._QUANT_INTEGER_RANGES[target]
+        axis = attributes.get("axis")
+        place = (x.shape, 1 if axis is None else axis, given.get("block_size"))
+        kind = helper.tensor_dtype_to_np_dtype(given["precision"]) if "precision" in given else y_scale.dtype
+        scales: Array = reshape_input(y_scale, *place)
+        offset: Any = 0 if zero_point is None else reshape_input(zero_point, *place)
+        codes = np.rint(x.astype(kind) / scales.astype(kind)).astype(np.float64) + np.asarray(offset, np.float64)
+        return (np.minimum(np.fmax(codes, low), high).astype(helper.tensor_dtype_to_np_dtype(target)),)
+
+
+class GatherElements(OpRun):
+    """Indices may be fewer than the elements along the other axes too."""
+
+    op_domain = ""
+
+    def _run(self, data: Array, indices: Array, axis: int | None = None) -> tuple[Array, ...]:
+        along = (axis or 0) % data.ndim
+        part = tuple(slice(None) if index == along else slice(n) for index, n in enumerate(indices.shape))
+        return (np.take_along_axis(data[part], indices.astype(np.int64), along),)
+
+
 class StringNormalizer(OpRun):
     """Accents stay, as the specification and ONNX Runtime have it; no locale of the host is needed."""
 
@@ -245,12 +308,14 @@ class LogSoftmax(_Flattened):
 
 
 class Hardmax(_Flattened):
-    """1 for the first of the largest, else 0."""
+    """1 for the first of the largest, else 0. A NaN is the largest if it comes first, and equal to nothing."""
 
     def _along(self, x: Array, axis: int) -> Array:
+        largest = np.expand_dims(extremum(np.fmax, x, [axis % x.ndim], -np.inf), axis)
+        equal = x == largest
         result = np.zeros_like(x)
-        np.put_along_axis(result, np.expand_dims(x.argmax(axis), axis), 1, axis)
-        return result
+        np.put_along_axis(result, np.expand_dims(equal.argmax(axis), axis), 1, axis)
+        return np.where(equal, result, 0).astype(x.dtype)
 
 
 class MaxPool(OpRun):
@@ -315,7 +380,9 @@ class GlobalMaxPool(OpRun):
     op_domain = ""
 
     def _run(self, x: Array) -> tuple[Array, ...]:
-        return (x.max(tuple(range(2, x.ndim)), keepdims=True),)
+        spatial = tuple(range(2, x.ndim))
+        lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        return (np.expand_dims(extremum(np.fmax, x, spatial, lowest), spatial),)
 
 
 class LpNormalization(OpRun):
@@ -345,6 +412,6 @@ class LRN(OpRun):
 OPERATORS = (
     *(Loop, MaxPool, RNN, GRU, LSTM, Pad, ReduceSumSquare, ReduceLogSum, ReduceLogSumExp, ConvTranspose, GridSample),
     *(NonMaxSuppression, OneHot, DequantizeLinear, StringNormalizer, Softmax, LogSoftmax, Hardmax),
-    *(GlobalMaxPool, LpNormalization, LRN),
+    *(GatherElements, QuantizeLinear, ReduceMax, ReduceMin, GlobalMaxPool, LpNormalization, LRN, Resize, Upsample),
 )
 """The operators that cpu_ref computes itself, in every opset."""

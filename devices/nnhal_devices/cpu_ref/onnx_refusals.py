@@ -35,6 +35,10 @@ def _other_than(attribute: str, usual: object) -> Callable[[Attributes], bool]:
     return lambda attributes: attributes.get(attribute, usual) != usual
 
 
+def _none_of(attribute: str, *values: object) -> Callable[[Attributes], bool]:
+    return lambda attributes: attributes.get(attribute, values[0]) not in values
+
+
 def _any_set(attribute: str) -> Callable[[Attributes], bool]:
     return lambda attributes: any(attributes.get(attribute, ()))
 
@@ -72,6 +76,57 @@ def _integers(attributes: Attributes) -> bool:
     return attributes.get(_INPUT_TYPE) in (2, 3, 4, 5, 6, 7, 12, 13)
 
 
+RESIZE_VALUES = {
+    "mode": (b"nearest", b"linear", b"cubic"),
+    "coordinate_transformation_mode": (
+        b"half_pixel",
+        b"half_pixel_symmetric",
+        b"pytorch_half_pixel",
+        b"align_corners",
+        b"asymmetric",
+        b"tf_crop_and_resize",
+        b"tf_half_pixel_for_nn",
+    ),
+    "nearest_mode": (b"round_prefer_floor", b"round_prefer_ceil", b"floor", b"ceil"),
+    "keep_aspect_ratio_policy": (b"stretch", b"not_larger", b"not_smaller"),
+}
+"""The values of attributes of Resize."""
+
+
+def _filters(attributes: Attributes) -> bool:
+    return attributes.get("mode") == b"cubic" or bool(attributes.get("antialias"))
+
+
+def _crops_with_filters(attributes: Attributes) -> bool:
+    # ONNX Runtime does so for images whose channels are first only.
+    return attributes.get("coordinate_transformation_mode") == b"tf_crop_and_resize" and _filters(attributes)
+
+
+def _excludes_without_filters(attributes: Attributes) -> bool:
+    return bool(attributes.get("exclude_outside")) and not _filters(attributes)
+
+
+def _filters_nearest(attributes: Attributes) -> bool:
+    return bool(attributes.get("antialias")) and attributes.get("mode", b"nearest") == b"nearest"
+
+
+def _policy_of_negative_axes(attributes: Attributes) -> bool:
+    # ONNX Runtime takes them as none of the axes of the policy.
+    policy = attributes.get("keep_aspect_ratio_policy", b"stretch")
+    return policy != b"stretch" and any(axis < 0 for axis in attributes.get("axes", ()))
+
+
+_FLOATS, _INTEGERS = (1, 10, 11, None), (2, 3, 6)
+
+
+def _interpolates_others(attributes: Attributes) -> bool:
+    mode, kind = attributes.get("mode"), attributes.get(_INPUT_TYPE)
+    integers = mode == b"linear" or attributes.get("antialias")
+    return mode in (b"linear", b"cubic") and kind not in (_FLOATS + _INTEGERS if integers else _FLOATS)
+
+
+_INTERPOLATED = "floats; UINT8, INT8 or INT32 for linear modes and antialias; any for mode nearest"
+
 REFUSALS: Sequence[Refusal] = (
     Refusal("Cast", "to", "a type other than STRING", _one_of("to", _STRING)),
     Refusal("ConvTranspose", "auto_pad", "NOTSET beside output_shape", _places_given_twice),
@@ -84,11 +139,14 @@ REFUSALS: Sequence[Refusal] = (
     Refusal("Normalizer", "norm", "L1 or L2", lambda a: a.get("norm", b"MAX") == b"MAX"),
     Refusal("ReduceLogSumExp", _INPUT_TYPE, "floating point", _integers),
     Refusal("RNN", "activations", "those of the specification", _unknown_activation),
-    Refusal(
-        "Resize",
-        "coordinate_transformation_mode",
-        "a mode other than pytorch_half_pixel and tf_crop_and_resize",
-        _one_of("coordinate_transformation_mode", b"pytorch_half_pixel", b"tf_crop_and_resize"),
+    Refusal("Resize", "antialias", "0 in mode nearest", _filters_nearest),
+    Refusal("Resize", "axes", "axes from 0 on beside a keep_aspect_ratio_policy", _policy_of_negative_axes),
+    Refusal("Resize", "coordinate_transformation_mode", "half_pixel or others beside filters", _crops_with_filters),
+    Refusal("Resize", "exclude_outside", "0 but for cubic modes and antialias", _excludes_without_filters),
+    Refusal("Resize", _INPUT_TYPE, _INTERPOLATED, _interpolates_others),
+    *(
+        Refusal("Resize", name, "those of the specification", _none_of(name, *values))
+        for name, values in RESIZE_VALUES.items()
     ),
     *(
         Refusal("Scan", name, "only 0", _any_set(name))
@@ -103,8 +161,8 @@ REFUSALS: Sequence[Refusal] = (
     Refusal("Scan", "opset", "at least 9", _always, 8),
     Refusal("TreeEnsembleClassifier", "post_transform", "another operator", _always),
     Refusal("Unique", "sorted", "1", _one_of("sorted", 0)),
-    Refusal("Upsample", "mode", "nearest", _other_than("mode", b"nearest")),
-    Refusal("Upsample", "opset", "at least 9", _always, 8),
+    Refusal("Upsample", "mode", "nearest or linear", _none_of("mode", b"nearest", b"linear")),
+    Refusal("Upsample", _INPUT_TYPE, _INTERPOLATED, _interpolates_others),
 )
 """Found by trying each operator beside ONNX Runtime."""
 

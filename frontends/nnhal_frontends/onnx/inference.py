@@ -10,6 +10,7 @@ from onnx.shape_inference import InferenceError, infer_shapes
 
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.onnx.inference_bounds import InferenceBounds
+from nnhal_frontends.onnx.rounded_lengths import may_differ, stand_ins
 from nnhal_frontends.onnx.screening import MAX_RANK
 
 _MOST_ROUNDS = 8
@@ -78,7 +79,7 @@ def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[
         if value.type.WhichOneof("value") == "tensor_type":
             value.type.tensor_type.ClearField("shape")
     try:
-        inferred = _inferred(bare)
+        inferred = _with_rounded(bare, _inferred(bare))
     except InferenceError as error:
         _require_types(error)
         if not lenient:
@@ -116,6 +117,29 @@ def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:
         if propagates and not _add_known(model.graph):
             break
     return model
+
+
+def _with_rounded(bare: onnx.ModelProto, inferred: onnx.ModelProto) -> onnx.ModelProto:
+    """Infer again with other nodes in the place of those whose lengths ONNX Runtime rounds otherwise."""
+    if not may_differ(inferred.graph):
+        return inferred
+    seen, replaced = onnx.ModelProto(), set[int]()
+    for _ in range(_MOST_ROUNDS):
+        found = [*stand_ins(inferred.graph)]
+        if not found:
+            break
+        if not replaced:
+            seen.CopyFrom(bare)
+            del seen.graph.value_info[:]  # they may have the lengths of the inference
+        for index, node, factors in found:
+            seen.graph.node[index].CopyFrom(node)
+            replaced.add(index)
+            seen.graph.initializer.extend(filter(None, [factors]))
+        inferred = _inferred(seen)
+    for index in replaced:
+        inferred.graph.node[index].CopyFrom(bare.graph.node[index])
+    del inferred.graph.initializer[len(bare.graph.initializer) :]
+    return inferred
 
 
 def _add_known(graph: onnx.GraphProto) -> bool:

@@ -2,6 +2,9 @@
 
 Requantisation is in fixed point, as in NNAPI's reference implementation (gemmlowp): a real multiplier is a
 31-bit mantissa and a power of two; products are rounded half away from zero, shifts to nearest.
+
+Reals become quantised with halves to even, as ONNX defines it and as XNNPACK, the default of LiteRT, rounds.
+The HAL leaves it open: its conformance tests allow every quantised result one step.
 """
 
 from __future__ import annotations
@@ -9,7 +12,6 @@ from __future__ import annotations
 from math import frexp
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nnhal.kernels._types import Array, Floats, Integers
 from nnhal.operations import OperationContext
@@ -28,14 +30,16 @@ def to_real(op: OperationContext, index: int) -> Floats:
 
 
 def from_real(op: OperationContext, values: Floats, index: int = 0) -> Array:
-    """Float values in the element type of an output, quantised (half away from zero) if that is quantised."""
+    """Float values in the element type of an output, quantised if that is (halves to even, NaN the least)."""
     operand = op.outputs[index]
     element = ELEMENT_TYPES[operand.type]
     if operand.scale == 0:
         with np.errstate(over="ignore"):  # a float16 that overflows is infinite
             return values.astype(element, copy=False)
-    rounded = round_half_away(values / np.float32(operand.scale)) + operand.zero_point
-    quantized: Array = np.clip(rounded, *range_of(operand)).astype(element)
+    low, high = range_of(operand)
+    with np.errstate(over="ignore"):  # by a small scale a large value becomes infinite, and is clamped
+        codes = np.rint((values / np.float32(operand.scale)).astype(np.float64)) + operand.zero_point
+    quantized: Array = np.minimum(np.fmax(codes, low), high).astype(element)
     return quantized
 
 
@@ -45,13 +49,6 @@ def as_output(op: OperationContext, index: int, output: int = 0) -> Array:
     if source.type not in QUANT8 or (source.scale, source.zero_point) == (target.scale, target.zero_point):
         return op.value(index)
     return from_real(op, to_real(op, index), output)
-
-
-def round_half_away(values: Array | float) -> NDArray[np.float64]:
-    """Round to the nearest integer, halves away from zero. In float64, adding a half to a float32 is exact."""
-    wide = np.asarray(values, np.float64)
-    rounded: NDArray[np.float64] = np.trunc(wide + np.copysign(0.5, wide))
-    return rounded
 
 
 def divide_half_away(values: Integers, divisors: Array | int) -> Integers:
@@ -123,7 +120,7 @@ def quantized_range(output: Operand, activation: FusedActivation) -> tuple[int, 
     low, high = range_of(output)
 
     def quantize(real: float) -> int:
-        return output.zero_point + int(round_half_away(real / output.scale))
+        return output.zero_point + int(np.rint(real / output.scale))
 
     if activation == FusedActivation.RELU:
         return max(low, quantize(0)), high

@@ -137,7 +137,9 @@ def _signed(op: OperationContext, function: Callable[[Array], Array]) -> tuple[A
 
 def power(op: OperationContext) -> tuple[Array, ...]:
     """The first to the power of the second."""
-    return (from_real(op, np.power(to_real(op, PairwiseInput.FIRST), to_real(op, PairwiseInput.SECOND))),)
+    base, exponent = np.broadcast_arrays(to_real(op, PairwiseInput.FIRST), to_real(op, PairwiseInput.SECOND))
+    # numpy takes square roots for a single exponent of 0.5, which is another function of -inf and -0.
+    return (from_real(op, np.power(base, np.ascontiguousarray(exponent))),)
 
 
 def maximum(op: OperationContext) -> tuple[Array, ...]:

@@ -5,10 +5,13 @@ REDUCE_ALL, REDUCE_ANY, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD and REDUCE_SUM.
 No elements reduce to the value that changes nothing: true, false, the least and the largest of the type, 1 and 0.
 
 ARGMAX and ARGMIN: the first of equal elements counts.
+
+A NaN is neither greater nor less than what it is compared with, as in NNAPI's reference implementation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -46,16 +49,23 @@ def reduce_any(op: OperationContext) -> tuple[Array, ...]:
 
 def reduce_max(op: OperationContext) -> tuple[Array, ...]:
     """The largest."""
-    return _reduce_shaped(
-        op, np.maximum.reduce(op.value(ReduceInput.INPUT), axis=axes_of_reduce(op), initial=_bounds(op)[0])
-    )
+    return _reduce_shaped(op, extremum(np.fmax, op.value(ReduceInput.INPUT), axes_of_reduce(op), _bounds(op)[0]))
 
 
 def reduce_min(op: OperationContext) -> tuple[Array, ...]:
     """The smallest."""
-    return _reduce_shaped(
-        op, np.minimum.reduce(op.value(ReduceInput.INPUT), axis=axes_of_reduce(op), initial=_bounds(op)[1])
-    )
+    return _reduce_shaped(op, extremum(np.fmin, op.value(ReduceInput.INPUT), axes_of_reduce(op), _bounds(op)[1]))
+
+
+def extremum(extreme: np.ufunc, values: Array, axes: Sequence[int], initial: float) -> Array:
+    """Return the extremes along axes as a comparison of each element with those before finds them: a NaN that comes
+    first stays, no other is found. Other axes stay, those with ``initial`` if there are no elements.
+    """
+    found = np.asarray(extreme.reduce(values, axis=tuple(axes), initial=initial))
+    if values.dtype.kind != "f" or not values.size:
+        return found
+    first = values[tuple(0 if axis in axes else slice(None) for axis in range(values.ndim))]
+    return np.where(np.isnan(first), first, found)
 
 
 def reduce_prod(op: OperationContext) -> tuple[Array, ...]:
@@ -91,12 +101,24 @@ def mean(op: OperationContext) -> tuple[Array, ...]:
 
 def argmax(op: OperationContext) -> tuple[Array, ...]:
     """The index of the largest element."""
-    return _arg_extremum_shaped(op, np.argmax(op.value(ArgExtremumInput.INPUT), op.integer(ArgExtremumInput.AXIS)))
+    axis = op.integer(ArgExtremumInput.AXIS)
+    return _arg_extremum_shaped(op, np.argmax(_without_nan(op.value(ArgExtremumInput.INPUT), axis, -np.inf), axis))
 
 
 def argmin(op: OperationContext) -> tuple[Array, ...]:
     """The index of the smallest element."""
-    return _arg_extremum_shaped(op, np.argmin(op.value(ArgExtremumInput.INPUT), op.integer(ArgExtremumInput.AXIS)))
+    axis = op.integer(ArgExtremumInput.AXIS)
+    return _arg_extremum_shaped(op, np.argmin(_without_nan(op.value(ArgExtremumInput.INPUT), axis, np.inf), axis))
+
+
+def _without_nan(values: Array, axis: int, other: float) -> Array:
+    """Return values with no NaN but the first along an axis, which no comparison finds greater or less."""
+    if values.dtype.kind != "f" or not np.isnan(values).any():
+        return values
+    kept = np.where(np.isnan(values), np.asarray(other, values.dtype), values)
+    first = tuple(slice(0, 1) if index == axis % values.ndim else slice(None) for index in range(values.ndim))
+    kept[first] = values[first]
+    return kept
 
 
 def _arg_extremum_shaped(op: OperationContext, indices: Array | np.intp) -> tuple[Array, ...]:

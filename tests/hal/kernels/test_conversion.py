@@ -44,11 +44,10 @@ QUANTIZE_Q8A, QUANTIZE_Q8AS = OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSO
 
 @pytest.mark.parametrize("code", [QUANTIZE_F32, QUANTIZE_F16])
 @pytest.mark.parametrize(("target", "low"), [(QUANTIZE_Q8A, 0), (QUANTIZE_Q8AS, -128)])
-def test_reals_are_rounded_half_away_and_clamped(code: OperandType, target: OperandType, low: int) -> None:
-    (result,) = compute(
-        OperationType.QUANTIZE, [tensor(code, [0.25, -0.25, 0.2, 900.0, -900.0])], output(target, (), 0.5, low + 10)
-    )
-    assert result.tolist() == [low + 11, low + 9, low + 10, low + 255, low]
+def test_reals_are_rounded_half_to_even_and_clamped(code: OperandType, target: OperandType, low: int) -> None:
+    reals = [0.25, -0.25, 0.75, 1.25, -0.75, 0.2, 900.0, -900.0, np.inf, -np.inf, np.nan]
+    (result,) = compute(OperationType.QUANTIZE, [tensor(code, reals)], output(target, (), 0.5, low + 10))
+    assert (result.astype(int) - low).tolist() == [10, 10, 12, 12, 8, 10, 255, 0, 255, 0, 0]
 
 
 @pytest.mark.parametrize("target", [QUANTIZE_F32, QUANTIZE_F16])

@@ -7,22 +7,17 @@ none is equivalent, nearest pixels are gathered.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from nnhal.extensions.resizing import HALF, SIMPLE, Indices, Places, ResizedAxis
 from nnhal.types import OperandType, OperationType
 from nnhal_frontends.onnx.builder import NodeBuilder
 from nnhal_frontends.onnx.ops._definition import Converter
 from nnhal_frontends.onnx.ops._window import image
 
-Places = npt.NDArray[np.float32]
-Indices = npt.NDArray[np.int64]
-
 _NCHW = True
-_HALF = np.float32(0.5)
 _FIRST_WITH_MODES = 11
 """Before this opset coordinates are asymmetric, and the nearest pixel is the one that contains the position."""
 _LINEAR = {
@@ -35,21 +30,11 @@ _LINEAR = {
 _FLAGS = ((False, False), (True, False), (False, True))
 
 
-@dataclass(frozen=True, slots=True)
-class ResizedAxis:
-    """An axis of ``length`` elements that is resized to ``resized``, by a ``factor`` that the model may give."""
-
-    index: int
-    length: int
-    resized: int
-    factor: np.float32
-
-
 def convert(b: NodeBuilder) -> None:
     """Resize the axes whose length changes."""
     axes = _resized_axes(b)
     mode = b.attribute("mode", "nearest")
-    if not axes:
+    if not axes or b.shape(0) == b.output_shape():  # as in ONNX Runtime, whatever the factors are
         b.finish_reshape(b.input(0))
     elif mode == "nearest":
         _nearest(b, axes)
@@ -75,7 +60,7 @@ def _resized_axes(b: NodeBuilder) -> list[ResizedAxis]:
             raise b.node.unsupported(f"axis {index} is of unknown length", "fixed shapes of the model's inputs")
         factor = np.float32(resized) / np.float32(length) if factors is None else factors[place]
         if factors is not None or length != resized:
-            result.append(ResizedAxis(index, length, resized, factor))
+            result.append(ResizedAxis(index, length, resized, factor, np.float32(0), np.float32(1)))
     return result
 
 
@@ -92,21 +77,27 @@ def _factors(b: NodeBuilder) -> Places | None:
     return None
 
 
-def _modes(b: NodeBuilder, axes: list[ResizedAxis]) -> tuple[str, str]:
-    """Return how coordinates are transformed and rounded."""
-    if b.graph.opset >= _FIRST_WITH_MODES:
-        transformation = b.attribute("coordinate_transformation_mode", "half_pixel")
-        return transformation, b.attribute("nearest_mode", "round_prefer_floor")
-    if any(axis.factor < 1 for axis in axes):
+def _modes(b: NodeBuilder) -> tuple[str, str]:
+    """Return how coordinates are transformed and rounded. Raises UnsupportedNode."""
+    if b.graph.opset < _FIRST_WITH_MODES:
+        return "asymmetric", SIMPLE
+    transformation = b.attribute("coordinate_transformation_mode", "half_pixel")
+    if transformation == "tf_crop_and_resize":
         raise b.node.unsupported(
-            f"a smaller image in opset {b.graph.opset}, which does not define the rounding", "opset 11 or later"
+            f"coordinate_transformation_mode {transformation}", "half_pixel, asymmetric, align_corners"
         )
-    return "asymmetric", "floor"
+    return transformation, b.attribute("nearest_mode", "round_prefer_floor")
 
 
 def _nearest(b: NodeBuilder, axes: list[ResizedAxis]) -> None:
-    transformation, rounding = _modes(b, axes)
-    wanted = {axis.index: _rounded(b, axis, _places(b, axis, transformation), rounding) for axis in axes}
+    transformation, rounding = _modes(b)
+    wanted: dict[int, Indices] = {}
+    for axis in axes:
+        b.reserve((axis.resized,), np.dtype(np.float32))
+        try:
+            wanted[axis.index] = axis.nearest(axis.places(transformation), rounding)
+        except ValueError as error:
+            raise b.node.unsupported(str(error), "those of the specification") from error
     images = len(b.shape(0)) == 4 and min(wanted) >= 2 and b.operand(b.input(0)).type != OperandType.TENSOR_INT32
     for flags in _FLAGS if images else ():
         if all(np.array_equal(_pixels_of_hal(axis, *flags), wanted[axis.index]) for axis in axes):
@@ -125,7 +116,7 @@ def _linear(b: NodeBuilder, axes: list[ResizedAxis]) -> None:
         raise b.node.unsupported("linear interpolation between channels or images", "images of one or two axes")
     if b.element_type().kind != "f" and b.quantization(0) is None:
         raise b.node.unsupported(f"interpolation between {b.element_type()}, whose rounding is not defined", "floats")
-    transformation, _ = _modes(b, axes)
+    transformation, _ = _modes(b)
     if transformation not in _LINEAR:
         raise b.node.unsupported(f"mode linear with {transformation}", ", ".join(_LINEAR))
     if b.attribute("antialias", 0) and any(axis.factor < 1 for axis in axes):
@@ -156,47 +147,14 @@ def _finish(b: NodeBuilder, code: OperationType, flags: tuple[bool, bool]) -> No
         b.finish_reshape(b.apply(code, inputs))
 
 
-def _places(b: NodeBuilder, axis: ResizedAxis, transformation: str) -> Places:
-    """Return the positions in the image of the pixels of the result."""
-    b.reserve((axis.resized,), np.dtype(np.float32))
-    x = np.arange(axis.resized, dtype=np.float32)
-    if transformation == "asymmetric":
-        return x / axis.factor
-    if transformation == "align_corners":
-        _require_whole(b, axis)
-        return x * np.float32(axis.length - 1) / np.float32(max(1, axis.resized - 1))
-    if transformation == "tf_half_pixel_for_nn":
-        return (x + _HALF) / axis.factor
-    if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and axis.resized > 1):
-        return (x + _HALF) / axis.factor - _HALF
-    if transformation == "pytorch_half_pixel":
-        return np.zeros(1, np.float32)
-    raise b.node.unsupported(
-        f"coordinate_transformation_mode {transformation}", "half_pixel, asymmetric, align_corners"
-    )
-
-
-def _rounded(b: NodeBuilder, axis: ResizedAxis, places: Places, rounding: str) -> Indices:
-    if rounding == "round_prefer_floor":
-        pixels = np.ceil(places - _HALF)
-    elif rounding == "round_prefer_ceil":
-        pixels = np.floor(places + _HALF)
-    elif rounding in ("floor", "ceil"):
-        pixels = np.floor(places) if rounding == "floor" else np.ceil(places)
-    else:
-        raise b.node.unsupported(f"nearest_mode {rounding}", "round_prefer_floor, round_prefer_ceil, floor, ceil")
-    found: Indices = np.clip(pixels, 0, axis.length - 1).astype(np.int64)
-    return found
-
-
 def _pixels_of_hal(axis: ResizedAxis, align_corners: bool, half_pixel: bool) -> Indices:
     """Return the pixels that RESIZE_NEAREST_NEIGHBOR picks."""
     if align_corners and axis.resized > 1:
         factor = np.float32(axis.length - 1) / np.float32(axis.resized - 1)
     else:
         factor = np.float32(axis.length) / np.float32(axis.resized)
-    places = (np.arange(axis.resized, dtype=np.float32) + (_HALF if half_pixel else np.float32(0))) * factor
-    pixels = np.floor(places + _HALF) if align_corners else np.floor(places)
+    places = (np.arange(axis.resized, dtype=np.float32) + (HALF if half_pixel else np.float32(0))) * factor
+    pixels = np.floor(places + HALF) if align_corners else np.floor(places)
     found: Indices = np.minimum(pixels, axis.length - 1).astype(np.int64)
     return found
 

@@ -104,7 +104,7 @@ def test_integers_are_gathered() -> None:
     [
         ({"mode": "cubic"}, "mode cubic; supported: nearest, linear"),
         ({"mode": "linear", "coordinate_transformation_mode": "tf_half_pixel_for_nn"}, "mode linear with tf_half"),
-        ({"coordinate_transformation_mode": "half_pixel_symmetric"}, "coordinate_transformation_mode half_pixel_sym"),
+        ({"coordinate_transformation_mode": "tf_crop_and_resize"}, "coordinate_transformation_mode tf_crop_and_resize"),
         ({"mode": "linear", "antialias": 1}, "antialias"),
         ({"keep_aspect_ratio_policy": "not_larger"}, "policy not_larger"),
     ],
