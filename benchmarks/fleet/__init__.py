@@ -1,1 +1,0 @@
-"""How many hosts a load needs: requests replayed over simulated hosts that behave as measured ones."""

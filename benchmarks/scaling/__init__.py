@@ -1,1 +1,0 @@
-"""Ways to serve from several hosts, measured beside one another."""
