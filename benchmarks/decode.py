@@ -1,35 +1,35 @@
-"""``python -m benchmarks.decode``: what a token of a small GPT costs, with caches that stay on a device or are copied,
-and a run of TFLite models with variables.
+"""``python -m benchmarks.decode``: a token of a small GPT, with caches that stay on a device or are copied.
 
 All ways take turns for each token: the runtime in this process, nnhal, and a ping-pong, the floor of a hop.
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from functools import partial
+from itertools import count
 from pathlib import Path
-from statistics import median
+from typing import Annotated
 
 import numpy as np
+import typer
 
+from benchmarks.__main__ import run
+from benchmarks.testbeds import framework_over
 from examples.decode import FIRST, STATES, Bound, OnnxRuntime, gpt, growing
 from nnhal.arrays import Array
 from nnhal_client import Binding, DomainMemory, Framework, Model
 from nnhal_client.tensors import ReservedDimensions
 from nnhal_tools.bench.ping_pong import ping_pong
+from nnhal_tools.bench.runner import Action, Report, in_turns, time_table
 from nnhal_tools.runtimes import LiteRT
 from nnhal_tools.up import DeviceEntry
-from tests.support.testbeds import framework_over
 
-_PEER, _FLOOR = "the runtime alone", "ping-pong"
+_PEER = "the runtime alone"
 _WARM_UP = 10
 """Tokens that do not count."""
-Step = Callable[[int, int], object]
+_Step = Callable[[int, int], object]
 
 
 class Copied:
@@ -70,7 +70,7 @@ class Swapped:
 
 
 class Resized(Copied):
-    """The same for caches that grow."""
+    """A binding whose caches grow, and are copied likewise."""
 
     def step(self, token: int, position: int) -> Array:
         """Run, make the inputs longer, and copy."""
@@ -81,25 +81,40 @@ class Resized(Copied):
         return logits
 
 
-def main() -> None:
-    """Print a line for each way."""
-    parser = argparse.ArgumentParser("python -m benchmarks.decode", description=__doc__)
-    parser.add_argument("--tokens", type=int, default=300)
-    parser.add_argument("--past", type=int, default=256, help="the length of caches that do not grow")
-    parser.add_argument("--growing", type=int, default=512, metavar="N", help="caches of lengths 0 to N - 1")
-    parser.add_argument("--tflite", type=Path, nargs="*", default=(), metavar="FILE", help="models with variables")
-    given = parser.parse_args()
+def decode(
+    tokens: Annotated[int, typer.Option(min=1)] = 300,
+    past: Annotated[int, typer.Option(help="The length of caches that do not grow.", min=1)] = 256,
+    growing_to: Annotated[
+        int, typer.Option("--growing", metavar="N", help="Caches of lengths 0 to N - 1.", min=1, max=1024)
+    ] = 512,
+    tflite: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Models with variables.")] = None,
+) -> Report:
+    """What a token of a small GPT costs, with caches that stay on a device or are copied."""
+    tables = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         framework = stack.enter_context(framework_over(DeviceEntry(driver="cpu_acc")))
         ping = stack.enter_context(ping_pong())
-        _show(f"caches of {given.past}", _measured(_fixed(framework, folder, given.past), ping, given.tokens))
-        _show(f"caches of 0 to {given.growing - 1}", _measured(_growing(framework, folder), ping, given.growing, 0))
-        for file in given.tflite:
-            _show(file.stem, _measured(_variables(framework, file), ping, given.tokens))
+
+        def measure(title: str, steps: Mapping[str, _Step], runs: int, warm_up: int = _WARM_UP) -> None:
+            ways: dict[str, Action] = {name: _by_position(step) for name, step in steps.items()}
+            ways["ping-pong"] = ping
+            tables.append(time_table(title, in_turns(ways, runs, warm_up=warm_up), _PEER))
+
+        measure(f"caches of {past}", _fixed(framework, folder, past), tokens)
+        measure(f"caches of 0 to {growing_to - 1}", _growing(framework, folder), growing_to, 0)
+        for file in tflite or ():
+            measure(file.stem, _variables(framework, file), tokens)
+    return Report(tables)
 
 
-def _fixed(framework: Framework, folder: Path, past: int) -> dict[str, Step]:
+def _by_position(step: _Step) -> Action:
+    """Return what does one step after the other, each at the next position."""
+    positions = count()
+    return lambda: step(FIRST, next(positions))
+
+
+def _fixed(framework: Framework, folder: Path, past: int) -> dict[str, _Step]:
     source = gpt(past)
     file = folder / "gpt.onnx"
     file.write_bytes(source.SerializeToString())
@@ -113,7 +128,7 @@ def _fixed(framework: Framework, folder: Path, past: int) -> dict[str, Step]:
     }
 
 
-def _growing(framework: Framework, folder: Path) -> dict[str, Step]:
+def _growing(framework: Framework, folder: Path) -> dict[str, _Step]:
     source = gpt(None)
     file = folder / "growing.onnx"
     file.write_bytes(source.SerializeToString())
@@ -126,34 +141,12 @@ def _growing(framework: Framework, folder: Path) -> dict[str, Step]:
     }
 
 
-def _variables(framework: Framework, file: Path) -> dict[str, Step]:
-    """The same zeros for each run: what a model computes from them depends on its variables all the same."""
+def _variables(framework: Framework, file: Path) -> dict[str, _Step]:
+    """Return runs on zeros: what a model computes from them depends on its variables all the same."""
     runtime, binding = LiteRT(file), framework.load(file).bind()
     runtime.place({name: np.zeros(*form) for name, form in runtime.inputs.items()})
     return {_PEER: lambda *_: runtime.run(), "state, direct": lambda *_: binding.run()}
 
 
-def _show(title: str, seconds: Mapping[str, list[float]]) -> None:
-    peer, hop = median(seconds[_PEER]), median(seconds[_FLOOR])
-    print(f"{title + ', µs':38}{'median':>8}{'least':>8}{'ratio':>8}{'hops more':>11}")
-    for name, found in seconds.items():
-        more = "" if name in (_PEER, _FLOOR) else f"{median(found) / peer:8.2f}{(median(found) - peer) / hop:11.1f}"
-        print(f"{name:38}{median(found) * 1e6:8.0f}{min(found) * 1e6:8.0f}{more}")
-
-
-def _measured(
-    steps: Mapping[str, Step], ping: Callable[[], object], tokens: int, warm_up: int = _WARM_UP
-) -> dict[str, list[float]]:
-    """Seconds of each way's tokens but for the first ones."""
-    seconds: dict[str, list[float]] = {name: [] for name in (*steps, _FLOOR)}
-    for position in range(warm_up + tokens):
-        calls: dict[str, Callable[[], object]] = {name: partial(step, FIRST, position) for name, step in steps.items()}
-        for name, call in {**calls, _FLOOR: ping}.items():
-            begun = time.perf_counter()
-            call()
-            seconds[name].append(time.perf_counter() - begun)
-    return {name: found[warm_up:] for name, found in seconds.items()}
-
-
 if __name__ == "__main__":
-    main()
+    run(decode)

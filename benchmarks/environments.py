@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import venv
 from collections.abc import Sequence
 from pathlib import Path
 
+_VARIABLE = "NNHAL_PEERS"
 
-class InstallationError(Exception):
+
+class InstallationError(ValueError):
     """An environment that cannot be made. The message says why."""
+
+
+def environments_directory() -> Path:
+    """Return the directory of the environments: NNHAL_PEERS, or one in the user's cache."""
+    return Path(os.environ.get(_VARIABLE) or Path.home() / ".cache" / "nnhal" / "peers")
 
 
 def interpreter(directory: Path, requirements: Sequence[str], modules: Sequence[str]) -> Path:
@@ -33,7 +41,7 @@ def interpreter(directory: Path, requirements: Sequence[str], modules: Sequence[
 
 
 def _can_import(python: Path, modules: Sequence[str]) -> bool:
-    """Whether all modules are installed."""
+    """Return whether all modules are installed."""
     if not python.exists():
         return False
     words = f"import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, {tuple(modules)!r})))"

@@ -5,33 +5,32 @@ The ways take turns, so that other load of the machine meets all of them alike.
 
 from __future__ import annotations
 
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from statistics import median
+from typing import Annotated
 
 import numpy as np
+import typer
 
+from benchmarks.__main__ import run
+from benchmarks.testbeds import framework_over
 from nnhal.arrays import Array
 from nnhal.memory import create_ashmem
-from nnhal.types import Model
-from nnhal_client import Framework, connect
+from nnhal.types import Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph
+from nnhal_client import Framework
 from nnhal_client.ndk import Burst, Compilation, Execution, Memory, devices
-from nnhal_tools.up import DeviceEntry, Testbed, Topology
-from tests.support.ndk import floor_model
+from nnhal_tools.bench.runner import Action, Report, in_turns, time_table
+from nnhal_tools.up import DeviceEntry
 
-ROUNDS, RUNS = 20, 50
-Way = Callable[[], object]
-
-
+_BOUND = "bind().run()"
+_DEVICE = "cpu_acc"
+_BLOCK = 50
 Ends = tuple[Array, Array] | tuple[Memory, Memory]
 """Where the input and the output lie."""
 
 
 def reusable(compilation: Compilation, ends: Ends) -> Execution:
-    """An execution that may be computed again."""
+    """Return an execution that may be computed again."""
     execution, (given, result) = Execution(compilation), ends
     execution.set_reusable(True)
     if isinstance(given, Memory):
@@ -46,8 +45,8 @@ def reusable(compilation: Compilation, ends: Ends) -> Execution:
 
 
 @contextmanager
-def ways(framework: Framework, model: Model, device: str) -> Iterator[Mapping[str, Way]]:
-    """The ways to run a model of one element on a device."""
+def ways(framework: Framework, model: Model, device: str) -> Iterator[Mapping[str, Action]]:
+    """Yield the ways to run a model of one element on a device."""
     with ExitStack() as stack:
         bound = stack.enter_context(framework.load_model(model, devices=[device]).bind())
         named = [each for each in devices(framework) if each.name in (device, "nnapi-reference")][:1]
@@ -64,7 +63,7 @@ def ways(framework: Framework, model: Model, device: str) -> Iterator[Mapping[st
                 execution.compute()
 
         yield {
-            "bind().run()": bound.run,
+            _BOUND: bound.run,
             "reusable, buffers": on_buffers.compute,
             "reusable, memory": on_memory.compute,
             "burst": lambda: on_buffers.burst_compute(burst),
@@ -75,34 +74,16 @@ def ways(framework: Framework, model: Model, device: str) -> Iterator[Mapping[st
         }
 
 
-def measured(found: Mapping[str, Way]) -> Mapping[str, list[float]]:
-    """The microseconds of the median run of each way in each round."""
-    taken: dict[str, list[float]] = {name: [] for name in found}
-    for _ in range(ROUNDS):
-        for name, way in found.items():
-            way()
-            runs = []
-            for _ in range(RUNS):
-                began = time.perf_counter_ns()
-                way()
-                runs.append(time.perf_counter_ns() - began)
-            taken[name].append(median(runs) / 1000)
-    return taken
-
-
-def main() -> None:
-    """Print a line for each way."""
-    topology = Topology(device=(DeviceEntry(driver="cpu_acc"),))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory)) as bed,
-        connect(bed.framework) as framework,
-        ways(framework, floor_model(), "cpu_acc") as found,
-    ):
-        print(f"{'':20}{'median us':>10}{'least us':>10}")
-        for name, taken in measured(found).items():
-            print(f"{name:20}{median(taken):>10.1f}{min(taken):>10.1f}")
+def ndk(runs: Annotated[int, typer.Option(help="Of each way.", min=1)] = 1000) -> Report:
+    """What an execution of NNAPI's API in Python costs beside a run of a binding: FLOOR of one element on cpu_acc."""
+    operands = tuple(
+        Operand(OperandType.TENSOR_FLOAT32, (1,), lifetime=lifetime)
+        for lifetime in (OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT)
+    )
+    model = Model(Subgraph(operands, (Operation(OperationType.FLOOR, (0,), (1,)),), (0,), (1,)))
+    with framework_over(DeviceEntry(driver=_DEVICE)) as framework, ways(framework, model, _DEVICE) as found:
+        return Report([time_table("An execution", in_turns(found, runs, block=_BLOCK, settling=1), _BOUND)])
 
 
 if __name__ == "__main__":
-    main()
+    run(ndk)

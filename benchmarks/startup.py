@@ -7,7 +7,6 @@ figures are medians and least values, beside floors of the same run and the aims
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -16,11 +15,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Annotated
 
+import psutil
+import typer
+
+from benchmarks.__main__ import run
 from nnhal_hosting.supervision import Child
+from nnhal_tools.bench.runner import Aim, Report, figure_table
 
-_ROUNDS = 9
-_TICKS = os.sysconf("SC_CLK_TCK")
 _FREE_PORTS = ("--http-port", "0", "--grpc-port", "0", "--metrics-port", "0")
 _GRPC_ONLY = ("--allow-http=false", "--allow-metrics=false")
 _SNIPPETS = ("pass", "import numpy", "import grpc", "import numpy, grpc", "import nnhal_client")
@@ -35,11 +38,8 @@ _AIMS = {
 """Seconds."""
 
 
-def main() -> int:
-    """Print one line for each process. Returns 1 if a median exceeds its aim."""
-    parser = argparse.ArgumentParser("python -m benchmarks.startup", description=__doc__)
-    parser.add_argument("rounds", type=int, nargs="?", default=_ROUNDS)
-    rounds = parser.parse_args().rounds
+def startup(rounds: Annotated[int, typer.Argument(min=1)] = 9) -> Report:
+    """The processor time that a start takes, per process. It fails if a median exceeds its aim."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as folder:
         os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # modules are compiled once, as they are after an installation
         os.environ["PYTHONPYCACHEPREFIX"] = folder
@@ -50,15 +50,13 @@ def main() -> int:
         for _ in range(rounds):
             for name, start in starts.items():
                 seconds[name].append(start())
-    print(f"{'':44}{'seconds':>9}{'least':>9}{'aim':>9}")
-    for name, measured in seconds.items():
-        aim = f"{_AIMS[name]:9.2f}" if name in _AIMS else ""
-        print(f"{name:44}{median(measured):9.2f}{min(measured):9.2f}{aim}")
-    return int(any(median(seconds[name]) > aim for name, aim in _AIMS.items()))
+    rows = [(name, f"{median(found):.2f}", f"{min(found):.2f}") for name, found in seconds.items()]
+    aims = [Aim(f"a start of {name}", median(seconds[name]), limit, "s") for name, limit in _AIMS.items()]
+    return Report([figure_table("Seconds of processor time", "process", "median,least", rows)], aims)
 
 
 def _starts(folder: Path) -> dict[str, Callable[[], float]]:
-    """What is measured: each starts a process, ends it, and returns its processor time in seconds."""
+    """Return what is measured: each function starts a process, ends it, and returns its processor time in seconds."""
     repository = folder / "models"
     repository.mkdir()
     framework = ("--endpoint", str(folder / "framework"))
@@ -99,9 +97,9 @@ def _until_ready(module: str, *arguments: str) -> float:
 
 def processor_seconds(pid: int) -> float:
     """Return the seconds of processor time that a process has taken."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS  # utime and stime
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(startup)

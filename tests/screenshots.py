@@ -10,15 +10,20 @@ import argparse
 import io
 import re
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+import tritonclient.http
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
+from tritonclient.utils import InferenceServerException
 
-from benchmarks.serve import Load, Target, Transport
 from tests.support.browsing import CHROMIUM, launch
 from tests.support.showcase import DEMO, MODELS, Showcase, showcase
 from tests.support.waiting import wait_until
@@ -56,7 +61,7 @@ def main() -> int:
     windows = {f"-{width}": (width, 900) for width in arguments.width or ()} or _WINDOWS
     arguments.out.mkdir(parents=True, exist_ok=True)
     more = {name: (DEMO / f"{network}.onnx").read_bytes() for name, network in _MORE.items()}
-    with showcase(more, knows_hosts=True) as testbed, Load(_targets(testbed)) as load, load.flowing(_RATE):
+    with showcase(more, knows_hosts=True) as testbed, _flowing(testbed):
         _live_through(testbed, arguments.seconds)
         with sync_playwright() as playwright, launch(playwright, CHROMIUM) as browser:
             context = browser.new_context(base_url=testbed.dashboard, reduced_motion="reduce")
@@ -79,8 +84,28 @@ def main() -> int:
     return 0
 
 
-def _targets(testbed: Showcase) -> list[Target]:
-    return [Target(Transport.HTTP, testbed.http, model) for model in _BUSY]
+@contextmanager
+def _flowing(testbed: Showcase) -> Iterator[None]:
+    """Send requests for each of the busy models in turn, some _RATE a second in all, until the context ends."""
+    ended = threading.Event()
+    given = tritonclient.http.InferInput("image", [1, 1, 8, 8], "FP32")
+    given.set_data_from_numpy(np.zeros((1, 1, 8, 8), np.float32))
+
+    def flow() -> None:
+        with tritonclient.http.InferenceServerClient(testbed.http) as client:
+            for model in cycle(_BUSY):
+                if ended.wait(1 / _RATE):
+                    return
+                with suppress(InferenceServerException):  # while a device is started again
+                    client.infer(model, [given])
+
+    thread = threading.Thread(target=flow)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _live_through(testbed: Showcase, seconds: float) -> None:

@@ -64,8 +64,6 @@ EXCEPTIONS = {
     "nnhal_service.v2.shared_memory.peers": {"table.read_text": KERNEL},
     "nnhal_service.v2.shared_memory.registry": {"os.open": "a file that is read and written in place"},
     "nnhal_tools.bench.hop": {"onnxruntime.InferenceSession": IN_MEMORY},
-    "nnhal_tools.bench.mobilenet": {"onnx.load": OWN_FOLDER},
-    "nnhal_tools.bench.network": {"onnxruntime.InferenceSession": OWN_FOLDER},
     "nnhal_tools.check.checked_device": {"(process / 'maps').read_text": KERNEL},
     "nnhal_tools.check.groups.pools": {"os.open": "a descriptor of this process's own, in /proc/self/fd"},
     "nnhal_tools.cli.testbed": {"json.load": "an answer over HTTP"},

@@ -1,127 +1,158 @@
-"""``python -m benchmarks.compilers``: nnhal's compilers on networks of others, that of ethos_u beside Vela.
+"""``python -m benchmarks.compilers``: what nnhal's compilers reach, beside Vela and ONNX Runtime.
 
-The exit status is 1 if an aim is missed.
+All sections end in one table of aims. Networks are those of the folder that NNHAL_MODELS names, those that others made
+with Keras, and those of packages.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, NamedTuple
 
-from benchmarks.aims import Aim, statement, tell
-from benchmarks.cascade.loading import NoNetworksError, networks_folder
-from benchmarks.compilers.arenas import ArenaRequest, comparisons, row
-from benchmarks.compilers.comparison import comparison_table, summary_table
+import typer
+from rich.table import Table
+
+from benchmarks.__main__ import run
 from benchmarks.compilers.exact import exact, exact_aims, exact_table
+from benchmarks.compilers.machine import MachineRun, load, networks_folder
+from benchmarks.compilers.mlip import mlip_aims, mlip_runs, mlip_tables
 from benchmarks.compilers.networks import networks
 from benchmarks.compilers.others import compare, network_aims, network_table
-from benchmarks.compilers.program import Core, vela_program
+from benchmarks.compilers.peaks import (
+    BIG,
+    NETWORKS,
+    PlannedNetwork,
+    machine_runs,
+    peak_aims,
+    peak_table,
+    planned,
+    run_table,
+)
+from benchmarks.compilers.planning import measure_chains, process_aims, process_costs, process_table
+from benchmarks.compilers.program import vela_program
 from benchmarks.compilers.weights import weight_aims, weight_sizes, weights_table
-from benchmarks.environments import InstallationError
-from benchmarks.mlip.others import others_aims, others_runs, others_table
-from benchmarks.tables import ShownTables, say
+from nnhal_cascade.hardware.memory_file import system_for
+from nnhal_tools.bench.runner import Aim, Report, say
 
-_SECTIONS = ("networks", "weights", "arenas", "placement", "mlip")
-_ARENA_NETWORKS = "mobilenet_v1_1.0_224,mobilenet_v2_1.0_224"
-_ACCELERATORS = "u55-128"
-_ARENAS = "0,160,192,224,256,288,320,352,384,416,448,512,640,768,1024,1280"
+_Found = tuple[Iterable[Table], Iterable[Aim]]
 
 
-def main() -> int:
-    """Compare and print. Returns 1 if an aim is missed, 2 if nothing can be compared."""
-    arguments = _parser().parse_args()
-    tables, aims = ShownTables(), list[Aim]()
-    try:
-        if "networks" in arguments.sections:
-            aims += _networks(arguments, tables)
-        if "weights" in arguments.sections:
-            aims += _weights(arguments, tables)
-        if "arenas" in arguments.sections:
-            aims += _arenas(arguments, tables)
-        if "placement" in arguments.sections:
-            aims += _placement(arguments, tables)
-        if "mlip" in arguments.sections:
-            runs = list(others_runs())
-            tables.show(others_table(runs))
-            aims += others_aims(runs)
-    except (NoNetworksError, InstallationError, OSError) as error:
-        say(str(error))
-        return 2
-    return tell(aims, tables, arguments.markdown, arguments.json)
+class _Request(NamedTuple):
+    """What is measured."""
+
+    names: tuple[str, ...]
+    """Names of networks; empty for all."""
+    accelerators: tuple[str, ...]
+    recompute: bool
+    every_point: bool
+    rounds: int
+    seconds: float
+
+    def takes(self, name: str) -> bool:
+        """Return whether a network is measured."""
+        return not self.names or name in self.names
 
 
-def _networks(arguments: argparse.Namespace, tables: ShownTables) -> Iterator[Aim]:
+def _peaks(request: _Request) -> _Found:
+    """Plan each network for each accelerator, and run some of the schedules."""
+    aims: list[Aim] = []
+    found: list[PlannedNetwork] = []
+    runs: list[MachineRun] = []
+    for network in (each for each in NETWORKS if request.takes(each.name)):
+        loaded = load(networks_folder() / f"{network.name}.tflite")
+        for accelerator in request.accelerators:
+            say(f"{network.name} on {accelerator}")
+            plan = planned(network, loaded, system_for(accelerator), request.recompute)
+            own = list(machine_runs(plan, loaded, request.every_point))
+            found.append(plan)
+            runs += own
+            aims += peak_aims(plan, loaded, own)
+    return [peak_table(found), run_table(runs)], aims
+
+
+def _processes(request: _Request) -> _Found:
+    """Plan networks as a command, beside Vela."""
+    folder, vela = networks_folder(), vela_program()
+    costs = {}
+    for each in (each for each in NETWORKS if request.takes(each.name)):
+        file = folder / f"{each.name}.tflite"
+        costs[each.name] = process_costs(file, request.accelerators[0], each.peak_aim, vela, request.rounds)
+    return [process_table(costs)], process_aims(costs[BIG], BIG) if BIG in costs else ()
+
+
+def _chain(request: _Request) -> _Found:
+    """Plan chains of many parts."""
+    aims, table = measure_chains(system_for(request.accelerators[0]))
+    return [table], aims
+
+
+def _networks(request: _Request) -> _Found:
+    """Compile networks of others with both compilers."""
     vela, results = vela_program(), []
-    for path in networks(arguments.networks):
+    for path in networks(request.names):
         say(path.stem)
-        results.append(compare(path, vela, arguments.accelerators[0]))
-    tables.show(network_table(results))
-    for each in results:
-        if each.refusal:
-            say(each.refusal)
-    yield from network_aims(results)
+        results.append(compare(path, vela, request.accelerators[0]))
+    for refused in (each for each in results if each.refusal):
+        say(refused.refusal)
+    return [network_table(results)], network_aims(results)
 
 
-def _weights(arguments: argparse.Namespace, tables: ShownTables) -> Iterator[Aim]:
-    """Weights should take the bytes that Vela's encoder makes of them, also those of the networks in $NNHAL_MODELS."""
-    vela, paths = vela_program(), [*sorted(networks_folder().glob("*.tflite")), *networks(arguments.networks)]
-    found = [weight_sizes(path, vela, arguments.accelerators[0]) for path in paths]
-    tables.show(weights_table(found))
-    yield from weight_aims(found)
+def _weights(request: _Request) -> _Found:
+    """Compare the bytes of weights with those that Vela's encoder makes of them."""
+    own = [path for path in sorted(networks_folder().glob("*.tflite")) if request.takes(path.stem)]
+    vela, accelerator = vela_program(), request.accelerators[0]
+    found = [weight_sizes(path, vela, accelerator) for path in (*own, *networks(request.names))]
+    return [weights_table(found)], weight_aims(found)
 
 
-def _arenas(arguments: argparse.Namespace, tables: ShownTables) -> Iterator[Aim]:
-    """Every schedule of Vela should be dominated, with the memory that it says and with what nnhal needs for it."""
-    request = ArenaRequest(
-        arguments.arena_networks, arguments.accelerators, arguments.cores, arguments.arenas, arguments.recompute
-    )
-    found = list(comparisons(request))
-    tables.show(comparison_table(found))
-    tables.show(summary_table(found))
-    if arguments.arenas_json:
-        arguments.arenas_json.write_text(json.dumps([row(each) for each in found], indent=1))
-    placed = sum(each.own_placed is None for each in found)
-    remark = f"of {len(found)}; {placed} if nnhal places Vela's buffers"
-    yield statement("Vela's schedules that the frontier does not dominate", sum(e.own is None for e in found), remark)
+def _placement(request: _Request) -> _Found:
+    """Look for addresses that make a least schedule smaller."""
+    found = [exact(path, request.accelerators[0], request.seconds) for path in networks(request.names)]
+    return [exact_table(found)], exact_aims(found)
 
 
-def _placement(arguments: argparse.Namespace, tables: ShownTables) -> Iterator[Aim]:
-    """No addresses should make a least schedule smaller."""
-    found = [exact(path, arguments.accelerators[0], arguments.seconds) for path in networks(arguments.networks)]
-    tables.show(exact_table(found))
-    yield from exact_aims(found)
+def _mlip(request: _Request) -> _Found:
+    """Compile and simulate networks of packages."""
+    runs = list(mlip_runs(request.names))
+    return mlip_tables(runs), mlip_aims(runs)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m benchmarks.compilers", description=__doc__)
-    parser.add_argument("--sections", type=_words, default=_SECTIONS, help=f"of {', '.join(_SECTIONS)}, with commas")
-    parser.add_argument("--networks", type=_words, default=(), help="of others, with commas; all by default")
-    parser.add_argument("--accelerators", type=_words, default=_words(_ACCELERATORS), help="with commas")
-    parser.add_argument("--arena-networks", type=_words, default=_words(_ARENA_NETWORKS), help="in $NNHAL_MODELS")
-    parser.add_argument("--cores", type=_cores, default=tuple(Core), help=f"of {', '.join(Core)}, with commas")
-    parser.add_argument("--arenas", type=_numbers, default=_numbers(_ARENAS), help="KiB, with commas; 0 is the least")
-    parser.add_argument("--recompute", action="store_true", help="let the frontier recompute")
-    parser.add_argument("--seconds", type=float, default=60, help="for the solver, of each network's placement")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables to it")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the aims to it")
-    parser.add_argument("--arenas-json", type=Path, metavar="FILE", help="write each schedule of Vela's arenas to it")
-    return parser
+_SECTIONS: Mapping[str, Callable[[_Request], _Found]] = {
+    "peaks": _peaks,
+    "processes": _processes,
+    "chain": _chain,
+    "networks": _networks,
+    "weights": _weights,
+    "placement": _placement,
+    "mlip": _mlip,
+}
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, _words(text)))
-
-
-def _cores(text: str) -> tuple[Core, ...]:
-    return tuple(map(Core, _words(text)))
+def compilers(
+    sections: Annotated[str, typer.Option(help="With commas between.")] = ",".join(_SECTIONS),
+    network: Annotated[str, typer.Option("--networks", help="Names, with commas between; all by default.")] = "",
+    accelerators: Annotated[str, typer.Option(help="With commas between.")] = "u55-128,u55-256",
+    recompute: Annotated[bool, typer.Option(help="Also look for schedules that compute something twice.")] = True,
+    every_point: Annotated[
+        bool, typer.Option("--every-point", help="Run each point of the frontiers on the machine.")
+    ] = False,
+    rounds: Annotated[int, typer.Option(help="Of processes.", min=1)] = 5,
+    seconds: Annotated[float, typer.Option(help="For the solver, of each network's placement.")] = 60.0,
+) -> Report:
+    """What nnhal's compilers reach, beside those of others. It fails if an aim is missed."""
+    names = tuple(filter(None, network.split(",")))
+    request = _Request(names, tuple(accelerators.split(",")), recompute, every_point, rounds, seconds)
+    unknown = set(filter(None, sections.split(","))) - _SECTIONS.keys()
+    if unknown:
+        raise ValueError(f"--sections: got {', '.join(sorted(unknown))}, expected some of {', '.join(_SECTIONS)}")
+    tables: list[Table] = []
+    aims: list[Aim] = []
+    for section in filter(None, sections.split(",")):
+        more, own = _SECTIONS[section](request)
+        tables += more
+        aims += own
+    return Report(tables, aims)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(compilers)

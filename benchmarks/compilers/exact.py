@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
-from benchmarks.aims import Aim, statement
-from benchmarks.environments import interpreter
-from benchmarks.peers.environments import environments_directory
+from benchmarks.environments import environments_directory, interpreter
 from nnhal_cascade.command.network import read_network
 from nnhal_cascade.compiler import CompilerOptions, compile_graph, least_memory
 from nnhal_cascade.hardware.memory_file import system_for
@@ -21,6 +19,7 @@ from nnhal_cascade.plans.homes import Homes
 from nnhal_cascade.schedule.lowering import Lowering
 from nnhal_cascade.schedule.placement import PlanNeeds
 from nnhal_cascade.schedule.schedule import Schedule
+from nnhal_tools.bench.runner import Aim, figure_table, statement
 
 REQUIREMENT = "ortools==9.15.6755"
 _SOLVER = Path(__file__).with_name("exact_placement.py")
@@ -73,16 +72,19 @@ def _ways(needs: PlanNeeds) -> Iterator[dict[str, object]]:
 
 def exact_table(results: Sequence[ExactResult]) -> Table:
     """Return a table with a row for each network."""
-    table = Table("network", title="Addresses of least schedules beside CP-SAT's")
-    for name in ("bytes", "CP-SAT", "its bound", "gap"):
-        table.add_column(name, justify="right")
-    table.add_column("remark")
-    for each in results:
-        remark = "" if each.is_proved else "unproved within the time"
-        best = "" if each.exact is None else f"{each.exact:,}"
-        gap = f"{each.peak / max(1, each.bound) - 1:.2%}"
-        table.add_row(each.name, f"{each.peak:,}", best, f"{each.bound:,}", gap, remark)
-    return table
+    rows = (
+        (
+            each.name,
+            f"{each.peak:,}",
+            "" if each.exact is None else f"{each.exact:,}",
+            f"{each.bound:,}",
+            f"{each.peak / max(1, each.bound) - 1:.2%}",
+            "" if each.is_proved else "unproved within the time",
+        )
+        for each in results
+    )
+    title = "Addresses of least schedules beside CP-SAT's"
+    return figure_table(title, "network", "bytes,CP-SAT,its bound,gap,remark", rows)
 
 
 def exact_aims(results: Sequence[ExactResult]) -> Iterator[Aim]:

@@ -13,8 +13,7 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from benchmarks.environments import InstallationError, interpreter
-from benchmarks.peers.environments import environments_directory
+from benchmarks.environments import InstallationError, environments_directory, interpreter
 from benchmarks.zoo.packages import found
 
 KERAS = "tensorflow-cpu==2.21.0"

@@ -10,11 +10,9 @@ from pathlib import Path
 
 from rich.table import Table
 
-from benchmarks.aims import Aim, statement
-from benchmarks.cascade.loading import LoadedNetwork
-from benchmarks.cascade.planning import process_cost
-from benchmarks.cascade.runs import Runner
 from benchmarks.compilers.domination import Point
+from benchmarks.compilers.machine import LoadedNetwork, Runner
+from benchmarks.compilers.planning import process_cost
 from benchmarks.compilers.plans import nearest_plans
 from benchmarks.compilers.pricing import VelaPricer
 from benchmarks.compilers.program import Core, VelaError, VelaRun, run_vela
@@ -23,6 +21,7 @@ from nnhal_cascade.compiler import CompilerOptions, compile_graph, least_memory
 from nnhal_cascade.hardware.memory import System
 from nnhal_cascade.hardware.memory_file import system_for
 from nnhal_cascade.schedule.schedule import Schedule
+from nnhal_tools.bench.runner import Aim, statement
 
 FASTER = 1.02
 """How many times Vela's cycles the fastest schedule may take."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 from benchmarks.compilers.reports import VelaBuffer, VelaOperation, VelaSchedule
 from nnhal_cascade.geometry.box import Axis, Interval, whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part
 from nnhal_cascade.plans.plan import Plan, WeightsIn
-
-_SEVERAL = frozenset({"SOFTMAX"})
-"""Operations that are one part here, and several operations of Vela."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +21,6 @@ class VelaPlan:
     slices: tuple[Interval, ...] = ()
     """The channels that Vela copies and computes one after the other, if it does. Slices may differ in extent, and
     stripes may not: the plan has the largest."""
-
-
-def plans_of(schedule: VelaSchedule, graph: CascaderGraph) -> tuple[VelaPlan, ...]:
-    """Return the plans of a schedule. Raises ValueError if operations and parts do not correspond."""
-    pairs = list(_paired(schedule.operations, graph))
-    # An operation of no cascade is a group of its own.
-    groups = groupby(pairs, lambda pair: (pair[1].cascade, pair[0].index if not pair[1].cascade else 0))
-    return tuple(_plan(list(group), graph) for _, group in groups)
 
 
 _KINDS = {
@@ -69,7 +58,7 @@ def nearest_plans(schedule: VelaSchedule, graph: CascaderGraph) -> tuple[VelaPla
 
 
 def _corresponding(operations: Sequence[VelaOperation], graph: CascaderGraph) -> dict[int, VelaOperation]:
-    """The operation that computes a part, by the part's index: the longest common subsequence of kinds and sizes."""
+    """Return operations by the parts that they compute: the longest common subsequence of kinds and sizes."""
     ours = [(_kind(part.operation), graph.tensors[part.output].shape.elements) for part in graph.parts]
     theirs = [(_kind(each.name), each.output.elements) for each in operations]
     matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
@@ -79,30 +68,6 @@ def _corresponding(operations: Sequence[VelaOperation], graph: CascaderGraph) ->
 
 def _kind(name: str) -> str:
     return _KINDS.get(name, name).replace("_", "").lower()
-
-
-def _paired(operations: Sequence[VelaOperation], graph: CascaderGraph) -> Iterator[tuple[Part, VelaOperation]]:
-    """Each part with the operation that computes it."""
-    position = 0
-    for part in graph.parts:
-        output = graph.tensors[part.output].shape
-        if position == len(operations):
-            raise ValueError(f"Vela has {position} operations, and none is left for part {part.index}, {part.name}")
-        found = operations[position]
-        if part.operation in _SEVERAL:
-            if part is not graph.parts[-1]:
-                raise ValueError(f"part {part.index}, {part.name}, is several operations of Vela and not the last part")
-            yield part, operations[-1]
-            return
-        if found.output.elements != output.elements:
-            raise ValueError(
-                f"operation {found.index} of Vela, {found.name}, writes {found.output}, but part {part.index}, "
-                f"{part.name}, writes {output}"
-            )
-        yield part, found
-        position += 1
-    if position < len(operations):
-        raise ValueError(f"Vela has {len(operations)} operations for {position} parts")
 
 
 def _plan(pairs: Sequence[tuple[Part, VelaOperation]], graph: CascaderGraph) -> VelaPlan:

@@ -11,8 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from benchmarks.compilers.reports import VelaSchedule, VelaSummary, cpu_operations, parse_schedule, parse_summary
-from benchmarks.environments import interpreter
-from benchmarks.peers.environments import environments_directory
+from benchmarks.environments import environments_directory, interpreter
 
 REQUIREMENT = "ethos-u-vela==5.2.0"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from rich.table import Table
 
-from benchmarks.aims import Aim, statement
 from benchmarks.compilers.others import ARENA
 from benchmarks.compilers.program import Core, run_vela
 from nnhal_cascade.command.network import read_network
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.matchers import build_graph
+from nnhal_tools.bench.runner import Aim, figure_table, statement
 
 _MOST = 0.05
 """How far off a network's bytes may be."""
@@ -54,14 +54,11 @@ def _bytes(graph: CascaderGraph) -> int:
 
 def weights_table(found: Sequence[WeightSizes]) -> Table:
     """Return a table with a row for each network."""
-    table = Table("network", title="Bytes of weights")
-    for name in ("one a weight", "modelled", "by Vela's encoder", "error"):
-        table.add_column(name, justify="right")
-    for each in found:
-        table.add_row(
-            each.name, *(f"{size:,}" for size in (each.plain, each.modelled, each.encoded)), f"{each.error:+.1%}"
-        )
-    return table
+    rows = (
+        (each.name, *(f"{size:,}" for size in (each.plain, each.modelled, each.encoded)), f"{each.error:+.1%}")
+        for each in found
+    )
+    return figure_table("Bytes of weights", "network", "one a weight,modelled,by Vela's encoder,error", rows)
 
 
 def weight_aims(found: Sequence[WeightSizes]) -> Iterator[Aim]:

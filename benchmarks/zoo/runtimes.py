@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,11 @@ import numpy as np
 
 from benchmarks.zoo.packages import ModelFile
 from nnhal.arrays import Array
-from nnhal_client import Framework, Model, connect
+from nnhal_client import Framework, Model
 from nnhal_tools.runtimes import LiteRT, OnnxRuntime
-from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from nnhal_tools.up import DeviceEntry
 
-
-@contextmanager
-def two_devices() -> Iterator[Framework]:
-    """A framework with cpu_acc and cpu_ref, in processes of their own."""
-    topology = Topology(device=tuple(DeviceEntry(driver=name) for name in ("cpu_acc", "cpu_ref")))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as folder,
-        Testbed(topology, Path(folder)) as testbed,
-        connect(testbed.framework) as framework,
-    ):
-        yield framework
+TWO_DEVICES = tuple(DeviceEntry(driver=name) for name in ("cpu_acc", "cpu_ref"))
 
 
 class Nnhal:

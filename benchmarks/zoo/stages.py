@@ -8,19 +8,18 @@ operations if that is asked for; it prepares them while the framework checks the
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Annotated, NoReturn, TypeVar
 
-from rich.table import Table
+import typer
 
-from benchmarks.tables import ShownTables
+from benchmarks.__main__ import run
+from benchmarks.testbeds import framework_over
 from benchmarks.zoo.packages import ModelFile
-from benchmarks.zoo.runtimes import in_process, two_devices
+from benchmarks.zoo.runtimes import TWO_DEVICES, in_process
 from nnhal.codec import graphs_to_wire, model_from_wire
 from nnhal.resolved import propagate_dimensions
 from nnhal.types import Model
@@ -31,6 +30,7 @@ from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Driver, DriverOptions, PrepareOptions
 from nnhal_devices.host.sessions.models import ValidModel
 from nnhal_frontends import DEFAULT_LIMITS, UncheckedFile, import_model
+from nnhal_tools.bench.runner import Report, figure_table
 
 T = TypeVar("T")
 _THREADS = 1
@@ -51,31 +51,33 @@ class Stages:
         return result
 
 
-def main() -> int:
-    """Measure and print."""
-    arguments = _parser().parse_args()
-    files = [ModelFile(path.name, path) for path in arguments.files]
+def stages(
+    files: Annotated[list[Path], typer.Argument(help="Models in ONNX or TFLite, a column each.")],
+    rounds: Annotated[int, typer.Option(min=1)] = 9,
+    operations: Annotated[
+        bool, typer.Option("--operations", help="Import all files in operations, which devices are asked about.")
+    ] = False,
+) -> Report:
+    """Where the milliseconds of a load go: the least processor time of each stage."""
+    models = [ModelFile(path.name, path) for path in files]
     found = []
-    for file in files:
-        stages = Stages()
-        for _ in range(arguments.rounds):
-            load(file, stages, arguments.operations)
-        found.append(stages.times)
-    with two_devices() as framework:
-        for file, times in zip(files, found, strict=True):
-            times["a load by a framework, wall"] = min(_loading(framework, file) for _ in range(arguments.rounds))
-    table = Table("stage", *(file.name for file in files))
-    for name in dict.fromkeys(name for times in found for name in times):
-        table.add_row(name, *(f"{times[name]:.1f}" if name in times else "" for times in found))
-    tables = ShownTables()
-    tables.show(table)
-    if arguments.markdown:
-        tables.write(arguments.markdown)
-    return 0
+    for file in models:
+        times = Stages()
+        for _ in range(rounds):
+            load(file, times, operations)
+        found.append(times.times)
+    with framework_over(*TWO_DEVICES) as framework:
+        for file, own in zip(models, found, strict=True):
+            own["a load by a framework, wall"] = min(_loading(framework, file) for _ in range(rounds))
+    rows = [
+        (name, *(f"{own[name]:.1f}" if name in own else "" for own in found))
+        for name in dict.fromkeys(name for own in found for name in own)
+    ]
+    return Report([figure_table("A load, ms", "stage", ",".join(file.name for file in models), rows)])
 
 
 def _loading(framework: Framework, file: ModelFile) -> float:
-    """The milliseconds of wall time until a file is loaded."""
+    """Return the milliseconds of wall time until a file is loaded."""
     start = time.perf_counter_ns()
     model = framework.load(file.path)
     taken = (time.perf_counter_ns() - start) / 1e6
@@ -140,16 +142,5 @@ def _no_pool(_: int) -> NoReturn:
     raise LookupError("the pools are left out")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m benchmarks.zoo.stages", description=__doc__)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument(
-        "--operations", action="store_true", help="import all files in operations, which devices are asked about"
-    )
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to it")
-    return parser
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run(stages, "zoo.stages")

@@ -20,7 +20,7 @@ from tests.support.processes import WARM_MODULES, WarmZygote
 
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 _COMMANDS = sorted({found.target.partition(":")[0] for found in COMMANDS.values()})
-_ZYGOTE = WarmZygote([*WARM_MODULES, *_COMMANDS, "benchmarks.serve.breakdown.probes"])
+_ZYGOTE = WarmZygote([*WARM_MODULES, *_COMMANDS, "benchmarks.__main__"])
 
 
 class _Reader:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.cascade.published.stripes import StripeConfig
+from tests.support.published_cascader.stripes import StripeConfig
 
 _FOLDER = os.environ.get("NNHAL_CASCADE", "")
 needs_known_good = pytest.mark.skipif(not _FOLDER, reason="NNHAL_CASCADE names no folder with known_good.json")

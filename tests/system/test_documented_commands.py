@@ -32,9 +32,8 @@ SHORT = {
     "nnhal bench examples/mobilenet/model.tflite --beside litert": "--rounds 10",
     "nnhal bench hop": "--rounds 10 --large-rounds 1",
     "nnhal bench modes": "--rounds 10 --large-rounds 3",
-    "nnhal bench network": "--rounds 3",
     "nnhal bench fallback": "--rounds 3 --sizes 4",
-    "python -m benchmarks.serve": "-p 60 -s 1000",
+    "python -m benchmarks.serve": "-i native -p 60",
     "nnhal up": "any_ports.toml --dashboard-port 0",
 }
 """Further options of some commands: for fewer rounds, and for ports that no other process has."""

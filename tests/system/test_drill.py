@@ -21,7 +21,17 @@ def test_no_request_is_lost_when_devices_die_and_a_wire_is_cut() -> None:
         assert report["answered"] >= 60
 
 
+def test_no_request_is_lost_when_all_devices_die_at_once_beside_clients_that_misbehave() -> None:
+    done = nnhal("drill", "blackout", "abuse", "--clients", "2", "--times", "2", "--json", timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    reports = json.loads(done.stdout)
+    assert [report["act"] for report in reports] == ["blackout", "abuse"] * 2
+    for report in reports:
+        assert (report["lost"], report["wrong"], report["trouble"]) == (0, 0, "")
+        assert 0 < report["median_ms"] <= report["slowest_ms"]
+
+
 def test_an_act_that_is_not_known_is_refused() -> None:
     done = nnhal("drill", "flood")
     assert done.returncode == 2
-    assert "flood, expected some of kill, hang" in done.stderr
+    assert "flood, expected some of kill, blackout, hang" in done.stderr

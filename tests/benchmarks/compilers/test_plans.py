@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from benchmarks.compilers.plans import nearest_plans, plans_of
+from benchmarks.compilers.plans import nearest_plans
 from benchmarks.compilers.reports import VelaBuffer, VelaOperation, VelaSchedule
 from nnhal_cascade.geometry.accesses import AffineRow
 from nnhal_cascade.geometry.box import Axis, Interval, Shape
@@ -67,7 +65,7 @@ def test_a_cascade_is_one_plan_with_the_rows_of_its_stripes() -> None:
             _operation(2, shape, 8),
         )
     )
-    cascade, single = plans_of(schedule, _chain(shape, shape, shape, shape))
+    cascade, single = nearest_plans(schedule, _chain(shape, shape, shape, shape))
     assert (cascade.plan.parts, cascade.plan.stripes, cascade.plan.along) == ((0, 1), (2, 4), Axis.ROWS)
     assert cascade.plan.weights == (WeightsIn.RESIDENT, WeightsIn.STREAMED)
     assert (single.plan.parts, single.plan.stripes, single.plan.weights) == ((2,), (8,), (WeightsIn.NONE,))
@@ -76,7 +74,7 @@ def test_a_cascade_is_one_plan_with_the_rows_of_its_stripes() -> None:
 def test_operations_of_no_cascade_are_plans_of_their_own() -> None:
     shape = Shape(8, 8, 16)
     schedule = VelaSchedule(tuple(_operation(index, shape, 8) for index in range(3)))
-    assert [each.plan.parts for each in plans_of(schedule, _chain(*[shape] * 4))] == [(0,), (1,), (2,)]
+    assert [each.plan.parts for each in nearest_plans(schedule, _chain(*[shape] * 4))] == [(0,), (1,), (2,)]
 
 
 def test_two_buffers_go_along_the_channels_in_velas_slices() -> None:
@@ -84,30 +82,10 @@ def test_two_buffers_go_along_the_channels_in_velas_slices() -> None:
     schedule = VelaSchedule(
         (_operation(0, shape, 4, buffer=VelaBuffer.DOUBLE, slices=(0, 16, 64)), _operation(1, shape, 4))
     )
-    first, _ = plans_of(schedule, _chain(shape, shape, shape))
+    first, _ = nearest_plans(schedule, _chain(shape, shape, shape))
     assert (first.plan.along, first.plan.stripes) == (Axis.CHANNELS, (48,))
     assert first.plan.weights == (WeightsIn.DOUBLE_BUFFERED,)
     assert first.slices == (Interval(0, 16), Interval(16, 64))
-
-
-def test_a_softmax_at_the_end_is_several_operations_of_vela() -> None:
-    shape = Shape(1, 1, 12)
-    operations = [_operation(index, shape, 1) for index in (0, 1)]
-    operations.insert(1, _operation(9, Shape(1, 1, 1), 1))
-    found = plans_of(VelaSchedule(tuple(operations)), _chain(shape, shape, shape, last="SOFTMAX"))
-    assert [each.plan.parts for each in found] == [(0,), (1,)]
-
-
-def test_a_schedule_of_another_network_is_refused() -> None:
-    shape = Shape(8, 8, 16)
-    graph = _chain(shape, shape, shape)
-    other = VelaSchedule((_operation(0, Shape(8, 8, 17), 8), _operation(1, shape, 8)))
-    with pytest.raises(ValueError, match=r"operation 0 of Vela, Conv2D, writes .* but part 0, part 0, writes"):
-        plans_of(other, graph)
-    with pytest.raises(ValueError, match="none is left for part 1"):
-        plans_of(VelaSchedule((_operation(0, shape, 8),)), graph)
-    with pytest.raises(ValueError, match="3 operations for 2 parts"):
-        plans_of(VelaSchedule(tuple(_operation(index, shape, 8) for index in range(3))), graph)
 
 
 def test_operations_that_vela_rewrites_have_no_counterpart() -> None:

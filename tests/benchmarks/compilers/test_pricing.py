@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.cascade.chains import chain
+from benchmarks.compilers.chains import chain
 from benchmarks.compilers.plans import VelaPlan
 from benchmarks.compilers.pricing import VelaPricer
 from nnhal_cascade.geometry.box import Axis, Interval, whole

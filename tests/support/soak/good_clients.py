@@ -67,11 +67,6 @@ def run(served: Served, seconds: float, rates: Mapping[str, float] | None = None
         return {kind: _figures(directory / kind, seconds) for kind in clients}
 
 
-def slowest(loud: Mapping[str, Figures], quiet: Mapping[str, Figures]) -> float:
-    """Return the largest ratio of a p99 to its quiet value."""
-    return max(loud[kind].p99 / quiet[kind].p99 for kind in quiet)
-
-
 def _client(kind: str, address: str, seconds: float, rate: float, file: Path) -> subprocess.Popen[bytes]:
     words = [kind, address, str(seconds), str(rate), str(file)]
     return subprocess.Popen(

@@ -1,6 +1,6 @@
 """A server that is used well and badly at once answers rightly, and keeps nothing of it.
 
-NNHAL_SOAK_SECONDS says how long; ``python -m benchmarks.soak`` reports times.
+NNHAL_SOAK_SECONDS says how long.
 """
 
 from __future__ import annotations

@@ -34,25 +34,26 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def _answering(*script: tuple[int, list[float]]) -> Iterator[DrillTraffic]:
+def _answering(*script: tuple[int, list[float]], clients: int = 1) -> Iterator[DrillTraffic]:
     handler = type("_Scripted", (_Handler,), {"script": list(script)})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:
             image = np.zeros((1, 1, 8, 8), np.float32)
-            yield DrillTraffic(f"127.0.0.1:{server.server_port}", ["m"], image, _RIGHT[np.newaxis])
+            yield DrillTraffic(f"127.0.0.1:{server.server_port}", ["m"], image, _RIGHT[np.newaxis], clients)
         finally:
             server.shutdown()
             thread.join()
 
 
 def test_all_is_well_if_every_answer_is_right() -> None:
-    with _answering() as traffic, traffic:
+    with _answering(clients=2) as traffic, traffic:
         traffic.wait(5)
         report = traffic.report("rest", 1.0)
     assert report.passed
     assert report.answered >= 5
+    assert 0 < report.median_ms <= report.slowest_ms
     assert (report.asked_again, report.wrong, report.lost) == (0, 0, 0)
 
 

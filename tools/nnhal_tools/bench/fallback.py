@@ -1,4 +1,4 @@
-"""What it costs to pass a value from one device process to another: imported by both, against copied for one of them.
+"""``nnhal bench fallback``: a value passed from one device process to another, imported by both or copied for one.
 
 Each pair runs a chain of two cheap operations, the first on the source and the second on the destination, over memory
 of two kinds. Imported, the value lies where the framework would place it: in a kind that both use, at a multiple of the
@@ -11,112 +11,148 @@ It includes the staging, but neither sockets nor waking up: those are in the wal
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from itertools import permutations
+from dataclasses import dataclass
+from itertools import permutations, product
 from math import lcm
-from time import perf_counter_ns
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from nnhal.errors import general_failure
 from nnhal.memory import MappedPool, create_ashmem, create_blob, open_pool
-from nnhal.remote import RemoteBurst, RemoteDevice, RemoteExecution
+from nnhal.remote import BurstOutcome, RemoteBurst, RemoteDevice, RemoteExecution
 from nnhal.types import DataLocation, ExecutionConfig, Memory, Model, Request, RequestArgument, TensorHandleFactory
 from nnhal.types.layout import byte_size
 from nnhal_tools.bench.hal_models import dequantize, image_of, quantize, relu, reshape
+from nnhal_tools.bench.runner import Report, Samples, figure_table, in_turns, progress
 from nnhal_tools.up import single_device
 
-DEVICES = {"GPU": "gpu_acc", "NPU": "ethos_n", "CPU": "cpu_acc"}
-KIB = 1024
-SIZES = (4 * KIB, 64 * KIB, 1024 * KIB, 16 * 1024 * KIB, 64 * 1024 * KIB)
-"""Sizes of the value that is passed, bytes."""
+_DEVICES = {"GPU": "gpu_acc", "NPU": "ethos_n", "CPU": "cpu_acc"}
+_KIB = 1024
+_SIZES = (4, 64, 1024, 16 * 1024, 64 * 1024)
+"""Sizes of the value that is passed, KiB."""
 _WARM_UP = 3
+"""The first runs touch memory for the first time."""
 _FLOAT_BYTES = 4
 _MEASURED = ExecutionConfig(measure_timing=True)
 _ASHMEM, _BLOB = "ashmem", "hardware_buffer_blob"
 _KINDS: Mapping[str, Callable[[int], Memory]] = {_ASHMEM: create_ashmem, _BLOB: create_blob}
+_WAYS = ("imported", "copied")
 
 
-@dataclass(frozen=True, slots=True)
-class Passing:
-    """One way of passing a value; medians, nanoseconds."""
+def fallback(
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds; each measures everything once.", min=3)] = 20,
+    sizes: Annotated[
+        str, typer.Option(help="Sizes of the value in KiB, separated by commas: powers of two up to 65536.")
+    ] = ",".join(map(str, _SIZES)),
+) -> Report:
+    """What it costs to pass a value between two devices: imported by both, against copied for one of them.
 
-    memory: str
-    """The kind of the memory."""
-    offset: int
-    """The value's offset in it, bytes."""
-    staged_bytes: int
-    """Bytes that a host copied."""
-    staging_ns: float
-    """The copying, which is part of ``edge_ns``."""
-    edge_ns: float
-    """Time of both executions in the driver beyond the computation."""
-    wall_ns: float
-    """The client's time for both executions."""
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeReport:
-    """The cost of passing one value between two devices in both ways."""
-
-    source: str
-    """The device that writes the value."""
-    destination: str
-    """The device that reads it."""
-    bytes: int
-    """Size of the value."""
-    imported: Passing
-    """The value is imported by both."""
-    copied: Passing
-    """The value is copied for one of them."""
-    copy_over_import_ns: float
-    """The median over the rounds of how much longer the client's time was with the copy."""
-
-
-@dataclass(frozen=True, slots=True)
-class PairReport:
-    """One pair of devices over all sizes."""
-
-    source: str
-    """The device that writes."""
-    destination: str
-    """The device that reads."""
-    fixed_ns: float
-    """The client's time for both executions at the least size: mostly the hops."""
-    import_growth: float
-    """Factor by which the edge's cost grows from the least size to the largest, imported."""
-    copy_growth: float
-    """The same factor, copied."""
-
-
-@dataclass(frozen=True, slots=True)
-class FallbackReport:
-    """All pairs and sizes."""
-
-    rounds: int
-    edges: tuple[EdgeReport, ...]
-
-    @property
-    def pairs(self) -> list[PairReport]:
-        """Each pair's growth."""
-        names = dict.fromkeys((edge.source, edge.destination) for edge in self.edges)
-        return [_pair([edge for edge in self.edges if (edge.source, edge.destination) == name]) for name in names]
-
-    def as_dict(self) -> dict[str, object]:
-        """The report for JSON."""
-        return {**asdict(self), "pairs": [asdict(pair) for pair in self.pairs]}
+    Measures every pair of GPU, NPU and CPU at each size, with one cheap operation on either side.
+    """
+    in_bytes = _in_bytes(sizes)
+    outcomes: defaultdict[str, list[list[BurstOutcome]]] = defaultdict(list)
+    with ExitStack() as stack:
+        devices = {name: stack.enter_context(single_device(driver, "nnhal-bench")) for name, driver in _DEVICES.items()}
+        bench = _Bench(devices, max(in_bytes))
+        chains: dict[str, _Chain] = {}
+        for (source, destination), size in product(permutations(devices, 2), in_bytes):
+            for way, chain in zip(_WAYS, bench.chains(source, destination, size), strict=True):
+                chains[_name(source, destination, size, way)] = chain
+        advance = stack.enter_context(progress("fallback", rounds))
+        ways = {name: chain.run for name, chain in chains.items()}
+        samples = in_turns(
+            ways, rounds, warm_up=_WARM_UP, noted=lambda name, found: outcomes[name].append(found), advance=advance
+        )
+    edges = []
+    for (source, destination), size in product(permutations(devices, 2), in_bytes):
+        names = [_name(source, destination, size, way) for way in _WAYS]
+        longer = np.median(np.subtract(samples[names[1]].values, samples[names[0]].values))
+        passings = {
+            way: _passing(chains[name].place, outcomes[name], samples[name])
+            for way, name in zip(_WAYS, names, strict=True)
+        }
+        between = {"source": source, "destination": destination, "bytes": size}
+        edges.append({**between, **passings, "copy_over_import_ns": float(longer)})
+    pairs = [
+        _pair([e for e in edges if (e["source"], e["destination"]) == names]) for names in permutations(devices, 2)
+    ]
+    title = f"A value from device to device, medians of {rounds} interleaved rounds, µs"
+    columns = "edge imported,edge copied,of that staging,bytes staged,both runs imported,longer with the copy"
+    growth = f"What an edge's cost grows by, from {min(in_bytes) // _KIB:,} KiB to {max(in_bytes) // _KIB:,} KiB"
+    return Report(
+        [
+            figure_table(title, "edge,value", columns, map(_edge_row, edges)),
+            figure_table(
+                growth, "edge", "imported,copied,fixed: both runs at the least size µs", map(_pair_row, pairs)
+            ),
+        ],
+        figures={"rounds": rounds, "edges": edges, "pairs": pairs},
+    )
 
 
-class _Sample:
-    """The times of one way of passing, by round."""
+def _in_bytes(text: str) -> list[int]:
+    """Return sizes in bytes. Raises ValueError unless they are powers of two that an image of the NPU can have."""
+    sizes = [int(word) if word.strip().isdigit() else 0 for word in text.split(",")]
+    if not all(0 < size <= _SIZES[-1] and size & (size - 1) == 0 for size in sizes):
+        raise ValueError(f"--sizes {text!r}: expected powers of two from 1 to {_SIZES[-1]}, with commas between")
+    return [size * _KIB for size in sizes]
 
-    def __init__(self) -> None:
-        self.walls: list[int] = []
-        self.edges: list[int] = []
-        self.staging: list[int] = []
-        self.staged_bytes = 0
+
+def _name(source: str, destination: str, size: int, way: str) -> str:
+    return f"{source} to {destination}, {size} bytes, {way}"
+
+
+def _passing(place: _Place, outcomes: Sequence[Sequence[BurstOutcome]], walls: Samples) -> dict[str, Any]:
+    """Return one way of passing a value: where it lies, the bytes that hosts copied, and medians, nanoseconds.
+
+    ``staging_ns``, the copying, is a part of ``edge_ns``: the time of both executions in the driver beyond the
+    computation. ``wall_ns`` is the client's time for both executions.
+    """
+    edges = [
+        sum(o.result.timing.time_in_driver_ns - o.result.timing.time_on_device_ns for o in both) for both in outcomes
+    ]
+    return {
+        "memory": place.kind,
+        "offset": place.offset,
+        "staged_bytes": sum(outcome.staged_bytes for outcome in outcomes[-1]),
+        "staging_ns": float(np.median([sum(outcome.staging_ns for outcome in both) for both in outcomes])),
+        "edge_ns": float(np.median(edges)),
+        "wall_ns": walls.percentile(50),
+    }
+
+
+def _pair(edges: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return by how much the cost of a pair's edge grows from the least size to the largest."""
+    least, largest = min(edges, key=lambda edge: edge["bytes"]), max(edges, key=lambda edge: edge["bytes"])
+    grown = {way: largest[way]["edge_ns"] / least[way]["edge_ns"] for way in _WAYS}
+    return {
+        "source": least["source"],
+        "destination": least["destination"],
+        "fixed_ns": least["imported"]["wall_ns"],
+        "import_growth": grown["imported"],
+        "copy_growth": grown["copied"],
+    }
+
+
+def _edge_row(edge: Mapping[str, Any]) -> list[str]:
+    imported, copied = edge["imported"], edge["copied"]
+    return [
+        f"{edge['source']} to {edge['destination']}",
+        f"{edge['bytes'] // _KIB:,} KiB",
+        *(f"{value / 1e3:,.0f}" for value in (imported["edge_ns"], copied["edge_ns"], copied["staging_ns"])),
+        f"{imported['staged_bytes']:,} / {copied['staged_bytes']:,}",
+        *(f"{value / 1e3:,.0f}" for value in (imported["wall_ns"], edge["copy_over_import_ns"])),
+    ]
+
+
+def _pair_row(pair: Mapping[str, Any]) -> list[str]:
+    factors = (f"x {pair[growth]:.1f}" for growth in ("import_growth", "copy_growth"))
+    return [f"{pair['source']} to {pair['destination']}", *factors, f"{pair['fixed_ns'] / 1e3:.0f}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,87 +164,15 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True)
-class _Half:
-    """An execution on one device, and the burst to run it on."""
-
-    burst: RemoteBurst
-    execution: RemoteExecution
-
-
-@dataclass(frozen=True, slots=True)
 class _Chain:
-    """The two executions with the value in one place, and their times."""
+    """The executions on two devices, each with the burst that runs it, and the value in one place."""
 
     place: _Place
-    halves: tuple[_Half, _Half]
-    sample: _Sample
+    halves: tuple[tuple[RemoteBurst, RemoteExecution], ...]
 
-    def run(self) -> None:
-        """Run both once and note their times."""
-        edge = staging = staged = 0
-        started = perf_counter_ns()
-        outcomes = [half.burst.run(half.execution) for half in self.halves]
-        self.sample.walls.append(perf_counter_ns() - started)
-        for outcome in outcomes:
-            timing = outcome.result.timing
-            edge += timing.time_in_driver_ns - timing.time_on_device_ns
-            staging += outcome.staging_ns
-            staged += outcome.staged_bytes
-        self.sample.edges.append(edge)
-        self.sample.staging.append(staging)
-        self.sample.staged_bytes = staged
-
-    def passing(self) -> Passing:
-        """The medians over the rounds."""
-        sample = self.sample
-        medians = (float(np.median(values)) for values in (sample.staging, sample.edges, sample.walls))
-        return Passing(self.place.kind, self.place.offset, sample.staged_bytes, *medians)
-
-
-@dataclass(frozen=True, slots=True)
-class _Measurement:
-    """One pair at one size."""
-
-    source: str
-    """The device that writes."""
-    destination: str
-    """The device that reads."""
-    size: int
-    """Bytes of the value."""
-    imported: _Chain
-    """The chain that imports it."""
-    copied: _Chain
-    """The chain that copies it."""
-
-    def report(self) -> EdgeReport:
-        """The result."""
-        walls = zip(self.imported.sample.walls, self.copied.sample.walls, strict=True)
-        longer = float(np.median([copied - imported for imported, copied in walls]))
-        return EdgeReport(
-            self.source, self.destination, self.size, self.imported.passing(), self.copied.passing(), longer
-        )
-
-
-def measure_fallback(rounds: int, sizes: Sequence[int], advance: Callable[[], None]) -> FallbackReport:
-    """Measure every pair, size and way of passing once in each round. Raises StartError or HalError."""
-    with ExitStack() as stack:
-        devices = {name: stack.enter_context(single_device(driver, "nnhal-bench")) for name, driver in DEVICES.items()}
-        bench = _Bench(devices, max(sizes))
-        measurements = [
-            bench.measurement(source, destination, size)
-            for source, destination in permutations(devices, 2)
-            for size in sizes
-        ]
-        for number in range(_WARM_UP + rounds):
-            for measurement in measurements:
-                chains = measurement.imported, measurement.copied
-                for chain in chains if number % 2 else reversed(chains):  # the first has to wake its devices
-                    chain.run()
-            if number < _WARM_UP:
-                _forget(measurements)
-            else:
-                advance()
-        return FallbackReport(rounds, tuple(measurement.report() for measurement in measurements))
+    def run(self) -> list[BurstOutcome]:
+        """Run both once."""
+        return [burst.run(execution) for burst, execution in self.halves]
 
 
 class _Bench:
@@ -223,17 +187,19 @@ class _Bench:
         pattern = np.resize(np.linspace(-1, 1, 251, dtype=np.float32), largest).view(np.uint8)
         open_pool(self._before, writable=True).write(0, pattern)
 
-    def measurement(self, source: str, destination: str, size: int) -> _Measurement:
-        """A pair at one size, ready to run. Raises GENERAL_FAILURE if the value does not arrive unchanged."""
+    def chains(self, source: str, destination: str, size: int) -> tuple[_Chain, _Chain]:
+        """Return the chain that imports a value and the one that copies it.
+
+        Raises GENERAL_FAILURE if the value does not arrive unchanged.
+        """
         first, second = _models(source, destination, size)
         ends = self._devices[source].prepare_model(first), self._devices[destination].prepare_model(second)
         bursts = [prepared.configure_execution_burst() for prepared in ends]
+        given = RequestArgument(DataLocation(1, 0, _bytes(first, first.main.input_indexes[0])))
+        result = RequestArgument(DataLocation(1, 0, _bytes(second, second.main.output_indexes[0])))
 
         def chain(place: _Place) -> _Chain:
-            value = RequestArgument(DataLocation(0, place.offset, size))
-            given = RequestArgument(DataLocation(1, 0, _bytes(first, first.main.input_indexes[0])))
-            result = RequestArgument(DataLocation(1, 0, _bytes(second, second.main.output_indexes[0])))
-            memory = self._values[place.kind]
+            value, memory = RequestArgument(DataLocation(0, place.offset, size)), self._values[place.kind]
             requests = (
                 Request((given,), (value,), (memory, self._before)),
                 Request((value,), (result,), (memory, self._after)),
@@ -242,7 +208,7 @@ class _Bench:
                 prepared.create_reusable_execution(request, _MEASURED)
                 for prepared, request in zip(ends, requests, strict=True)
             ]
-            return _Chain(place, (_Half(bursts[0], executions[0]), _Half(bursts[1], executions[1])), _Sample())
+            return _Chain(place, tuple(zip(bursts, executions, strict=True)))
 
         imported, copied = (chain(place) for place in self._places(source, destination))
         results = []
@@ -251,7 +217,7 @@ class _Bench:
             results.append(self._output(_bytes(second, second.main.output_indexes[0])))
         if results[0] != results[1]:
             general_failure(f"{source} to {destination}, {size} bytes: the copied value is not the imported one")
-        return _Measurement(source, destination, size, imported, copied)
+        return imported, copied
 
     def _places(self, source: str, destination: str) -> tuple[_Place, _Place]:
         """The place from which both import a value, and the one from which one of them copies it."""
@@ -288,22 +254,3 @@ def _models(source: str, destination: str, size: int) -> tuple[Model, Model]:
 def _bytes(model: Model, operand: int) -> int:
     described = model.main.operands[operand]
     return byte_size(described.type, described.dimensions)
-
-
-def _forget(measurements: Sequence[_Measurement]) -> None:
-    """Forget the times so far: the first runs touch memory for the first time."""
-    for measurement in measurements:
-        for chain in (measurement.imported, measurement.copied):
-            for values in (chain.sample.walls, chain.sample.edges, chain.sample.staging):
-                values.clear()
-
-
-def _pair(edges: Sequence[EdgeReport]) -> PairReport:
-    least, largest = min(edges, key=lambda edge: edge.bytes), max(edges, key=lambda edge: edge.bytes)
-    return PairReport(
-        least.source,
-        least.destination,
-        least.imported.wall_ns,
-        largest.imported.edge_ns / least.imported.edge_ns,
-        largest.copied.edge_ns / least.copied.edge_ns,
-    )

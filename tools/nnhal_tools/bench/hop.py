@@ -1,102 +1,76 @@
-"""What a hop from one process to another costs."""
+"""``nnhal bench hop``: what a hop from one process to another costs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from time import perf_counter_ns
+from collections import defaultdict
+from typing import Annotated
 
 import numpy as np
 import onnx
 import onnxruntime
+import typer
 from onnx import TensorProto, helper
 
 from nnhal.link.call_channel import call_channel_from
-from nnhal.memory import create_ashmem
-from nnhal.remote import RemoteDevice
+from nnhal.remote import BurstOutcome, RemoteDevice
 from nnhal.remote.execution import burst_run
-from nnhal.types import (
-    NO_DEADLINE,
-    DataLocation,
-    ExecutionConfig,
-    Model,
-    Operand,
-    OperandLifeTime,
-    OperandType,
-    Operation,
-    OperationType,
-    Subgraph,
-)
-from nnhal_tools.bench.hal_models import relu, request_for
+from nnhal.types import NO_DEADLINE, ExecutionConfig, Model
+from nnhal_tools.bench.hal_models import layers, relu, request_for
 from nnhal_tools.bench.ping_pong import ping_pong
-from nnhal_tools.bench.samples import Samples
+from nnhal_tools.bench.runner import Action, Advance, Report, Samples, figure_table, in_turns, progress
 from nnhal_tools.up import single_device
 
 _WARM_UP = 50
 _SETTLING = 5
 """Calls before each that is measured: the processes of an action slept during the others, and wake slowly at first."""
-_LONG_LAYERS = 64
 _TINY_ELEMENTS = 64
 _SMALL_BYTES = 4 * 1024
 _LARGE_BYTES = 64 * 1024 * 1024
+_LONG_LAYERS = 64
+"""Over a vector of 4 KiB: about as long as 64 MiB of RELU."""
 _MEASURED = ExecutionConfig(measure_timing=True)
+_PING, _IN_PROCESS = "ping-pong, 64 bytes", "in process"
+_SHOWN = (50, 90, 99)
 
 
-@dataclass(frozen=True, slots=True)
-class Overhead:
-    """Medians, nanoseconds: the time of a burst beyond the time on the device, and the time on the device."""
+def hop(
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds; each measures everything once.", min=10)] = 2000,
+    large_rounds: Annotated[int, typer.Option(help="Rounds with 64 MiB tensors.", min=1)] = 15,
+) -> Report:
+    """What a hop from one process to another costs.
 
-    over_compute_ns: float
-    compute_ns: float
-
-
-@dataclass(frozen=True, slots=True)
-class HopReport:
-    """The samples, and the overheads by size of tensors."""
-
-    rounds: int
-    samples: dict[str, Samples]
-    overheads: dict[str, Overhead]
-
-    @property
-    def ratio(self) -> float:
-        """The median of a burst over the sum of its parts: a ping-pong and the model in process."""
-        return self._over_floor("burst")
-
-    @property
-    def direct_ratio(self) -> float:
-        """The same of a direct run."""
-        return self._over_floor("direct run")
-
-    def _over_floor(self, name: str) -> float:
-        floor = self.samples["ping-pong, 64 bytes"].percentile(50) + self.samples["in process"].percentile(50)
-        return self.samples[name].percentile(50) / floor
-
-    def as_dict(self) -> dict[str, object]:
-        """The report for JSON."""
-        return {
-            "rounds": self.rounds,
-            "p50_ns": {name: sample.percentile(50) for name, sample in self.samples.items()},
-            "p90_ns": {name: sample.percentile(90) for name, sample in self.samples.items()},
-            "p99_ns": {name: sample.percentile(99) for name, sample in self.samples.items()},
-            "burst_over_floor": self.ratio,
-            "direct_over_floor": self.direct_ratio,
-            "over_compute_ns": {
-                name: {"overhead": overhead.over_compute_ns, "compute": overhead.compute_ns}
-                for name, overhead in self.overheads.items()
-            },
-        }
-
-
-def measure_hop(rounds: int, large_rounds: int, advance: Callable[[], None]) -> HopReport:
-    """Measure everything once in each round. Raises StartError or HalError."""
-    with single_device("cpu_acc", "nnhal-bench") as device:
+    A raw ping-pong of 64 bytes between two Python processes, a tiny model in process, the same model through a burst
+    and through plain gRPC; then bursts with tensors of 4 KiB and 64 MiB against the same computation in process.
+    """
+    with single_device("cpu_acc", "nnhal-bench") as device, progress("hop", rounds + large_rounds) as advance:
         samples = _tiny(device, rounds, advance)
         overheads = _sizes(device, large_rounds, advance)
-    return HopReport(rounds, samples, overheads)
+    floor = samples[_PING].percentile(50) + samples[_IN_PROCESS].percentile(50)
+    ratios = {name: samples[name].percentile(50) / floor for name in ("direct run", "burst")}
+    times = [(name, *(f"{each.percentile(p) / 1e3:.1f} µs" for p in _SHOWN)) for name, each in samples.items()]
+    sizes = [
+        (name, *(f"{each[key] / 1e3:.0f} µs" for key in ("compute", "overhead"))) for name, each in overheads.items()
+    ]
+    title = "What a burst takes over the computation itself, medians"
+    return Report(
+        [
+            figure_table(f"A hop, {rounds} interleaved rounds", "what", "p50,p90,p99", times),
+            figure_table(title, "tensors", "computation,a burst over it", sizes),
+        ],
+        remarks=[
+            f"{name} / (ping-pong + in process), p50: {ratio:.2f}  (aim: at most 1.5)" for name, ratio in ratios.items()
+        ],
+        figures={
+            "rounds": rounds,
+            **{f"p{p}_ns": {name: each.percentile(p) for name, each in samples.items()} for p in _SHOWN},
+            "burst_over_floor": ratios["burst"],
+            "direct_over_floor": ratios["direct run"],
+            "over_compute_ns": overheads,
+        },
+    )
 
 
-def _tiny(device: RemoteDevice, rounds: int, advance: Callable[[], None]) -> dict[str, Samples]:
+def _tiny(device: RemoteDevice, rounds: int, advance: Advance) -> dict[str, Samples]:
     model = relu(_TINY_ELEMENTS)
     prepared = device.prepare_model(model)
     request = request_for(model)
@@ -110,104 +84,52 @@ def _tiny(device: RemoteDevice, rounds: int, advance: Callable[[], None]) -> dic
         run_channel.send(call)
         return run_channel.receive()
 
-    in_process = _in_process(_TINY_ELEMENTS)
     with ping_pong() as ping:
-        actions: dict[str, Callable[[], object]] = {
-            "ping-pong, 64 bytes": ping,
-            "in process": in_process,
+        ways: dict[str, Action] = {
+            _PING: ping,
+            _IN_PROCESS: _in_process(_TINY_ELEMENTS),
             "direct run": run_directly,
             "burst": lambda: burst.run(execution),
             "gRPC": lambda: prepared.execute(request),
         }
-        for _ in range(_WARM_UP):
-            for action in actions.values():
-                action()
-        samples = {name: Samples() for name in actions}
-        for _ in range(rounds):
-            for name, action in actions.items():
-                for _ in range(_SETTLING):
-                    action()
-                samples[name].measure(action)
-            advance()
-    return samples
+        return in_turns(ways, rounds, settling=_SETTLING, warm_up=_WARM_UP, advance=advance)
 
 
-def _sizes(device: RemoteDevice, rounds: int, advance: Callable[[], None]) -> dict[str, Overhead]:
-    """Measure a burst beyond its time on the device, by size of tensors and length of computation.
+def _sizes(device: RemoteDevice, rounds: int, advance: Advance) -> dict[str, dict[str, float]]:
+    """Return the medians of the time on the device, and of a burst beyond it, by size of tensors.
 
     A process that slept for long wakes more slowly, and a computation over much memory leaves cold caches. So 64 MiB
     are compared with 4 KiB both at their own length of computation and at the same length.
     """
-    runs = {
-        "4 KiB": _measured_run(device, relu(_SMALL_BYTES // 4)),
-        "4 KiB, as long a computation": _measured_run(device, _long_model()),
-        "64 MiB": _measured_run(device, relu(_LARGE_BYTES // 4)),
+    on_device: defaultdict[str, list[int]] = defaultdict(list)
+
+    def note(name: str, outcome: BurstOutcome) -> None:
+        on_device[name].append(outcome.result.timing.time_on_device_ns)
+
+    ways = {
+        "4 KiB": _burst(device, relu(_SMALL_BYTES // 4)),
+        "4 KiB, as long a computation": _burst(device, layers(_LONG_LAYERS, _SMALL_BYTES // 4)),
+        "64 MiB": _burst(device, relu(_LARGE_BYTES // 4)),
     }
-    for run in runs.values():
-        run()
-    samples: dict[str, list[tuple[int, int]]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            samples[name].append(run())
-        advance()
+    samples = in_turns(ways, rounds, warm_up=1, noted=note, advance=advance)
     return {
-        name: Overhead(*(float(np.median(column)) for column in zip(*values, strict=True)))
-        for name, values in samples.items()
+        name: {
+            "overhead": float(np.median(np.subtract(each.values, on_device[name]))),
+            "compute": float(np.median(on_device[name])),
+        }
+        for name, each in samples.items()
     }
 
 
-def _measured_run(device: RemoteDevice, model: Model) -> Callable[[], tuple[int, int]]:
-    """A burst that returns (time beyond the time on the device, time on the device), nanoseconds."""
+def _burst(device: RemoteDevice, model: Model) -> Action:
     prepared = device.prepare_model(model)
     execution = prepared.create_reusable_execution(request_for(model), _MEASURED)
     burst = prepared.configure_execution_burst()
-
-    def run() -> tuple[int, int]:
-        started = perf_counter_ns()
-        outcome = burst.run(execution)
-        took = perf_counter_ns() - started
-        on_device = outcome.result.timing.time_on_device_ns
-        return took - on_device, on_device
-
-    return run
+    return lambda: burst.run(execution)
 
 
-def _long_model() -> Model:
-    """A chain of matrix products over a vector of 4 KiB: about as long as 64 MiB of RELU."""
-    width = _SMALL_BYTES // 4
-    weights = create_ashmem(width * width * 4, "nnhal-bench")
-    size = width * width * 4
-
-    def tensor(lifetime: OperandLifeTime) -> Operand:
-        return Operand(OperandType.TENSOR_FLOAT32, (1, width), lifetime=lifetime)
-
-    operands = [
-        Operand(
-            OperandType.TENSOR_FLOAT32,
-            (width, width),
-            lifetime=OperandLifeTime.CONSTANT_POOL,
-            location=DataLocation(0, 0, size),
-        ),
-        Operand(
-            OperandType.TENSOR_FLOAT32,
-            (width,),
-            lifetime=OperandLifeTime.CONSTANT_POOL,
-            location=DataLocation(0, 0, width * 4),
-        ),
-        Operand(OperandType.INT32, lifetime=OperandLifeTime.CONSTANT_COPY, location=DataLocation(0, 0, 4)),
-        tensor(OperandLifeTime.SUBGRAPH_INPUT),
-        *(tensor(OperandLifeTime.TEMPORARY_VARIABLE) for _ in range(_LONG_LAYERS - 1)),
-        tensor(OperandLifeTime.SUBGRAPH_OUTPUT),
-    ]
-    operations = tuple(
-        Operation(OperationType.FULLY_CONNECTED, (3 + layer, 0, 1, 2), (4 + layer,)) for layer in range(_LONG_LAYERS)
-    )
-    graph = Subgraph(tuple(operands), operations, (3,), (len(operands) - 1,))
-    return Model(graph, operand_values=bytes(4), pools=(weights,))
-
-
-def _in_process(elements: int) -> Callable[[], object]:
-    """The same model in this process, with the session options that cpu_acc uses."""
+def _in_process(elements: int) -> Action:
+    """Return a run of the same model in this process, with the session options that cpu_acc uses."""
     shape = [1, elements]
     graph = helper.make_graph(
         [helper.make_node("Relu", ["x"], ["y"])],

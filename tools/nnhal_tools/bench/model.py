@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -23,7 +23,7 @@ from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_pages.units import duration
 from nnhal_tools.bench.on_devices import Operated, ToldTime, told_times
-from nnhal_tools.bench.samples import Action, Samples
+from nnhal_tools.bench.runner import Action, Advance, Samples, in_turns
 from nnhal_tools.explain import UNKNOWN, with_unknown_times
 from nnhal_tools.runtimes import LiteRT, OnnxRuntime, differences, place_alike, profile_of
 
@@ -170,13 +170,12 @@ def measure_model(
     operated: Operated,
     given: BenchedModel,
     rounds: int,
-    advance: Callable[[], None],
+    advance: Advance,
 ) -> tuple[ModelReport, Model]:
     """Load a model and measure it. Raises HalError, ValueError."""
     model = framework.load(given.path, dimensions=given.dimensions, signature=given.signature, pins=given.pins)
     stored = stored_inputs(model.inputs, given.inputs)
     explanation = with_unknown_times(model.explain())
-    samples = {name: Samples() for name in ("nnhal", *given.beside)}
     notes: list[str] = []
     for runtime in given.beside.values():
         place_alike(runtime, given.inputs)
@@ -187,19 +186,10 @@ def measure_model(
             "nnhal": binding.run,
             **{name: runtime.run for name, runtime in given.beside.items()},
         }
-        for _ in range(WARM_UP):
-            for action in actions.values():
-                action()
+        for action in (*actions.values(),) * WARM_UP:
+            action()
         before = _usage(operated.devices)
-        for number, first in enumerate(range(0, rounds, BLOCK)):
-            counted = min(BLOCK, rounds - first)
-            for name in list(actions) if number % 2 == 0 else list(actions)[::-1]:
-                for _ in range(_SETTLING):
-                    actions[name]()
-                for _ in range(counted):
-                    samples[name].measure(actions[name])
-            for _ in range(counted):
-                advance()
+        samples = in_turns(actions, rounds, block=BLOCK, settling=_SETTLING, advance=advance)
         after = _usage(operated.devices)
         outputs = {tensor.name: tensor.value(binding.outputs[tensor.name]) for tensor in model.outputs}
     with model.bind(measure_timing=True) as measured:

@@ -1,85 +1,76 @@
-"""What each way of executing costs, on a tiny model and on one of a real network's size."""
+"""``nnhal bench modes``: each way of executing, on a tiny model and on one of a real network's size."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
-from time import perf_counter_ns
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from nnhal.errors import HalError
 from nnhal.fence import Fence
-from nnhal.remote import RemoteDevice, RemoteFencedExecution, RemotePreparedModel
+from nnhal.remote import RemoteDevice, RemoteFencedExecution
 from nnhal.types import ErrorStatus, ExecutionConfig, FencedExecutionInfo, Model, Timing
-from nnhal_tools.bench.hal_models import mobilenet_v2, relu, request_for
+from nnhal_tools.bench.hal_models import layers, relu, request_for
+from nnhal_tools.bench.runner import Advance, Report, figure_table, in_turns, progress
+from nnhal_tools.cli.completion import complete_driver
 from nnhal_tools.up import single_device
 
 _WARM_UP = 10
-_TINY_ELEMENTS = 64
 _MEASURED = ExecutionConfig(measure_timing=True)
-Run = Callable[[], Timing]
-"""Executes once and returns the device's own timing."""
+_ModeFigures = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ModeReport:
-    """One way of executing one model."""
+def modes(
+    device: Annotated[str, typer.Option(help="The driver.", autocompletion=complete_driver)] = "cpu_acc",
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds of the tiny model.", min=10)] = 1000,
+    large_rounds: Annotated[int, typer.Option(help="Interleaved rounds of the large one.", min=3)] = 40,
+) -> Report:
+    """What each way of executing costs: synchronous, reusable, in bursts, fenced.
 
-    model: str
-    """Name of the model."""
-    mode: str
-    """Name of the way of executing."""
-    rounds: int
-    """Interleaved rounds."""
-    p50_ns: float
-    """Median of the client's time."""
-    p99_ns: float
-    """99th percentile of the client's time."""
-    compute_ns: float
-    """Median of the device's own time_on_device."""
-    overhead: float
-    """Share of the median that is not compute."""
-
-
-def measure_modes(driver: str, rounds: int, large_rounds: int, advance: Callable[[], None]) -> list[ModeReport]:
-    """Measure every mode of both models once in each round. Raises StartError or HalError."""
-    with single_device(driver, "nnhal-bench") as device:
-        tiny = _measure(device, "tiny: RELU of 64 floats", relu(_TINY_ELEMENTS), rounds, advance)
-        return tiny + _measure(device, "MobileNet V2 float32", mobilenet_v2(), large_rounds, advance)
+    A tiny model and one of 67 million multiply-adds, timing requested; compute is the device's own time_on_device.
+    """
+    models = {
+        "tiny: RELU of 64 floats": (relu(64), rounds),
+        "64 layers of 1024 floats": (layers(64, 1024), large_rounds),
+    }
+    figures: list[_ModeFigures] = []
+    tables = []
+    with single_device(device, "nnhal-bench") as driver, progress("modes", rounds + large_rounds) as advance:
+        for name, (model, count) in models.items():
+            own = _measured(driver, name, model, count, advance)
+            figures += own
+            title, figures_of = f"{name}, {count} interleaved rounds, µs", "p50,p99,compute,not compute"
+            tables.append(figure_table(title, "mode", figures_of, map(_row, own)))
+    return Report(tables, figures=figures)
 
 
-def _measure(
-    device: RemoteDevice, name: str, model: Model, rounds: int, advance: Callable[[], None]
-) -> list[ModeReport]:
-    modes = _modes(device, device.prepare_model(model), model)
-    for _ in range(min(_WARM_UP, rounds)):
-        for run in modes.values():
-            run()
-    samples: dict[str, list[tuple[int, int]]] = {mode: [] for mode in modes}
-    for _ in range(rounds):
-        for mode, run in modes.items():
-            started = perf_counter_ns()
-            timing = run()
-            samples[mode].append((perf_counter_ns() - started, timing.time_on_device_ns))
-        advance()
-    return [_report(name, mode, values) for mode, values in samples.items()]
+def _row(figures: _ModeFigures) -> list[str]:
+    times = (f"{figures[name] / 1e3:,.0f}" for name in ("p50_ns", "p99_ns", "compute_ns"))
+    return [figures["mode"], *times, f"{figures['overhead']:.1%}"]
 
 
-def _report(model: str, mode: str, values: list[tuple[int, int]]) -> ModeReport:
-    walls, computes = (np.array(column, float) for column in zip(*values, strict=True))
-    return ModeReport(
-        model,
-        mode,
-        len(values),
-        float(np.percentile(walls, 50)),
-        float(np.percentile(walls, 99)),
-        float(np.percentile(computes, 50)),
-        float(np.median((walls - computes) / walls)),
-    )
+def _measured(device: RemoteDevice, name: str, model: Model, rounds: int, advance: Advance) -> list[_ModeFigures]:
+    computes: defaultdict[str, list[int]] = defaultdict(list)
+
+    def note(mode: str, timing: Timing) -> None:
+        computes[mode].append(timing.time_on_device_ns)
+
+    samples = in_turns(_modes(device, model), rounds, warm_up=min(_WARM_UP, rounds), noted=note, advance=advance)
+    found: list[_ModeFigures] = []
+    for mode, sample in samples.items():
+        walls, own = np.array(sample.values, float), np.array(computes[mode], float)
+        times = {"p50_ns": np.percentile(walls, 50), "p99_ns": np.percentile(walls, 99), "compute_ns": np.median(own)}
+        overhead = float(np.median((walls - own) / walls))
+        found.append({"model": name, "mode": mode, "rounds": rounds, **times, "overhead": overhead})
+    return found
 
 
-def _modes(device: RemoteDevice, prepared: RemotePreparedModel, model: Model) -> dict[str, Run]:
+def _modes(device: RemoteDevice, model: Model) -> dict[str, Callable[[], Timing]]:
+    """Return functions that execute once, and return the device's own timing."""
+    prepared = device.prepare_model(model)
     request = request_for(model)
     execution = prepared.create_reusable_execution(request, _MEASURED)
     burst = prepared.configure_execution_burst()

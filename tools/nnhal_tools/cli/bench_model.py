@@ -16,7 +16,6 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 
 from nnhal.endpoint import Endpoint
 from nnhal_client.model import Model
@@ -29,6 +28,7 @@ from nnhal_pages.units import beside_model, duration, modelled, size
 from nnhal_tools.bench.model import BLOCK, UNRELIABLE, VERSION, BenchedModel, BesideReport, ModelReport, StepTime, Times
 from nnhal_tools.bench.model import measure_model as measured
 from nnhal_tools.bench.on_devices import Operated, ToldTime
+from nnhal_tools.bench.runner import progress
 from nnhal_tools.cli.chosen_devices import DevicesOption, TopologyOption, chosen_topology
 from nnhal_tools.cli.ephemeral import ephemeral_testbed
 from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, pins_from
@@ -79,8 +79,11 @@ def bench_model(
     inputs = file.random_inputs(seed)
     runtimes = {name: opened_runtime(name, model) for name in _runtimes_for(model, beside)}
     console = Console(stderr=True, soft_wrap=True)
-    with ephemeral_testbed(chosen, console) as (testbed, framework), _busy(busy), Progress(console=console) as progress:
-        task = progress.add_task(model.name, total=rounds)
+    with (
+        ephemeral_testbed(chosen, console) as (testbed, framework),
+        _busy(busy),
+        progress(model.name, rounds) as advance,
+    ):
         if file.open_inputs():
             load = partial(framework.load, model, pins=pins, dimensions=file.dimensions, signature=signature)
             with load() as tried:
@@ -90,7 +93,7 @@ def bench_model(
         given = BenchedModel(model, inputs, seed, dimensions, runtimes, signature, pins)
         endpoints = {entry.title: testbed.endpoint(entry.title) for entry in chosen.device}
         operated = Operated(Endpoint(testbed.framework, "framework"), endpoints, testbed.admin_key)
-        report, loaded = measured(framework, operated, given, rounds, lambda: progress.advance(task))
+        report, loaded = measured(framework, operated, given, rounds, advance)
     if trace:
         _write_trace(report, loaded, trace)
     if html:

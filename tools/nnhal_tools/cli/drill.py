@@ -25,9 +25,14 @@ def drill(
     acts: Annotated[
         list[str] | None, typer.Argument(help=f"What to do, in this order: {', '.join(ACTS)}; everything by default.")
     ] = None,
+    times: Annotated[int, typer.Option(help="How often to do it all, one round after the other.", min=1)] = 1,
+    clients: Annotated[int, typer.Option(help="Clients of each model.", min=1, max=64)] = 1,
+    front_workers: Annotated[
+        int, typer.Option(help="Processes that serve HTTP; 0 for the framework's own.", min=0)
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Kill, hang, cut off and update a testbed of its own under requests, and count the requests that are lost.
+    """Kill, hang, cut off, update and abuse a testbed of its own under requests, and count those that are lost.
 
     Exit status 1 if one is lost or wrong, or something does not come back.
     """
@@ -42,12 +47,12 @@ def drill(
     reports: list[ActReport] = []
     with (
         console.status("starting a testbed") as status,
-        DrillSite.open() as site,
-        DrillTraffic(site.address, site.models, digits.images, expected) as traffic,
+        DrillSite.open(front_workers) as site,
+        DrillTraffic(site.address, site.models, digits.images, expected, clients) as traffic,
     ):
         traffic.wait(1)
         traffic.report("start", 0.0)
-        for act in acts or ACTS:
+        for act in [*(acts or ACTS)] * times:
             status.update(f"{act}: {(ACTS[act].__doc__ or '').partition('.')[0].lower()}")
             began, trouble = time.monotonic(), ""
             try:
@@ -63,10 +68,11 @@ def drill(
 
 
 def _show(reports: list[ActReport]) -> None:
-    columns = ("s", "answered", "asked again", "slowest, ms", "wrong", "lost")
+    columns = ("s", "answered", "asked again", "median, ms", "slowest, ms", "wrong", "lost")
     table = Table("act", *(Column(name, justify="right") for name in columns), box=SIMPLE)
     for each in reports:
-        counts = (each.answered, each.asked_again, round(each.slowest_ms), each.wrong, each.lost)
+        spans = (round(each.median_ms), round(each.slowest_ms))
+        counts = (each.answered, each.asked_again, *spans, each.wrong, each.lost)
         table.add_row(each.act, f"{each.seconds:.1f}", *map(str, counts))
     console = output_console()
     show_table(table, console)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from nnhal_tools.drill.site import FAR, LOCAL, DrillSite
 from nnhal_tools.drill.traffic import DrillTraffic
@@ -12,6 +14,9 @@ from nnhal_tools.up.topology import DASHBOARD, FRAMEWORK
 
 _BETWEEN = 10
 """Answers of each model between two steps of an act."""
+_MISDEEDS = 200
+_BAD_SECONDS = 5.0
+"""After which a client that misbehaves gives up."""
 
 
 def _kill(site: DrillSite, traffic: DrillTraffic) -> None:
@@ -21,6 +26,14 @@ def _kill(site: DrillSite, traffic: DrillTraffic) -> None:
         traffic.wait(_BETWEEN)
         site.await_other(name, pid)
         traffic.wait(_BETWEEN)
+
+
+def _blackout(site: DrillSite, traffic: DrillTraffic) -> None:
+    """Send all devices SIGKILL at one moment."""
+    pids = {name: site.supervisor.kill(name, signal.SIGKILL) for name in site.models}
+    for name, pid in pids.items():
+        site.await_other(name, pid)
+    traffic.wait(_BETWEEN)
 
 
 def _hang(site: DrillSite, traffic: DrillTraffic) -> None:
@@ -63,6 +76,24 @@ def _update(site: DrillSite, traffic: DrillTraffic) -> None:
         traffic.wait(_BETWEEN)
 
 
+def _abuse(site: DrillSite, traffic: DrillTraffic) -> None:
+    """Send garbage, halves of requests and what no model takes, and leave before the answer."""
+    body = b'{"inputs": [{"name": "image", "shape": [1, 1, 8, 8], "datatype": "FP32", "data": [0.5]}]}'
+    head = f"POST /v2/models/{site.models[0]}/infer HTTP/1.1\r\nHost: nnhal\r\nContent-Length: ".encode()
+    host, _, port = site.address.rpartition(":")
+    for number in range(_MISDEEDS):
+        whole = head + str(len(body)).encode() + b"\r\n\r\n" + body
+        sent = (os.urandom(256), whole, whole[: number % len(whole)], head + b"99999999999\r\n\r\n")[number % 4]
+        with suppress(OSError), socket.create_connection((host, int(port)), _BAD_SECONDS) as connection:
+            connection.sendall(sent)
+            if number % 8 < 4:
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(4096):
+                    pass
+        if number % _BETWEEN == 0:
+            traffic.wait(1)
+
+
 def carry_out(act: str, site: DrillSite, traffic: DrillTraffic) -> None:
     """Do it, and wait until each model answers from its own device again. Raises NnhalError."""
     ACTS[act](site, traffic)
@@ -72,9 +103,11 @@ def carry_out(act: str, site: DrillSite, traffic: DrillTraffic) -> None:
 
 ACTS: Mapping[str, Callable[[DrillSite, DrillTraffic], None]] = {
     "kill": _kill,
+    "blackout": _blackout,
     "hang": _hang,
     "host": _host,
     "partition": _partition,
     "update": _update,
+    "abuse": _abuse,
 }
 """By the names that the command takes."""

@@ -81,8 +81,11 @@ class DrillSite:
 
     @classmethod
     @contextmanager
-    def open(cls) -> Iterator[DrillSite]:
-        """Start it in a temporary folder; it ends with the context. Raises StartError."""
+    def open(cls, front_workers: int = 0) -> Iterator[DrillSite]:
+        """Start it in a temporary folder; it ends with the context. Raises StartError.
+
+        ``front_workers`` serve HTTP for the framework; 0 has it serve by itself.
+        """
         with ExitStack() as stack:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-")))
             far_address = f"127.0.0.1:{_free_port()}"
@@ -99,6 +102,7 @@ class DrillSite:
                     "http_port": int(address.rpartition(":")[2]),
                     "grpc_port": 0,
                     "metrics_port": 0,
+                    **({"front_workers": front_workers} if front_workers else {}),
                 },
             ).shown(0)
             here = directory / "here"

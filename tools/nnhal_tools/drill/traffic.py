@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,9 @@ class ActReport:
     answered: int
     asked_again: int
     """Times that a request was sent again, since it was refused or its connection broke."""
+    median_ms: float
+    """From the first attempt to the answer; 0 if there is none."""
     slowest_ms: float
-    """From the first attempt to the answer."""
     wrong: int
     """Answers that are not ONNX Runtime's."""
     lost: int
@@ -56,20 +58,23 @@ class ActReport:
 
 
 class DrillTraffic:
-    """One client a model. Use it as a context."""
+    """Clients of each model. Use it as a context."""
 
-    def __init__(self, address: str, models: Sequence[str], images: Array, expected: Array) -> None:
-        """``address`` is HOST:PORT of the framework. ``images`` are [n, 1, 8, 8] float32, ``expected`` [n, 10]."""
+    def __init__(self, address: str, models: Sequence[str], images: Array, expected: Array, clients: int = 1) -> None:
+        """``address`` is HOST:PORT of the framework. ``images`` are [n, 1, 8, 8] float32, ``expected`` [n, 10].
+
+        ``clients`` are those of one model, each with a request under way at a time.
+        """
         self._address = address
         self._bodies = [_body(image) for image in images]
         self._expected = expected
         self._changed = threading.Condition()
         self._answered = dict.fromkeys(models, 0)
         self._asked_again = self._wrong = self._lost = 0
-        self._slowest = 0.0
+        self._seconds: list[float] = []
         self._trouble = ""
         self._ends = threading.Event()
-        self._clients = [BriefThread(partial(self._client, model), model) for model in models]
+        self._clients = [BriefThread(partial(self._client, model), model) for model in models for _ in range(clients)]
 
     def __enter__(self) -> DrillTraffic:
         for client in self._clients:
@@ -98,14 +103,15 @@ class DrillTraffic:
                 seconds,
                 answered,
                 self._asked_again,
-                self._slowest * 1e3,
+                median(self._seconds or [0.0]) * 1e3,
+                max(self._seconds, default=0.0) * 1e3,
                 self._wrong,
                 self._lost,
                 trouble or self._trouble,
             )
             self._answered = dict.fromkeys(self._answered, 0)
             self._asked_again = self._wrong = self._lost = 0
-            self._slowest, self._trouble = 0.0, ""
+            self._seconds, self._trouble = [], ""
         return told
 
     def _reached(self, wanted: Mapping[str, int]) -> bool:
@@ -138,7 +144,7 @@ class DrillTraffic:
             else:
                 self._answered[model] += 1
                 self._wrong += not np.allclose(json.loads(said)["outputs"][0]["data"], expected, atol=_DISTANCE)
-                self._slowest = max(self._slowest, time.monotonic() - began)
+                self._seconds.append(time.monotonic() - began)
             self._changed.notify_all()
 
     def _sent(self, model: str, body: bytes) -> tuple[int, str]:

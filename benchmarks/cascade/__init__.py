@@ -1,1 +1,0 @@
-"""What the cascading compiler reaches, beside what others publish; docs/cascading.md describes it."""

@@ -1,1 +1,0 @@
-"""What the compile flow of the MLIP costs, and what time it models."""
