@@ -28,7 +28,7 @@ PLANNING_MIB = 100.0
 """Peak resident memory of the process that plans a network."""
 STRAIGHTNESS = 0.01
 """The part of the variance that a line through time against parts may leave."""
-_COUNTS = tuple(range(100, CHAIN_PARTS + 1, 100))
+_COUNTS = tuple(range(200, CHAIN_PARTS + 1, 200))
 
 
 def process_costs(network: Path, accelerator: str, least: int, vela: Path, rounds: int) -> dict[str, ProcessCost]:

@@ -1,17 +1,14 @@
-"""``python -m benchmarks.zoo.caching``: what a compilation cache costs and gains a cpu_acc process, or a whole load.
+"""``python -m benchmarks.zoo.caching``: what a compilation cache costs and gains a load.
 
-Processor time of the process for three preparations of each model, by turns: without a cache, to fill one, and with it.
-As in a framework, each is in a session that has asked about the model before, and a model that the device keeps
-nothing of is prepared again. With ``--loads`` the three are loads by a framework over cpu_acc and cpu_ref, in processor
-time of all processes, the client's too. With ``--devices`` each of those is a load over these devices by processes that
-have loaded another model before, since some devices remember what they have compiled.
+Processor time of all processes, the client's too, for three loads of each model by turns over cpu_acc and cpu_ref:
+without a cache, to fill one, and with it. With ``--devices`` each is a load over these devices by processes that have
+loaded another model before, since some devices remember what they have compiled.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import median
@@ -22,15 +19,8 @@ import typer
 from benchmarks.__main__ import run
 from benchmarks.testbeds import framework_over, processes_of, processor_ns
 from benchmarks.zoo.packages import Folder, ModelFile, Only, chosen
-from nnhal.descriptor import Descriptor
-from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError
-from nnhal.remote import RemoteDevice
-from nnhal.remote.device import CompilationCache
-from nnhal.types import Model
 from nnhal_client import Framework
-from nnhal_frontends import import_model
-from nnhal_hosting.supervision import Child
 from nnhal_tools.bench.runner import Report, figure_table, say
 from nnhal_tools.up import DeviceEntry
 
@@ -39,7 +29,7 @@ _TOKEN = bytes(range(_TOKEN_BYTES))
 
 
 class Costs(NamedTuple):
-    """Milliseconds of processor time of one model's preparations or loads, medians."""
+    """Milliseconds of processor time of one model's loads, medians."""
 
     name: str
     none: float
@@ -59,36 +49,15 @@ def caching(
     only: Only = "*",
     folder: Folder = None,
     rounds: Annotated[int, typer.Option(min=1)] = 7,
-    loads: Annotated[bool, typer.Option("--loads", help="Measure loads by a framework.")] = False,
-    devices: Annotated[str, typer.Option(help="Measure loads over these drivers, by new processes.")] = "",
+    devices: Annotated[
+        str, typer.Option(help="Measure loads over these drivers, each by processes that have not seen the model.")
+    ] = "",
 ) -> Report:
     """What a compilation cache costs and gains, in milliseconds of processor time."""
     files = chosen(folder, only)
-    if devices:
-        rows = _first_loads(files, rounds, devices.split(","))
-    else:
-        rows = _loads(files, rounds) if loads else _preparations(files, rounds)
+    rows = _first_loads(files, rounds, devices.split(",")) if devices else _loads(files, rounds)
     columns = "none ms,fill ms,hit ms,fill / none,hit / none,entry MB"
     return Report([figure_table("What a cache costs and gains", "model", columns, map(_row, rows))])
-
-
-def _preparations(files: Sequence[ModelFile], rounds: int) -> list[Costs]:
-    """Measure one device process."""
-    with tempfile.TemporaryDirectory(prefix="nnhal-") as folder:
-        endpoint = Endpoint(Path(folder) / "cpu_acc")
-        device = Child("nnhal_devices", ("cpu_acc", "--endpoint", str(endpoint.directory)))
-        try:
-            device.wait_until_ready()
-            rows = []
-            for file in files:
-                for title, model in _forms(file.name, file.path):
-                    try:
-                        rows.append(_costs(title, model, endpoint, Path(folder), device.pid, rounds))
-                    except NnhalError as error:
-                        say(f"{title}: {error}")
-        finally:
-            device.stop()
-    return rows
 
 
 def _loads(files: Sequence[ModelFile], rounds: int) -> list[Costs]:
@@ -149,55 +118,6 @@ def _costs_of_loads(file: ModelFile, framework: Framework, cache: Path, first_to
             model.unload()
     entry_bytes = sum(entry.stat().st_size for entry in cache.glob("*")) - before
     return Costs.of(file.name, times, entry_bytes)
-
-
-def _forms(name: str, path: Path) -> Iterator[tuple[str, Model]]:
-    """Yield a model in the HAL's operations, and in the words of its file if there are such."""
-    try:
-        imported = import_model(path.read_bytes())
-    except NnhalError as error:
-        say(f"{name}: {error}")
-        return
-    model = imported.model
-    yield name, model
-    if imported.source is not None:
-        whole = imported.source.model_of(model, model.main.input_indexes, model.main.output_indexes)
-        if whole is not None:
-            yield f"{name}, as the file has it", whole
-
-
-def _costs(name: str, model: Model, endpoint: Endpoint, folder: Path, pid: int, rounds: int) -> Costs:
-    def with_cache(device: RemoteDevice) -> None:
-        entry = _entry(folder)
-        if _size(entry):
-            device.prepare_model_from_cache(entry)
-        else:
-            device.prepare_model(model, cache=entry)
-
-    kinds: list[Callable[[RemoteDevice], object]] = [
-        lambda device: device.prepare_model(model),
-        lambda device: device.prepare_model(model, cache=_entry(folder, os.O_TRUNC)),
-        with_cache,
-    ]
-    times: list[list[float]] = [[] for _ in kinds]
-    for number in range(rounds + 1):
-        for kind, found_times in zip(kinds, times, strict=True):
-            with RemoteDevice(endpoint) as device:
-                device.assess_model(model)
-                start = processor_ns([pid])
-                kind(device)
-                if number:  # the first round loads libraries
-                    found_times.append((processor_ns([pid]) - start) / 1e6)
-    return Costs.of(name, times, _size(_entry(folder)))
-
-
-def _size(entry: CompilationCache) -> int:
-    return sum(os.fstat(file.fileno()).st_size for file in (*entry.model, *entry.data))
-
-
-def _entry(folder: Path, flags: int = 0) -> CompilationCache:
-    files = [Descriptor(os.open(folder / name, os.O_RDWR | os.O_CREAT | flags, 0o600)) for name in ("model", "data")]
-    return CompilationCache((files[0],), (files[1],), _TOKEN)
 
 
 def _row(row: Costs) -> list[str]:
