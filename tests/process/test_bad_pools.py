@@ -35,6 +35,7 @@ from tests.support.additions import (
     argument,
 )
 from tests.support.bystanders import bystander
+from tests.support.device_memory import allocate
 from tests.support.refusals import FAILURE, INVALID, refusal
 from tests.support.resources import resources_of
 from tests.support.waiting import wait_until
@@ -166,14 +167,14 @@ BAD_POOLS = {
     "a sealed file that can only be written": Bad(
         lambda _: file(a_sealed_memfd(os.O_WRONLY)), FAILURE, "cannot be mapped"
     ),
-    "a buffer without memory": Bad(lambda _: buffer(()), INVALID, "0 descriptors"),
-    "a buffer whose memory may shrink": Bad(lambda d: buffer((a_memfd(d),)), INVALID, "not sealed"),
+    "a buffer without memory": Bad(lambda _: buffer(()), FAILURE, "0 descriptors"),
+    "a buffer whose memory may shrink": Bad(lambda d: buffer((a_memfd(d),)), FAILURE, "not sealed"),
     "a buffer whose memory is too small": Bad(
-        lambda _: buffer((a_sealed_memfd(size=POOL_BYTES - 1),)), INVALID, "has 191 bytes, expected at least 192"
+        lambda _: buffer((a_sealed_memfd(size=POOL_BYTES - 1),)), FAILURE, "has 191 bytes, expected at least 192"
     ),
-    "a buffer of another allocator": Bad(lambda _: buffer(i0=7), INVALID, "its handle has magic 0x7"),
-    "a buffer of no format": Bad(lambda _: buffer(i5=99), INVALID, "format is 0x63"),
-    "a buffer of negative width": Bad(lambda _: buffer(i2=-192, i8=-192), INVALID, "-192 x 1 pixels"),
+    "a buffer of another allocator": Bad(lambda _: buffer(i0=7), FAILURE, "its handle has magic 0x7"),
+    "a buffer of no format": Bad(lambda _: buffer(i5=99), FAILURE, "format is 0x63"),
+    "a buffer of negative width": Bad(lambda _: buffer(i2=-192, i8=-192), FAILURE, "-192 x 1 pixels"),
 }
 
 
@@ -195,6 +196,10 @@ def test_a_pool_that_contradicts_its_description_is_refused(device: RemoteDevice
     for call in calls:
         refusal(call, bad.status, bad.words)
     refusal(lambda: device.prepare_model(addition_of_constant(bad.make(tmp_path))), bad.status, bad.words)
+    if bad.status == FAILURE and isinstance(bad.make(tmp_path), HardwareBuffer):
+        buffer = allocate(device, prepared, [0], [])
+        for copy in (buffer.copy_from, buffer.copy_to):
+            refusal(partial(copy, bad.make(tmp_path)), FAILURE, bad.words)
     good = addition_in_ashmem()
     good.check(lambda: burst.execute(good.request, [2]), 1, 2)
 
@@ -235,7 +240,14 @@ def test_an_execution_on_an_image_buffer_fails(device: RemoteDevice) -> None:
         Request((whole, addition.request.inputs[1]), addition.request.outputs, pools),
         Request(addition.request.inputs, (whole,), pools),
     ):
-        refusal(partial(prepared.execute, request), FAILURE, "R8G8B8A8_UNORM cannot be mapped")
+        refusal(
+            partial(prepared.execute, request),
+            FAILURE,
+            "cannot be mapped: it is a hardware buffer of format R8G8B8A8_UNORM",
+        )
+    model = addition_of_constant(create_hardware_buffer(IMAGE))
+    refusal(lambda: device.prepare_model(model), FAILURE, "a hardware buffer of images, expected one of format BLOB")
+    refusal(lambda: device.supported_operations(model), FAILURE, "a hardware buffer of images")
 
 
 def truncated(memory: MappableFile, size: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nnhal.contexts import Closing
 from nnhal.errors import NnhalError
-from nnhal.memory import FilePool, open_pool, validate_pool
+from nnhal.memory import FilePool, open_pool, validate_bytes
 from nnhal.types import Memory as SharedMemory
 from nnhal.types import Operand
 from nnhal.types.layout import Dimensions, combine, describe, is_extension, is_scalar
@@ -174,7 +174,7 @@ def _require_tensor(operand: Operand, dimensions: Dimensions) -> None:
 
 
 def _copy(source: SharedMemory, destination: SharedMemory) -> None:
-    size, room = validate_pool(source, "the source"), validate_pool(destination, "the destination")
+    size, room = validate_bytes(source, "the source"), validate_bytes(destination, "the destination")
     if size != room:
         _bad_data(f"a source of {size} bytes and a destination of {room}, expected as many")
     pool = open_pool(source, writable=False)

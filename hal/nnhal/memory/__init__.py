@@ -17,6 +17,7 @@ from nnhal.memory.pool import (
     open_pool,
     read_pools,
     seal_for_readers,
+    validate_bytes,
     validate_pool,
 )
 
@@ -50,5 +51,6 @@ __all__ = [
     "read_pools",
     "seal_for_readers",
     "seals_of",
+    "validate_bytes",
     "validate_pool",
 ]

@@ -24,7 +24,7 @@ from nnhal.memory.ashmem import cannot_shrink, is_read_only
 from nnhal.memory.copy_budget import CopyBudget
 from nnhal.memory.file_identity import FileIdentity, identity_of
 from nnhal.memory.guard import GuardedRegion, MemoryGuard
-from nnhal.memory.hardware_buffer import describe_buffer, is_blob
+from nnhal.memory.hardware_buffer import Format, describe_buffer, is_blob
 from nnhal.memory.mapping import Region
 from nnhal.types import Ashmem, HardwareBuffer, MappableFile, Memory
 
@@ -33,7 +33,11 @@ _PROTECTION = mmap.PROT_READ | mmap.PROT_WRITE
 
 
 def validate_pool(memory: Memory, place: str) -> int:
-    """Check a pool and return its bytes, 0 for an image buffer. Raises INVALID_ARGUMENT if its description is wrong."""
+    """Check a pool and return its bytes, 0 for an image buffer.
+
+    Raises INVALID_ARGUMENT if the description of ashmem or of a file is wrong, and, as the NN HAL recommends,
+    GENERAL_FAILURE if the handle of a hardware buffer cannot be decoded.
+    """
     if isinstance(memory, Ashmem):
         if memory.size <= 0:
             invalid_argument(f"{place} is ashmem of {memory.size} bytes, expected more than 0")
@@ -49,8 +53,20 @@ def validate_pool(memory: Memory, place: str) -> int:
     try:
         description = describe_buffer(memory)
     except ValueError as error:
-        invalid_argument(f"{place} is an invalid hardware buffer: {error}")
-    return description.byte_size if is_blob(memory) else 0
+        general_failure(f"{place} is an invalid hardware buffer: {error}")
+    return description.byte_size if description.format == Format.BLOB else 0
+
+
+def validate_bytes(memory: Memory, place: str) -> int:
+    """Check a pool that is used as bytes and return them. Raises as ``validate_pool``, GENERAL_FAILURE for an image."""
+    size = validate_pool(memory, place)
+    if not size and isinstance(memory, HardwareBuffer):
+        general_failure(f"{place} is {_describe_image(memory)}")
+    return size
+
+
+def _describe_image(memory: HardwareBuffer) -> str:
+    return f"a hardware buffer of format {describe_buffer(memory).format.name}, expected format BLOB"
 
 
 def is_blob_or_flat(memory: Memory) -> bool:
@@ -205,9 +221,7 @@ def open_pool(memory: Memory, writable: bool, guard: MemoryGuard | None = None) 
             return MappedPool(Region(memory.descriptor, memory.length, memory.offset, writable))
         description = describe_buffer(memory)
         if not is_blob(memory):
-            general_failure(
-                f"a hardware buffer of format {description.format.name} cannot be mapped, expected format BLOB"
-            )
+            general_failure(f"a pool cannot be mapped: it is {_describe_image(memory)}")
         return MappedPool(Region(memory.handle.descriptors[0], description.byte_size, writable=writable))
     except (OSError, ValueError) as error:
         raise host_failure("a pool cannot be mapped", error) from error

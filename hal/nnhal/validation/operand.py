@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nnhal.errors import invalid_argument
+from nnhal.errors import general_failure, invalid_argument
 from nnhal.operations import type_name
 from nnhal.types import ChannelQuant, Model, Operand, OperandLifeTime, OperandType
 from nnhal.types.layout import (
@@ -119,7 +119,7 @@ def _channel_quant(params: ChannelQuant, operand: Operand, place: str) -> None:
 
 
 def validate_location(model: Model, pool_sizes: Sequence[int], operand: Operand, place: str) -> None:
-    """Check where the value of an operand lies. ``pool_sizes`` are the sizes of the model's pools."""
+    """Check where the value of an operand lies. ``pool_sizes`` are those of the model's pools, 0 for images."""
     location = operand.location
     if min(location.pool_index, location.offset, location.length, location.padding) < 0:
         invalid_argument(f"{place} has a negative number in its location ({location})")
@@ -137,6 +137,10 @@ def validate_location(model: Model, pool_sizes: Sequence[int], operand: Operand,
     elif operand.lifetime == OperandLifeTime.CONSTANT_POOL:
         if location.pool_index >= len(pool_sizes):
             invalid_argument(f"{place} lies in pool {location.pool_index}, but there are {len(pool_sizes)} pools")
+        if not pool_sizes[location.pool_index]:
+            general_failure(
+                f"{place} lies in pool {location.pool_index}, a hardware buffer of images, expected one of format BLOB"
+            )
         _range(operand, pool_sizes[location.pool_index], f"pool {location.pool_index}", place)
     elif location != NOWHERE:
         invalid_argument(f"{place} is not a constant but has location ({location})")

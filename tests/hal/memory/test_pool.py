@@ -22,6 +22,7 @@ from nnhal.memory import (
     map_file,
     open_pool,
     read_pools,
+    validate_bytes,
     validate_pool,
 )
 from nnhal.memory.hardware_buffer import Format, Usage
@@ -84,14 +85,6 @@ def test_an_image_has_no_size_that_a_location_could_lie_in() -> None:
         (lambda: MappableFile(unsealed(64), 8, -1), "pool 7 is a file with protection -1"),
         (lambda: MappableFile(Descriptor(os.open("/dev/zero", os.O_RDWR)), 8, READ), "pool 7 is not a regular file"),
         (lambda: MappableFile(Descriptor(os.open("/", os.O_RDONLY)), 8, READ), "pool 7 is not a regular file"),
-        (
-            lambda: HardwareBuffer(NativeHandle((), ())),
-            "pool 7 is an invalid hardware buffer: its handle has 0 descriptors",
-        ),
-        (
-            lambda: HardwareBuffer(NativeHandle((unsealed(64),), create_blob(64).handle.ints)),
-            "pool 7 is an invalid hardware buffer: its memory is not sealed",
-        ),
     ],
 )
 @pytest.mark.contract("MV-02")
@@ -99,6 +92,22 @@ def test_an_invalid_pool_is_refused_with_its_place(make: Callable[[], Memory], m
     with pytest.raises(HalError, match=message) as refusal:
         validate_pool(make(), "pool 7")
     assert refusal.value.status == ErrorStatus.INVALID_ARGUMENT
+
+
+@pytest.mark.contract("MV-02")
+def test_a_hardware_buffer_that_cannot_be_used_is_a_failure_with_its_place() -> None:
+    cases: list[tuple[Memory, str]] = [
+        (HardwareBuffer(NativeHandle((), ())), "pool 7 is an invalid hardware buffer: its handle has 0 descriptors"),
+        (
+            HardwareBuffer(NativeHandle((unsealed(64),), create_blob(64).handle.ints)),
+            "pool 7 is an invalid hardware buffer: its memory is not sealed",
+        ),
+        (image(), "pool 7 is a hardware buffer of format R8G8B8A8_UNORM, expected format BLOB"),
+    ]
+    for memory, message in cases:
+        with pytest.raises(HalError, match=message) as refusal:
+            validate_bytes(memory, "pool 7")
+        assert refusal.value.status == ErrorStatus.GENERAL_FAILURE
 
 
 @pytest.mark.parametrize(
@@ -167,7 +176,7 @@ def test_what_cannot_be_mapped_is_a_failure_of_the_pool() -> None:
     descriptor = create_ashmem(64).descriptor
     readable_only = Descriptor(os.open(f"/proc/self/fd/{descriptor.fileno()}", os.O_RDONLY))
     cases: list[tuple[Memory, str]] = [
-        (image(), "a hardware buffer of format R8G8B8A8_UNORM cannot be mapped, expected format BLOB"),
+        (image(), "a pool cannot be mapped: it is a hardware buffer of format R8G8B8A8_UNORM, expected format BLOB"),
         (
             map_file(create_ashmem(64).descriptor, 64, writable=False),
             "with protection PROT_READ cannot be opened for writing",

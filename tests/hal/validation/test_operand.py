@@ -23,7 +23,7 @@ from nnhal.types.layout import SCALAR_TYPES
 from nnhal.validation import validate_model
 from tests.support.additions import addition_model
 from tests.support.mutations import with_unread
-from tests.support.refusals import INVALID, refusal
+from tests.support.refusals import FAILURE, INVALID, refusal
 
 INPUT = OperandLifeTime.SUBGRAPH_INPUT
 COPY = OperandLifeTime.CONSTANT_COPY
@@ -281,7 +281,11 @@ def test_no_constant_lies_in_an_image() -> None:
     image = create_hardware_buffer(BufferDescription(64, 64, 1, Format.R8G8B8A8_UNORM, Usage(0), 64))
     operand = operand_of(OperandType.TENSOR_FLOAT32, lifetime=POOL, location=DataLocation(0, 0, 24))
     model = model_with(operand, pools=[image])
-    refusal(lambda: validate_model(model), INVALID, f"{PLACE} lies at bytes 0 to 24 of pool 0, which has 0")
+    refusal(
+        lambda: validate_model(model),
+        FAILURE,
+        f"{PLACE} lies in pool 0, a hardware buffer of images",
+    )
 
 
 @pytest.mark.contract("MV-10")

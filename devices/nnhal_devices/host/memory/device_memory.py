@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from nnhal.arrays import Bytes
 from nnhal.errors import HalError, general_failure, invalid_argument
-from nnhal.memory import FilePool, open_pool, validate_pool
+from nnhal.memory import FilePool, open_pool, validate_bytes
 from nnhal.shares import acting_for, tenant
 from nnhal.types import Memory, Operand
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fits, fully_specified, is_scalar
@@ -130,7 +130,7 @@ class DeviceBuffer:
         try:
             given = self._dimensions_of_copy(dimensions)
             size = self._size(given) or 0
-            self._require_size(validate_pool(source, "the source"), size, "source", given)
+            self._require_size(validate_bytes(source, "the source"), size, "source", given)
             pool = open_pool(source, writable=False)
             storage = self._storage_for(size)
             storage[:size] = pool.read(0, size) if isinstance(pool, FilePool) else pool.view(0, size)
@@ -149,7 +149,7 @@ class DeviceBuffer:
 
     def copy_to(self, destination: Memory) -> None:
         """IBuffer.copyTo. Raises INVALID_ARGUMENT or GENERAL_FAILURE; the state stays as it is."""
-        available = validate_pool(destination, "the destination")
+        available = validate_bytes(destination, "the destination")
         with self._lock:
             current, storage, initialised, filled = self.dimensions, self._storage, self.is_initialised, self._filled
         size = filled if initialised else self._size(current)

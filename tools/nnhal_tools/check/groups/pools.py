@@ -175,7 +175,7 @@ def _bad_pools(size: int) -> dict[str, Memory]:
 
 @check(GROUP, _PAGE, "MV-02")
 def contradictions(device: CheckedDevice) -> None:
-    """A pool that contradicts its description is INVALID_ARGUMENT, of whatever kind."""
+    """A pool that contradicts its description is INVALID_ARGUMENT, a handle that cannot be decoded GENERAL_FAILURE."""
     held = device.prepare()
     work, burst = held.work(), held.burst()
     for what, pool in _bad_pools(CheckedRequest.bytes_of(held.small)).items():
@@ -185,7 +185,7 @@ def contradictions(device: CheckedDevice) -> None:
             f"{what}, in a burst": lambda request=request: burst.execute(request),  # type: ignore[misc]
         }
         for name, way in ways.items():
-            refused(way, INVALID, what=name)
+            refused(way, FAILURE if isinstance(pool, HardwareBuffer) else INVALID, what=name)
     work.run(lambda: held.execute(work.request))
 
 

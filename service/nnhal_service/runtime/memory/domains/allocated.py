@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from nnhal.errors import HalError, general_failure, invalid_argument
-from nnhal.memory import validate_pool
+from nnhal.memory import validate_bytes
 from nnhal.types import ErrorStatus, Memory, RequestMemoryPool
 from nnhal.types.layout import Dimensions, combine, describe
 from nnhal_service.runtime.memory.domains.description import MemoryDescription
@@ -139,7 +139,7 @@ class AllocatedMemory:
         """
         with self._filling(values_dimensions) as dimensions:
             size = self.description.size_of(dimensions)
-            _require_size(validate_pool(source, "the source"), size, "source", dimensions)
+            _require_size(validate_bytes(source, "the source"), size, "source", dimensions)
             self._fill(source, size, dimensions)
 
     def become_empty(self, dimensions: Dimensions) -> None:
@@ -155,7 +155,7 @@ class AllocatedMemory:
         """
         storage, dimensions = self._require_held()
         size = self.description.size_of(dimensions)
-        _require_size(validate_pool(destination, "the destination"), size, "destination", dimensions)
+        _require_size(validate_bytes(destination, "the destination"), size, "destination", dimensions)
         storage.copy_to(destination, size)
 
     def copy_from_other(self, other: AllocatedMemory) -> None:
@@ -193,7 +193,7 @@ class AllocatedMemory:
         """Take values that another device wrote to ``memory``. After a failure it is uninitialised."""
         with self._filling(dimensions) as known:
             size = self.description.size_of(known)
-            _require_size(validate_pool(memory, "the source"), size, "source", known)
+            _require_size(validate_bytes(memory, "the source"), size, "source", known)
             if memory is self.host:
                 self._become(known, self._storage)
             else:
