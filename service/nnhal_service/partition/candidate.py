@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnhal.errors import NnhalError
-from nnhal.types import Capabilities
+from nnhal.types import Capabilities, ErrorStatus
 
 
 class PlacementError(NnhalError):
@@ -36,8 +36,8 @@ class Candidate:
     """The refusals in each referenced subgraph. Only control flow that the framework walks needs them."""
     together: Sequence[tuple[int, ...]] = ()
     """Operations of main that the device takes only together, in ascending order."""
-    lacks_room: bool = False
-    """Whether it refuses all operations only since it had no room to answer."""
+    unanswered: ErrorStatus = ErrorStatus.NONE
+    """The status of a device that could not answer, which may take later what it refuses now: no room, gone."""
 
     def refusing(self, refusals: Mapping[int, str], subgraph: int = 0) -> Candidate:
         """Return the device with further refusals in a subgraph, 0 being main; earlier refusals keep their reason.

@@ -73,7 +73,7 @@ def supporting(
 ) -> list[list[Candidate]]:
     """Return the candidates that may take each operation, in order.
 
-    Raises PlacementError if there are none, RESOURCE_EXHAUSTED_TRANSIENT if one has had no room to answer.
+    Raises PlacementError if there are none; the status of a device that could not answer, if it may take them later.
     """
     pinned = holding_pins(model, names, pins)
     able = []
@@ -86,7 +86,8 @@ def supporting(
             asks = "" if pin is None else f"; pin {pin.match!r} asks for {pin.device}"
             what = ", node ".join((describe_operation(model, index), *filter(None, [" + ".join(names[index])])))
             refusal = f"no device takes {what}: {said}{asks}"
-            if any(c.lacks_room for c in asked):  # which it has not refused, and may take later
-                raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, refusal)
+            unanswered = [c.unanswered for c in asked if c.unanswered != ErrorStatus.NONE]
+            if unanswered:
+                raise HalError(unanswered[0], refusal)
             raise PlacementError(refusal, index)
     return able

@@ -266,11 +266,12 @@ def test_an_operation_that_no_device_takes_is_an_error_with_what_every_device_sa
     )
 
 
-def test_a_device_that_had_no_room_to_answer_is_not_told_to_refuse() -> None:
-    full = replace(candidate("npu", refusals=dict.fromkeys(range(3), "no descriptors are left")), lacks_room=True)
+@pytest.mark.parametrize("status", [ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, ErrorStatus.DEVICE_UNAVAILABLE])
+def test_a_device_that_had_no_room_to_answer_or_is_gone_is_not_told_to_refuse(status: ErrorStatus) -> None:
+    full = replace(candidate("npu", refusals=dict.fromkeys(range(3), "no descriptors are left")), unanswered=status)
     with pytest.raises(HalError, match=r"no device takes operation 0 .*npu: no descriptors are left") as error:
         assign(chain(), NAMES, [full, candidate("gpu", refusals={0: "RANK: got 5, allowed 4"})])
-    assert error.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+    assert error.value.status == status
     assert assign(chain(), NAMES, [full, candidate("gpu")]) == ("gpu", "gpu", "gpu")
 
 

@@ -10,13 +10,17 @@ import httpx
 import pytest
 
 from nnhal.endpoint import Endpoint
+from nnhal.types import ErrorStatus
+from nnhal_client import connect
 from nnhal_hosting.supervision import Child
 from tests.support.held_device import NAME, held_device
-from tests.support.model_server import Devices, arguments
-from tests.support.processes import WARM
+from tests.support.model_server import Devices, arguments, model_server
+from tests.support.processes import WARM, device_process
+from tests.support.refusals import INVALID, refusal
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.waiting import wait_until
 
+UNAVAILABLE = ErrorStatus.DEVICE_UNAVAILABLE
 REQUESTS = 8
 """Connections of their own, so that each front worker gets some."""
 
@@ -47,6 +51,29 @@ def test_a_model_that_loads_is_asked_for_again_and_is_never_unknown(
                 assert infer(url).status_code == 200
         finally:
             child.stop()
+
+
+def test_a_model_for_a_device_that_is_away_is_told_to_be_unavailable_and_which_device_is_away(
+    tmp_path: Path, short_path: Path
+) -> None:
+    write(tmp_path, "tanh", {"1/model.onnx": onnx_file()})
+    file = tmp_path / "tanh" / "1" / "model.onnx"
+    away = r"device 'cpu_ref' does not answer, and may take it when it is back"
+    with device_process("ethos_n", short_path) as (_, npu):
+        over = Devices({"ethos_n": npu, "cpu_ref": Endpoint(short_path / "away")}, {})
+        with (
+            model_server(over, tmp_path, "--model-control-mode", "explicit") as served,
+            connect(served.endpoint.directory) as native,
+        ):
+            answer = httpx.post(f"http://{served.http}/v2/repository/models/tanh/load")
+            assert answer.status_code == 503, answer.text
+            assert away in answer.json()["error"]
+            refusal(lambda: native.load(file), UNAVAILABLE, f"no device takes operation 0 .TANH.*{away}")
+            refusal(lambda: native.load(file, ["cpu_ref"]), UNAVAILABLE, f"there are no devices; {away}")
+            refusal(lambda: native.plan(file), UNAVAILABLE, away)
+            refusal(lambda: native.load(file, pins={"op:TANH": "cpu_ref"}), UNAVAILABLE, away)
+            refusal(lambda: native.load(file, ["ethos_n"]), INVALID, "no device takes operation 0 .TANH.*ethos_n: ")
+            refusal(lambda: native.load(file, pins={"op:TANH": "ethos_n"}), INVALID, "pin 'op:TANH' asks for ethos_n$")
 
 
 def free_port() -> int:

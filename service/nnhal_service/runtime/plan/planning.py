@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from nnhal.errors import DeadObjectError, NnhalError, TransportError, without_frames
-from nnhal.types import NO_DEADLINE, Model
+from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, without_frames
+from nnhal.types import NO_DEADLINE, ErrorStatus, Model
 from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.fallback import FallbackMemoryManager
@@ -20,6 +20,7 @@ from nnhal_service.partition import (
     PlacementError,
     Step,
     Strategy,
+    holding_pins,
     whole,
 )
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
@@ -151,8 +152,31 @@ class ModelPlanner:
         return self._known
 
     def _sketched(self, options: Options, left_out: Mapping[str, str]) -> SketchedPlan:
+        """Plan without the devices that are ``left_out``. Raises as ``LayoutSurveys.sketched`` does, and
+        DEVICE_UNAVAILABLE if a device that may take what the others refuse is not there.
+        """
         surveys = self._surveys.trusting(self._has_entry) if self._trusts_cache else self._surveys
-        return surveys.sketched(options, left_out)
+        try:
+            return surveys.sketched(options, left_out)
+        except PlacementError as error:
+            away = self._away(options, error)
+            if not away:
+                raise
+            said = ", ".join(f"device {name!r} {self._hindrance(name, ())}" for name in away)
+            raise HalError(
+                ErrorStatus.DEVICE_UNAVAILABLE, f"{error}; {said}, and may take it when it is back"
+            ) from error
+
+    def _away(self, options: Options, error: PlacementError) -> list[str]:
+        """The devices that were not there to be asked, and that may take what no device takes, or that a pin names."""
+        away = [name for name in self._devices or self._fleet.names if name not in self._surveys.members]
+        pinned = {pin.device for pin in options.pins}
+        if error.operation is None:
+            return [name for name in away if name in pinned]
+        task = self._surveys.declared.task
+        if error.operation in holding_pins(task.model, task.names, options.pins):
+            return []
+        return [name for name in away if options.strategy != Strategy.CPU_ONLY or name == options.cpu]
 
     def _has_entry(self, step: Step, of_several: bool, is_converted: bool) -> bool:
         """Whether the cache has an entry of a step."""

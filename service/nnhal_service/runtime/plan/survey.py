@@ -27,6 +27,7 @@ LAYOUT_CODE = "LAYOUT"
 """The code of refusals of operations that a device would take with channels last."""
 _ALIGNMENT = 64
 """The alignment of arguments that the HAL recommends, in bytes."""
+_MAY_ANSWER_LATER = (ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, ErrorStatus.DEVICE_UNAVAILABLE)
 _log = get_logger(__name__)
 
 
@@ -261,9 +262,10 @@ def _answer(
     except NnhalError as error:
         _log.warning("a device does not say what it takes of a model", device=member.name, reason=str(error))
         operations = range(len(imported.model.main.operations))
-        lacks_room = isinstance(error, HalError) and error.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+        status = error.status if isinstance(error, HalError) else ErrorStatus.DEVICE_UNAVAILABLE
+        unanswered = status if status in _MAY_ANSWER_LATER else ErrorStatus.NONE
         refusals, wants = dict.fromkeys(operations, str(error)), False
-        candidate = Candidate(member.name, member.capabilities, refusals, lacks_room=lacks_room)
+        candidate = Candidate(member.name, member.capabilities, refusals, unanswered=unanswered)
     else:
         hop_ns, measured = side.costs.hop_ns, member.calibration  # a sync is an edge's
         if measured is not None:
