@@ -64,7 +64,7 @@ def main() -> int:
         metavar="DIR",
         dest="backend_paths",
         type=lambda path: (Path(path),),
-        help="the one directory to load backend files from, whatever NNHAL_DEVICE_BACKEND_PATHS lists",
+        help="the one directory to look for backend files in, whatever NNHAL_DEVICE_BACKEND_PATHS lists",
     )
     parser.add_argument(
         "--admin-key",
@@ -94,7 +94,7 @@ def main() -> int:
         settings = DeviceSettings(**{key: value for key, value in arguments.items() if value is not None})
         configure_logs(name, settings.log_level, settings.log_json)
         guard = MemoryGuard() if settings.map_files else None  # before any thread is started
-        register_backends(settings.backend_paths, registry())
+        register_backends(settings.backend_paths, registry(), name, settings.backend_seconds)
         try:
             driver = create_driver(name, DriverOptions(settings.threads, settings.options))
         except (NnhalError, OSError) as error:  # such as a device on another host that cannot be reached

@@ -1,8 +1,8 @@
 """``python -m nnhal_devices.inventory``: the drivers that can be created here, as JSON.
 
-``drivers`` has name, version and, if a driver cannot be created, the problem; ``searched`` the directories of backend
-files; ``refused`` the files and directories that were not used, and why. With ``--names`` it is a list of the names of
-all drivers; none of them is created.
+``names`` has all drivers; ``refused`` the files and directories that were not used, and why; ``drivers`` name, version
+and, if a driver cannot be created, the problem; ``searched`` the directories of backend files. With ``--names`` no
+driver is created, and the last two are left out.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import MutableMapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -19,6 +20,7 @@ from pydantic import ValidationError
 from nnhal.errors import NnhalError
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.dynamic import register_backends
+from nnhal_devices.dynamic.trial import SECONDS, TrialError, try_all
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.registry import BackendRegistry, driver_names, registry
 from nnhal_hosting.settings import describe_invalid
@@ -38,33 +40,38 @@ def main() -> int:
         return 2
     entries: list[dict[str, Any]] = []
     structlog.configure(processors=[_Collector(entries)])
-    register_backends(settings.backend_paths, registry())
-    if "--names" in sys.argv[1:]:
-        with answers:
-            json.dump(driver_names(), answers)
-        return 0
+    register_backends(settings.backend_paths, registry(), seconds=settings.backend_seconds)
     refused = [
         {"path": entry.get("file") or entry["directory"], "reason": entry["reason"]}
         for entry in entries
         if "reason" in entry
     ]
-    searched = [str(path) for path in settings.backend_paths]
+    told: dict[str, Any] = {"names": driver_names(), "refused": refused}
+    if "--names" not in sys.argv[1:]:
+        told["searched"] = [str(path) for path in settings.backend_paths]
+        told["drivers"] = inventory(registry(), settings.backend_seconds)
     with answers:
-        json.dump({"drivers": inventory(registry()), "searched": searched, "refused": refused}, answers)
+        json.dump(told, answers)
     return 0
 
 
-def inventory(found: BackendRegistry) -> list[dict[str, str | None]]:
-    """Create each driver once, and describe it, apart from those that are nothing without options."""
-    return [_examined(found, name) for name in found.names() if name not in _BY_OPTIONS]
+def inventory(found: BackendRegistry, seconds: float = SECONDS) -> list[dict[str, str | None]]:
+    """Create each driver once, each in a process of its own, and describe it, but for those that need options."""
+    names = [name for name in found.names() if name not in _BY_OPTIONS]
+    answers = try_all([partial(_version, found, name) for name in names], seconds)
+    return [
+        {"name": name, "version": None, "problem": str(answer)}
+        if isinstance(answer, TrialError)
+        else {"name": name, "version": answer, "problem": None}
+        for name, answer in zip(names, answers, strict=True)
+    ]
 
 
-def _examined(found: BackendRegistry, name: str) -> dict[str, str | None]:
+def _version(found: BackendRegistry, name: str) -> str:
     try:
-        driver = found.create(name, DriverOptions(1))
+        return found.create(name, DriverOptions(1)).version
     except Exception as error:  # a foreign backend may raise anything, and that is the answer
-        return {"name": name, "version": None, "problem": f"{type(error).__name__}: {error}"}
-    return {"name": name, "version": driver.version, "problem": None}
+        raise TrialError(f"{type(error).__name__}: {error}") from error
 
 
 class _Collector:

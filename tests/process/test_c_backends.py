@@ -35,8 +35,10 @@ from nnhal.types import (
     Substitution,
     TransferCosts,
 )
-from nnhal_devices.dynamic import c_interface
+from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.dynamic import c_interface, register_backends
 from nnhal_devices.dynamic.loader import C_API_VERSION
+from nnhal_devices.registry import BackendRegistry
 from nnhal_hosting.supervision import Child
 from tests.support.additions import (
     addition_in_ashmem,
@@ -45,6 +47,7 @@ from tests.support.additions import (
     addition_of_unknown_size,
     argument,
 )
+from tests.support.backends import warnings_logged
 from tests.support.c_backends import EXAMPLE, EXAMPLE_CPP, FEATURES, MODES, compiled, library
 from tests.support.command import nnhal
 from tests.support.models import Recipe
@@ -185,9 +188,13 @@ def test_what_is_no_backend_is_refused_when_it_is_served(short_path: Path, flag:
 )
 def test_a_library_that_cannot_be_used_is_only_a_warning(short_path: Path, flag: str, words: str) -> None:
     library(MODES, short_path / "A_b_backend.so", flag, "-Wno-unused-variable")
-    with device_process("cpu_ref", short_path, "--backend-path", str(short_path)) as (child, _):
-        pass
-    assert words in child.said()
+    known = BackendRegistry()
+    known.register("cpu_ref", CpuRef)
+    with warnings_logged() as warned:
+        register_backends([short_path], known)
+    assert known.names() == ["cpu_ref"]
+    (warning,) = warned
+    assert words in warning.reason
 
 
 def test_the_structures_are_those_of_the_header(tmp_path: Path) -> None:

@@ -98,16 +98,20 @@ def test_the_environment_lists_directories_and_the_option_replaces_them(
 
 
 def test_unusable_files_do_not_keep_a_device_from_serving(short_path: Path, backends: Path) -> None:
+    (backends / "Acme_Sample_backend.py").rename(backends / "Acme_Other_backend.py")  # then all are looked at
     (backends / "Acme_Raises_backend.py").write_text("import sys; sys.exit('no chip')")
+    (backends / "Acme_Dies_backend.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGILL)")
     (backends / "Acme_Text_backend.so").write_text("text")
     (backends / "Acme_no_backend.so").symlink_to("nothing")
     write_backend(backends / "Acme_Newer_backend.py", "Newer", (1, 9999))
     write_backend(backends / "Acme_Twice_backend.py", "cpu_acc")
     child = serve("Sample", short_path, "acme-sample-1.0", "--backend-path", str(backends))
     warnings = [line for line in child.said().splitlines() if "warning" in line]
-    for name in ("Raises", "Text", "no", "Newer", "Twice"):
+    for name in ("Raises", "Dies", "Text", "no", "Newer", "Twice"):
         assert len([line for line in warnings if f"Acme_{name}_backend" in line]) == 1, name
-    assert len(warnings) == 5
+    assert len(warnings) == 6
+    (died,) = [line for line in warnings if "Acme_Dies_backend" in line]
+    assert "it ended its process by SIGILL" in died
 
 
 def test_a_built_in_driver_is_served_whatever_the_directories_are(short_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Loading backend files and registering their drivers. A file that cannot be used is only logged as a warning."""
+"""Loading backend files and registering their drivers. A file that cannot be used is only logged as a warning.
+
+Foreign code may end or hold up its process, so that a file is loaded in a trial first (nnhal_devices.dynamic.trial).
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from typing import NamedTuple
 from nnhal.errors import NnhalError
 from nnhal_devices.driver import BACKEND_API_VERSION, Driver, DriverOptions
 from nnhal_devices.dynamic.files import BackendFile, BackendFileKind, find_backend_files, missing_bytes
+from nnhal_devices.dynamic.trial import SECONDS, TrialError, try_all
 from nnhal_devices.registry import BackendRegistry, DriverFactory
 from nnhal_hosting.logs import get_logger
 
@@ -41,24 +45,60 @@ class DynamicBackend(NamedTuple):
     factory: DriverFactory
 
 
-def register_backends(directories: Iterable[Path], registry: BackendRegistry) -> None:
-    """Load the backend files of directories and register each under its id. No factory is called yet."""
-    for file in find_backend_files(directories):
-        try:
-            backend = load_backend(file)
-            registry.register(backend.name, backend.factory)
-        except (BackendError, ValueError) as error:
-            _log.warning("a backend file is not loaded", file=str(file.path), reason=str(error))
-            _log.debug("why a backend file is not loaded", file=str(file.path), exc_info=error)
-        else:
-            _log.info("a backend file is loaded", file=str(file.path), backend=backend.name)
+def register_backends(
+    directories: Iterable[Path], registry: BackendRegistry, wanted: str | None = None, seconds: float = SECONDS
+) -> None:
+    """Register the backend files of directories, each under its id, of those that ``wanted`` may be, or of all.
+
+    Each is loaded in a process of its own, for at most ``seconds``, to learn its id; in this process only if its driver
+    is created. None is looked at if another driver has the name, and those with other names in their files only if none
+    that is named so has the id.
+    """
+    files = find_backend_files(directories)
+    if wanted is not None and wanted in registry:
+        return
+    named = [file for file in files if file.name.module.split("_")[1] == wanted]
+    for some in (named, [file for file in files if file not in named]):
+        for file, name in zip(some, try_all([partial(_tried, file) for file in some], seconds), strict=True):
+            try:
+                if isinstance(name, TrialError):
+                    raise name
+                registry.register(name, partial(_created, file, seconds))
+            except (TrialError, ValueError) as error:
+                _log.warning("a backend file is not loaded", file=str(file.path), reason=str(error))
+            else:
+                _log.info("a backend file can be loaded", file=str(file.path), backend=name)
+        if wanted is not None and wanted in registry:
+            return
+
+
+def _tried(file: BackendFile) -> str:
+    """The id of a backend file. To be called in a process of its own. Raises BackendError."""
+    try:
+        return load_backend(file).name
+    except BackendError as error:
+        _log.debug("why a backend file is not loaded", file=str(file.path), exc_info=error)
+        raise
+
+
+def _created(file: BackendFile, seconds: float, options: DriverOptions) -> Driver:
+    """Load a file, and create its driver. Raises BackendError if it makes none.
+
+    A shared object, which may end its process, does so in another one first.
+    """
+    if file.name.kind is BackendFileKind.EXTENSION:
+        (tried,) = try_all([lambda: bool(load_backend(file).factory(options))], seconds)
+        if isinstance(tried, TrialError):
+            words = str(tried)
+            raise BackendError(words if str(file.path) in words else f"{file.path} makes no driver: {words}")
+    return load_backend(file).factory(options)
 
 
 def load_backend(file: BackendFile) -> DynamicBackend:
     """Run the file's module and check its members. Raises BackendError."""
     try:
         return _load(file)
-    except (BackendError, KeyboardInterrupt):
+    except BackendError:
         raise
     except BaseException as error:  # foreign code may even call sys.exit
         raise BackendError(_described(error)) from error

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode, SettingsConfigDict
 
+from nnhal_devices.dynamic.trial import SECONDS
 from nnhal_hosting.settings import MOST, MOST_BYTES, ProcessSettings
 
 
@@ -73,7 +74,10 @@ class DeviceSettings(ProcessSettings):
     """Microseconds to look for the next call after a call before sleeping; none if there is only one processor."""
 
     backend_paths: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_divided)] = ()
-    """Absolute directories, colons between them, whose backend files are loaded when the process starts."""
+    """Absolute directories, colons between them, in whose backend files the process looks for its driver."""
+
+    backend_seconds: float = Field(default=SECONDS, gt=0, le=86_400)
+    """How long a backend file may take to load before it is refused."""
 
     allow_faults: bool = False
     """Whether the user who runs the process may tell the device to misbehave."""

@@ -18,6 +18,7 @@ from tests.support.backends import (
     warnings_logged,
     write_backend,
 )
+from tests.support.c_backends import EXAMPLE, compiled
 
 OPTIONS = DriverOptions(threads=3)
 API = "from nnhal_devices.driver import BACKEND_API_VERSION as API_VERSION\n"
@@ -190,7 +191,84 @@ def test_an_extension_cut_short_or_misnamed_is_a_warning(tmp_path: Path, registr
     assert registry.names() == ["cpu_ref"]
 
 
-def test_an_interrupt_is_not_taken_for_a_defect(tmp_path: Path, registry: BackendRegistry) -> None:
-    (tmp_path / "A_a_backend.py").write_text("raise KeyboardInterrupt")
-    with pytest.raises(KeyboardInterrupt):
+ABORTS = "#include <stdlib.h>\n__attribute__((constructor)) static void start(void) { abort(); }\n"
+CALLS = "void elsewhere(void);\nconst char *GetBackendId(void) { elsewhere(); return 0; }\n"
+
+
+def shared_object(path: Path, source: str, *flags: str) -> Path:
+    """Compile a shared object whose dependencies need not be there."""
+    code = path.with_name("source.c")
+    code.write_text(source)
+    return compiled(code, path, "-shared", "-fPIC", *flags)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import os; os._exit(3)", "it ended its process with exit status 3"),
+        ("import os; os._exit(0)", "it ended its process with exit status 0"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "it ended its process by SIGILL"),
+        ("import threading; threading.Event().wait()", "it had not ended after 0.5 s"),
+        ("while True: pass", "it had not ended after 0.5 s"),
+        ("import os; raise RuntimeError(os.read(0, 9))", "RuntimeError: b''"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    ],
+)
+def test_a_file_that_ends_or_holds_up_its_process_is_a_warning(
+    tmp_path: Path, registry: BackendRegistry, source: str, reason: str
+) -> None:
+    (tmp_path / "A_a_backend.py").write_text(source)
+    write_backend(tmp_path / "A_b_backend.py", "b")
+    seconds = 0.5 if "0.5" in reason else 30
+    with warnings_logged() as warned:
+        register_backends([tmp_path], registry, seconds=seconds)
+    assert {warning.name: warning.reason for warning in warned}["A_a_backend.py"].startswith(reason)
+    if seconds == 30:
+        assert registry.names() == ["b", "cpu_ref"]
+
+
+def test_shared_objects_that_cannot_be_loaded_are_warnings(tmp_path: Path, registry: BackendRegistry) -> None:
+    shared_object(tmp_path / "A_aborts_backend.so", ABORTS)
+    shared_object(tmp_path / "A_calls_backend.so", CALLS)
+    needed = shared_object(tmp_path / "libelsewhere.so", "void elsewhere(void) {}")
+    shared_object(tmp_path / "A_needs_backend.so", CALLS, "-Wl,--no-as-needed", f"-L{tmp_path}", "-lelsewhere")
+    needed.unlink()
+    (tmp_path / "A_folder_backend.so").mkdir()
+    with warnings_logged() as warned:
         register_backends([tmp_path], registry)
+    assert [(name, reason.replace(str(tmp_path), "")) for name, reason in sorted(warned)] == [
+        ("A_aborts_backend.so", "it ended its process by SIGABRT"),
+        ("A_calls_backend.so", "ImportError: /A_calls_backend.so: undefined symbol: elsewhere"),
+        ("A_folder_backend.so", "no regular file"),
+        (
+            "A_needs_backend.so",
+            "ImportError: libelsewhere.so: cannot open shared object file: No such file or directory",
+        ),
+    ]
+    assert registry.names() == ["cpu_ref"]
+
+
+def test_only_what_a_process_may_serve_is_looked_at_and_loaded(tmp_path: Path, registry: BackendRegistry) -> None:
+    (tmp_path / "A_a_backend.py").write_text("import os; os._exit(3)")
+    write_backend(tmp_path / "A_b_backend.py", "b")
+    write_backend(tmp_path / "A_c_backend.py", "other")
+    for wanted, told, names in (
+        ("cpu_ref", [], ["cpu_ref"]),
+        ("b", [], ["b", "cpu_ref"]),
+        ("other", ["A_a_backend.py"], ["b", "cpu_ref", "other"]),
+    ):
+        found, known = BackendRegistry(), set(sys.modules)
+        found.register("cpu_ref", CpuRef)
+        with warnings_logged() as warned:
+            register_backends([tmp_path], found, wanted)
+        assert ([warning.name for warning in warned], found.names()) == (told, names)
+        assert not [name for name in sys.modules.keys() - known if name.endswith("_backend")]
+        assert isinstance(found.create(wanted, OPTIONS), CpuRef)
+
+
+def test_a_shared_object_whose_factory_ends_the_process_is_named(tmp_path: Path, registry: BackendRegistry) -> None:
+    source = EXAMPLE.read_text().replace("*BackendFactory(void) {", "*BackendFactory(void) {\n    __builtin_trap();")
+    file = shared_object(tmp_path / "Acme_Simple_backend.so", source)
+    register_backends([tmp_path], registry)
+    with pytest.raises(BackendError, match=rf"^{file} makes no driver: it ended its process by SIG(ILL|TRAP)$"):
+        registry.create("Simple", OPTIONS)

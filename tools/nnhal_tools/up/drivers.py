@@ -52,7 +52,7 @@ class DriverNames:
 
     def _ask(self) -> None:
         try:
-            self._names = _listed()
+            self._names, _ = _listed()
         except _FAILURES:  # asked again with the next call
             self._asked = False
 
@@ -126,9 +126,12 @@ def _require_drivers(names: Sequence[str]) -> None:
     if REMOTE in names:
         raise TopologyError(f"driver {REMOTE!r} needs an address, which only a topology file can give")
     unknown = [name for name in names if name not in drivers_of_nnhal()]
-    known = _listed_or(names) if unknown else ()
+    try:
+        known, refused = _listed() if unknown else ((), ())
+    except _FAILURES:  # the device's own process says what is wrong
+        return
     if missing := [name for name in unknown if name not in known]:
-        raise TopologyError(f"no driver is called {missing[0]!r}; {there_are(missing[0], sorted(known))}")
+        raise TopologyError("; ".join((f"no driver is called {missing[0]!r}", there_are(missing[0], known), *refused)))
 
 
 def drivers_of_nnhal() -> set[str]:
@@ -140,14 +143,8 @@ def drivers_of_nnhal() -> set[str]:
     return {folder.name for folder in folders if (folder / "README.md").is_file()}
 
 
-def _listed_or(names: Sequence[str]) -> Sequence[str]:
-    """All drivers; these names if they cannot be listed, so that the device's own process says what is wrong."""
-    try:
-        return _listed()
-    except _FAILURES:
-        return names
-
-
-def _listed() -> tuple[str, ...]:
+def _listed() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of all drivers, sorted, and the backend files that are not used, with reasons."""
     done = subprocess.run(_COMMAND, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    return tuple(json.loads(done.stdout))
+    found = json.loads(done.stdout)
+    return tuple(found["names"]), tuple(f"{each['path']} is not loaded: {each['reason']}" for each in found["refused"])
