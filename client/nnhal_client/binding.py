@@ -64,7 +64,7 @@ class NativeBinding:
         }
 
         def bind(known: Mapping[str, Dimensions]) -> tuple[BindingMemory, wire.BindResponse]:
-            memory = BindingMemory(model.inputs, model.outputs, known, self._memories, self._varies)
+            memory = BindingMemory(model.inputs, model.outputs, known, self._memories, self._varies, model.memory)
             request = memory.bind_request(model.session_name, measure_timing, direct, prepares, calls.issue)
             return memory, calls.call(self._stub.Bind, request)
 

@@ -21,6 +21,7 @@ from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError, general_failure
+from nnhal.external_data import opened_external_data
 from nnhal.given_files import open_given_file
 from nnhal.memory import create_read_only
 from nnhal.remote.calls import Calls
@@ -39,7 +40,6 @@ from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc, types_pb2
 from nnhal_client.core.model_runs import CONCURRENCY
-from nnhal_client.external_data import opened_external_data
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
 from nnhal_client.planned import ModelPlan, plan_from_wire

@@ -5,20 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
-from nnhal.memory import MappedPool, open_pool, seal_for_readers
+from nnhal.memory import MappedPool, create_ashmem, create_blob, open_pool, seal_for_readers
 from nnhal.memory.arena import round_up
 from nnhal.types import DataLocation, Memory
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 
 ALIGNMENT = 64
 """The alignment, in bytes, that the HAL recommends for arguments."""
+_BLOB, _BLOB_BYTES = "hardware_buffer_blob", 1 << 31
+"""The kind of memory, and more bytes than the integers of its handle can say."""
 GUESS = 4096
 """The first guess, in bytes, for an output of unknown size."""
+
+
+class ClientMemory(NamedTuple):
+    """The memory of a model's inputs and outputs of which devices copy the least."""
+
+    kind: str = "ashmem"
+    """As edges of a plan have it."""
+    alignment: int = ALIGNMENT
+    """Bytes, of which each offset is a multiple."""
+
+    def create(self, size: int, name: str = "nnhal-client") -> Memory:
+        """Create ``size`` bytes, above 0, to which seals can be added; ashmem if a BLOB cannot be so large."""
+        if self.kind == _BLOB and size < _BLOB_BYTES:
+            return create_blob(size, is_final=False)
+        return create_ashmem(size, name, is_final=False)
 
 
 @dataclass(frozen=True, slots=True)

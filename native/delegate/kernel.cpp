@@ -7,7 +7,6 @@
 namespace nnhal::tflite {
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // that the HAL recommends for arguments
 constexpr std::size_t kGuess = 4096;    // bytes for an output of which nothing is known
 constexpr std::size_t kMostSlots = 8;
 constexpr int kAttempts = 3;  // for a run that a framework's end has cut off
@@ -213,6 +212,7 @@ Kernel::Slot& Kernel::slot_for(const Context& context) {
 
 void Kernel::bind(Slot& slot) {
   client::Framework& framework = model_->framework();
+  const client::ClientMemory& memory = model_->description().memory;
   do {
     slot.binding.reset();
     slot.places.clear();
@@ -220,7 +220,7 @@ void Kernel::bind(Slot& slot) {
     for (std::size_t& room : slot.rooms) {
       room = std::max<std::size_t>(room, 1);
       slot.places.push_back(size);
-      size += (room + kAlignment - 1) / kAlignment * kAlignment;
+      size += memory.aligned(room);
     }
     slot.memory = take(SharedMemory::make(size, "nnhal-tflite-run"));
     auto given = slot.inputs.begin();
@@ -238,7 +238,7 @@ void Kernel::bind(Slot& slot) {
     }
     const std::uint64_t id = take(framework.link().put(slot.memory.file));
     Result<std::unique_ptr<client::Binding>> binding = framework.bind(
-        model_->description().name, inputs, outputs, {client::ashmem(id, static_cast<std::int64_t>(size))});
+        model_->description().name, inputs, outputs, {memory.pool(id, static_cast<std::int64_t>(size))});
     (void)framework.link().drop({id});  // the binding keeps what it maps
     slot.binding = take(std::move(binding));
     slot.bound_ns = now_ns();

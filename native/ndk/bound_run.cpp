@@ -8,11 +8,11 @@ namespace {
 
 // Calls `each` with every argument in a buffer and its place, the same for equal lists of arguments.
 template <typename Each>
-void for_buffers(const ArgumentList& arguments, std::size_t& at, const Each& each) {
+void for_buffers(const client::ClientMemory& memory, const ArgumentList& arguments, std::size_t& at, const Each& each) {
   for (const std::optional<Argument>& argument : arguments.all()) {
     if (!argument->buffer) continue;
     each(*argument, at);
-    at += aligned(argument->length);
+    at += memory.aligned(argument->length);
   }
 }
 
@@ -45,15 +45,15 @@ std::string BoundRun::key_of(const ArgumentList& inputs, const ArgumentList& out
 
 BoundRun::BoundRun(Compilation& compilation, std::string key, const ArgumentList& inputs, const ArgumentList& outputs,
                    const client::BindOptions& options)
-    : key_(std::move(key)), session_(compilation.session()) {
+    : key_(std::move(key)), session_(compilation.session()), layout_(compilation.memory()) {
   PutDescriptors descriptors(session_);  // what is bound is mapped
   std::size_t bytes = 0;
   const auto pass = [](const Argument&, std::size_t) {};
-  for_buffers(inputs, bytes, pass);
-  for_buffers(outputs, bytes, pass);
+  for_buffers(layout_, inputs, bytes, pass);
+  for_buffers(layout_, outputs, bytes, pass);
   if (bytes) {
     memory_ = required(SharedMemory::make(bytes, "nnhal-ndk"));
-    pools_.push_back(client::ashmem(descriptors.put(memory_.file), static_cast<std::int64_t>(bytes)));
+    pools_.push_back(layout_.pool(descriptors.put(memory_.file), static_cast<std::int64_t>(bytes)));
   }
   std::vector<client::BoundTensor> bound_inputs, bound_outputs;
   for (const std::optional<Argument>& argument : inputs.all())
@@ -71,7 +71,7 @@ client::BoundTensor BoundRun::bound(const std::string& name, const Argument& arg
     tensor.is_omitted = true;
   } else if (argument.buffer) {
     tensor.location = {0, static_cast<std::int64_t>(placed_), static_cast<std::int64_t>(argument.length)};
-    placed_ += aligned(argument.length);
+    placed_ += layout_.aligned(argument.length);
   } else if (argument.memory->has_roles()) {
     tensor.memory = dynamic_cast<const RoleMemory&>(*argument.memory).handle();
   } else {
@@ -93,7 +93,7 @@ client::BoundTensor BoundRun::bound(const std::string& name, const Argument& arg
 
 void BoundRun::fill(const ArgumentList& inputs) {
   std::size_t at = 0;
-  for_buffers(inputs, at, [&](const Argument& argument, std::size_t offset) {
+  for_buffers(layout_, inputs, at, [&](const Argument& argument, std::size_t offset) {
     std::memcpy(memory_.data() + offset, argument.buffer, argument.length);
   });
   outputs_at_ = at;
@@ -101,7 +101,7 @@ void BoundRun::fill(const ArgumentList& inputs) {
 
 void BoundRun::take_out(const ArgumentList& outputs) const {
   std::size_t at = outputs_at_;
-  for_buffers(outputs, at, [&](const Argument& argument, std::size_t offset) {
+  for_buffers(layout_, outputs, at, [&](const Argument& argument, std::size_t offset) {
     std::memcpy(argument.buffer, memory_.data() + offset, argument.length);
   });
 }

@@ -33,6 +33,7 @@ class BoundRun {
 
   const std::string key_;
   const std::shared_ptr<Session> session_;
+  const client::ClientMemory layout_;
   std::vector<std::shared_ptr<Memory>> used_, roles_;  // kept as long as the binding
   std::vector<Message> pools_;
   SharedMemory memory_;

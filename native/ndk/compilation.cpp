@@ -87,12 +87,13 @@ void Compilation::finish() {
   options_.deadline_ns = deadline_after(timeout_ns_);
   options_.hints = hints_.hints();
   const SentModel sent = model_->sent(session_);
-  const Status loaded = session_->framework().load(name_, sent.model, options_).status();
+  const Result<client::LoadedModel> found = session_->framework().load(name_, sent.model, options_);
+  const Status& loaded = found.status();
   if (loaded.code() == Code::kInvalidArgument) {
     const Status values = session_->framework().check(sent.model, client::Check::kValues);
     if (values.code() == Code::kInvalidArgument) contradiction_ = values.text();
   }
-  if (is_sound()) require(loaded);
+  if (is_sound()) memory_ = required(found).memory;
   is_ready_ = true;
 }
 

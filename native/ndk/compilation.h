@@ -58,6 +58,8 @@ class Compilation : public Object {
   const Model& model() const { return *model_; }
   const std::shared_ptr<Session>& session() const { return session_; }
   const std::string& name() const { return name_; }
+  // Where its inputs and outputs lie so that devices copy the least of them.
+  const client::ClientMemory& memory() const { return memory_; }
 
   // Applications make an execution for each run, and a binding takes longer than most runs: one that is not used any
   // more goes to the next execution with arguments of the same kind.
@@ -76,6 +78,7 @@ class Compilation : public Object {
   bool is_finished_ = false, is_ready_ = false;
   std::shared_ptr<Session> session_;
   std::string name_, contradiction_;
+  client::ClientMemory memory_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<BoundRun>> idle_;
 };

@@ -14,11 +14,12 @@ from nnhal.codec import memory_to_wire
 from nnhal.codec.memory import location_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.extensions.values import PADDING_BYTES, Value, padded
-from nnhal.memory import create_ashmem
-from nnhal.tensors import GUESS, Tensor, TensorMemory
+from nnhal.tensors import GUESS, ClientMemory, Tensor, TensorMemory
 from nnhal.types.layout import Dimensions, describe
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client.tensors import fill, input_dimensions, require_known
+
+_DEFAULT = ClientMemory()
 
 
 class DomainMemoryHandle(Protocol):
@@ -39,6 +40,7 @@ class BindingMemory:
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, DomainMemoryHandle],
         varies: bool = False,
+        memory: ClientMemory = _DEFAULT,
     ) -> None:
         """``dimensions`` are those of inputs whose dimensions the model does not say, and of outputs if they are known.
         If it ``varies``, those of inputs are the largest, and each run has its own.
@@ -61,14 +63,15 @@ class BindingMemory:
             **{tensor.name: dimensions.get(tensor.name, tensor.dimensions) for tensor in outputs},
         }
         """The dimensions of each input and output at binding."""
-        self._memory = memory = TensorMemory(
+        self._memory = found = TensorMemory(
             {t.name: max(1, t.bytes_of(self.dimensions[t.name])) for t in own_inputs},
             {t.name: t.byte_size or max(GUESS, t.bytes_of(self.dimensions[t.name])) for t in own_outputs},
-            partial(create_ashmem, name="nnhal-client", is_final=False),
+            memory.create,
+            memory.alignment,
         )
         # What makes views holds the pool alone: with this object, it would be in a reference cycle.
         views = {
-            t.name: partial(t.view, memory.pool_of(t.name), memory.locations[t.name].offset)
+            t.name: partial(t.view, found.pool_of(t.name), found.locations[t.name].offset)
             for t in (*own_inputs, *own_outputs)
         }
         shown = {t.name: (0,) if t.is_open else t.dimensions for t in own_outputs}

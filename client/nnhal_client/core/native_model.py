@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nnhal.remote.calls import Calls
-from nnhal.tensors import Tensor
+from nnhal.tensors import ClientMemory, Tensor
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.memory import MemoryRole
@@ -42,6 +42,8 @@ class NativeModel:
     """The device of each step."""
     arena_bytes: int
     """What each binding takes for values between steps."""
+    memory: ClientMemory
+    """Where inputs and outputs lie so that devices copy the least of them."""
     _placed: wire.ModelInfo
     """What the framework has said, which may lack the placements."""
 
@@ -113,6 +115,7 @@ class NativeModel:
         self._placed = info
         self.steps = tuple(info.steps)
         self.arena_bytes = info.arena_bytes
+        self.memory = ClientMemory(info.memory_kind, info.alignment) if info.alignment else ClientMemory()
 
     def _reopen_request(self) -> wire.OpenModelRequest:
         """The request that opens it again, by a new name in the session."""

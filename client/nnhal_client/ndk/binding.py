@@ -14,7 +14,6 @@ from nnhal.codec.model import extension_names_to_wire
 from nnhal.codec.request import hints_to_wire
 from nnhal.errors import HalError
 from nnhal.fence import Fence
-from nnhal.memory import create_ashmem
 from nnhal.remote.calls import Calls
 from nnhal.tensors import TensorMemory
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, DataLocation, ErrorStatus, Hints, Memory, Timing
@@ -89,7 +88,8 @@ class ExecutionBinding:
         self._memory = TensorMemory(
             {name: a.length for name, a in inputs.items() if a.buffer is not None},
             {name: a.length for name, a in outputs.items() if a.buffer is not None},
-            partial(create_ashmem, name="nnhal-ndk", is_final=False),
+            partial(model.memory.create, name="nnhal-ndk"),
+            model.memory.alignment,
         )
         pools = list(self._memory.pools)
         request = wire.BindRequest(

@@ -12,7 +12,7 @@
 namespace nnhal::ort_ep {
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // that the HAL recommends for arguments
+constexpr std::size_t kAlignment = 128;  // what every device of nnhal imports at; the HAL recommends 64
 constexpr std::size_t kPage = 4096;
 
 }  // namespace

@@ -9,7 +9,6 @@
 namespace nnhal::ort_ep {
 namespace {
 
-constexpr std::size_t kAlignment = 64;    // that the HAL recommends for arguments
 constexpr std::size_t kGuess = 4096;      // bytes for an output of which nothing is known
 constexpr std::size_t kMaxIdle = 32;      // bindings that are kept for certain dimensions
 constexpr std::size_t kMaxVariants = 32;  // combinations of dimensions
@@ -251,6 +250,7 @@ void Kernel::give_slot(const Run& run, std::unique_ptr<Slot> slot, bool is_direc
 
 std::unique_ptr<Slot> Kernel::bind(const Run& run, std::shared_ptr<client::OwnedModel> model) {
   client::Framework& framework = model->framework();
+  const client::ClientMemory& memory = model->description().memory;
   for (;;) {
     auto slot = std::make_unique<Slot>();
     slot->model = model;
@@ -262,9 +262,7 @@ std::unique_ptr<Slot> Kernel::bind(const Run& run, std::shared_ptr<client::Owned
     std::size_t size = 0;
     for (std::size_t index = 0; index < slot->rooms.size(); ++index) {
       slot->places.push_back(size);
-      const std::size_t room =
-          (std::max<std::size_t>(slot->rooms[index], 1) + kAlignment - 1) / kAlignment * kAlignment;
-      if (slot->key[index] < 0) size += room;
+      if (slot->key[index] < 0) size += memory.aligned(std::max<std::size_t>(slot->rooms[index], 1));
     }
     std::vector<const Fd*> files;
     std::vector<std::int64_t> sizes;
@@ -296,7 +294,7 @@ std::unique_ptr<Slot> Kernel::bind(const Run& run, std::shared_ptr<client::Owned
       outputs.push_back(bound(inputs_.size() + index, outputs_[index].name, {}));
     const std::vector<std::uint64_t> ids = take(framework.link().put(files));
     std::vector<Message> pools;
-    for (std::size_t at = 0; at < ids.size(); ++at) pools.push_back(client::ashmem(ids[at], sizes[at]));
+    for (std::size_t at = 0; at < ids.size(); ++at) pools.push_back(memory.pool(ids[at], sizes[at]));
     client::BindOptions options;
     options.varies_inputs = !lengths.empty();
     Result<std::unique_ptr<client::Binding>> binding =

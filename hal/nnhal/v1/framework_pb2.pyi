@@ -990,12 +990,18 @@ class ModelInfo(_message.Message):
     STATES_FIELD_NUMBER: _builtins.int
     SIGNATURES_FIELD_NUMBER: _builtins.int
     PLACEMENTS_DEFERRED_FIELD_NUMBER: _builtins.int
+    MEMORY_KIND_FIELD_NUMBER: _builtins.int
+    ALIGNMENT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name."""
     arena_bytes: _builtins.int
     """Size, in bytes, of the arena that each binding has for values between steps."""
     placements_deferred: _builtins.bool
     """Whether the placements have been left out, as LoadModelRequest.defers_placements allows."""
+    memory_kind: _builtins.str
+    """The kind of memory in which inputs and outputs are to lie so that devices copy the least of them, as EdgeExplanation has it."""
+    alignment: _builtins.int
+    """The bytes of which each input's and output's offset in that memory is to be a multiple, so that devices use them in place."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorInfo]:
         """Its inputs."""
@@ -1034,10 +1040,12 @@ class ModelInfo(_message.Message):
         states: _abc.Iterable[Global___TensorInfo] | None = ...,
         signatures: _abc.Iterable[_builtins.str] | None = ...,
         placements_deferred: _builtins.bool = ...,
+        memory_kind: _builtins.str = ...,
+        alignment: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "inputs", b"inputs", "name", b"name", "outputs", b"outputs", "placements", b"placements", "placements_deferred", b"placements_deferred", "signatures", b"signatures", "states", b"states", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "arena_bytes", b"arena_bytes", "inputs", b"inputs", "memory_kind", b"memory_kind", "name", b"name", "outputs", b"outputs", "placements", b"placements", "placements_deferred", b"placements_deferred", "signatures", b"signatures", "states", b"states", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

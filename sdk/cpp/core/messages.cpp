@@ -86,6 +86,8 @@ bool read(std::string_view encoded, LoadedModel& model) {
     if (reader.field() == 3) is_well_formed &= read(reader.bytes(), model.outputs.emplace_back());
     if (reader.field() == 5) model.step_devices.push_back(reader.text());
     if (reader.field() == 7) is_well_formed &= read(reader.bytes(), model.states.emplace_back());
+    if (reader.field() == 10) model.memory.is_blob = reader.text() == "hardware_buffer_blob";
+    if (reader.field() == 11 && reader.number()) model.memory.alignment = reader.number();
   }
   return is_well_formed && reader.well_formed();
 }

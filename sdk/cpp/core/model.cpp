@@ -69,6 +69,17 @@ Message ashmem(std::uint64_t descriptor, std::int64_t size) {
   return Message().message(1, Message().number(1, descriptor).integer(2, size));
 }
 
+Message hardware_buffer_blob(std::uint64_t descriptor, std::int64_t size) {
+  constexpr std::int64_t kMagic = 0x4E4E4842, kVersion = 1, kBlob = 0x21, kUsage = 0x33 | 1 << 24;  // CPU, data of GPUs
+  const std::vector<std::int64_t> ints{kMagic, kVersion, size, 1, 1, kBlob, kUsage, 0, size, 0};
+  const Message handle = Message().numbers(1, std::vector<std::uint64_t>{descriptor}).numbers(2, ints);
+  return Message().message(3, Message().message(1, handle));
+}
+
+Message ClientMemory::pool(std::uint64_t descriptor, std::int64_t size) const {
+  return is_blob && size <= INT32_MAX ? hardware_buffer_blob(descriptor, size) : ashmem(descriptor, size);
+}
+
 Message mappable_file(std::uint64_t descriptor, std::int64_t length, std::int32_t protection, std::int64_t offset) {
   return Message().message(
       2, Message().integer(1, length).integer(2, protection).number(3, descriptor).integer(4, offset));

@@ -1,6 +1,16 @@
 """Zero-copy fallback: the memory in which values pass between devices, and the copies that remain necessary."""
 
-from nnhal_service.fallback.edges import CLIENT, Edge, EdgeStrategy, Layer, Side, connect, edge_ns, price_ns
+from nnhal_service.fallback.edges import (
+    CLIENT,
+    Edge,
+    EdgeStrategy,
+    Layer,
+    Side,
+    client_memory,
+    connect,
+    edge_ns,
+    price_ns,
+)
 from nnhal_service.fallback.memory_manager import (
     FallbackLayout,
     FallbackMemory,
@@ -22,6 +32,7 @@ __all__ = [
     "PassedValue",
     "PassedValues",
     "Side",
+    "client_memory",
     "connect",
     "edge_ns",
     "lay_out",

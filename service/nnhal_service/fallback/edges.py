@@ -7,12 +7,13 @@ which the host of a device makes by staging.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import lcm
 
 from nnhal.remote import DeviceDescription
+from nnhal.tensors import ALIGNMENT, ClientMemory
 from nnhal.types import TensorHandleFactory, TransferCosts
 
 ASHMEM = "ashmem"
@@ -144,6 +145,27 @@ def connect(source: Side, destinations: Sequence[Side], size: int, kinds: Sequen
     return [_edge(source, destination, size, kind, number == 0) for number, destination in enumerate(destinations)]
 
 
+def client_memory(edges: Iterable[Edge], sides: Iterable[Side]) -> ClientMemory:
+    """Return the memory that inputs and outputs have by their ``edges``, aligned for all ``sides``: later plans may use
+    any of them.
+    """
+    kinds = (edge.kind for edge in edges)
+    return ClientMemory(next(kinds, ASHMEM), lcm(ALIGNMENT, *(side.alignment for side in sides)))
+
+
+def client_kind(uses: Iterable[tuple[Side, Sequence[Side], int]]) -> str:
+    """Return the kind of memory of which devices copy the least.
+
+    Each of the ``uses`` of inputs and outputs has a source, destinations, and bytes, 0 if they are unknown.
+    """
+    needed = [(source, destinations, size or 1) for source, destinations, size in uses]
+
+    def copied(kind: str) -> int:
+        return sum(edge.copied_bytes for use in needed for edge in connect(*use, (kind,)))
+
+    return min(ALLOCATED, key=copied)
+
+
 def price_ns(edge: Edge, source: Side, destination: Side) -> float:
     """Return the modelled cost of an edge between two sides."""
     if edge.strategy is EdgeStrategy.DIRECT_COMPATIBILITY:
@@ -167,7 +189,7 @@ def edge_ns(sides: Mapping[str, Side], is_fetched: bool = False) -> Callable[[st
         second = CLIENT if destination is None else sides[destination]
         if first is second and (first is CLIENT or (first.keeps and not is_fetched)):
             return 0.0
-        (edge,) = connect(first, [second], size, (ASHMEM,) if CLIENT in (first, second) else ALLOCATED)
+        (edge,) = connect(first, [second], size)
         if is_fetched and first.costs.is_wire:
             edge = replace(edge, copied_out=0)
         return price_ns(edge, first, second)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from nnhal.types import OperandType
-from nnhal_service.fallback.edges import ALLOCATED, ASHMEM, CLIENT, DEVICE_BUFFER, Edge, Side, connect
+from nnhal_service.fallback.edges import ALLOCATED, CLIENT, DEVICE_BUFFER, Edge, Side, client_kind, connect
 
 
 class StepLike(Protocol):
@@ -83,9 +83,11 @@ def values_of(
     outputs: frozenset[int],
     size_of: Callable[[int], int],
     carried: Mapping[int, int] = MappingProxyType({}),
-    client_kind: str = ASHMEM,
+    kind: str = "",
 ) -> PassedValues:
     """Return the values of a plan. ``inputs`` and ``outputs`` are the model's own, in the client's memory.
+
+    That is of this ``kind``, by default the one of which devices copy the least.
 
     ``carried`` has the element types of values that pass in another type than their own; ``size_of`` knows them too.
     """
@@ -102,17 +104,21 @@ def values_of(
     def side(step: int | None) -> Side:
         return CLIENT if step is None else sides[steps[step].device]
 
+    ends = {operand: uses for operand, uses in readers.items() if uses and (operand in inputs or operand in outputs)}
+    kind = kind or client_kind(
+        (side(written.get(operand)), [side(step) for step in uses], size_of(operand)) for operand, uses in ends.items()
+    )
     found = {}
     for operand, uses in readers.items():
         if not uses:
             continue
-        is_ours = operand not in inputs and operand not in outputs
+        is_ours = operand not in ends
         size, first = size_of(operand), written.get(operand)
         source, destinations = side(first), [side(step) for step in uses]
         if is_ours and size and source.keeps and all(other is source for other in destinations):
             kinds: tuple[str, ...] = (DEVICE_BUFFER,)
         else:
-            kinds = ALLOCATED if is_ours else (client_kind,)
+            kinds = ALLOCATED if is_ours else (kind,)
         edges = connect(source, destinations, size, kinds)
         last = max((step for step in uses if step is not None), default=first or 0)
         found[operand] = PassedValue(

@@ -152,6 +152,8 @@ def model_to_wire(name: str, prepared: SketchedPlan, defers_placements: bool = F
         states=[tensor_to_wire(prepared, state.before) for state in prepared.imported.states],
         signatures=prepared.imported.signatures,
         placements_deferred=defers_placements,
+        memory_kind=prepared.client_memory.kind,
+        alignment=prepared.client_memory.alignment,
     )
 
 

@@ -228,11 +228,9 @@ class RequestedModels:
         shapes, states = dimensions_from_wire(request.input_dimensions), _states_of(request)
         signature = request.signature or None
         given = tensor_dimensions_from_wire(request.tensor_dimensions)
-        cache = cache and cache_of(cache, content, shapes, states, signature)
+        cache = cache and cache_of(cache, content, shapes, states, signature, weights)
         if given:
             cache = cache and cache.of_variant(str(sorted(given.items())))
-        for pool in weights.values() if cache is not None else ():
-            cache = cache and cache.of_content(pool.values.data)
         target = LoadTarget(self._fleet, devices_from_wire(request.devices), options_from_wire(request), cache)
         model_format = format_from_wire(request.format)
         model = RequestedModel(

@@ -58,6 +58,8 @@ class Options:
     """Passed to the devices."""
     cpu: str = CPU
     """The name of the device that acts as NNAPI's CPU."""
+    memory_kind: str = ""
+    """The kind of memory of the client's values; empty for that of which devices copy the least."""
     relaxed: bool = False
     """Whether float32 may be computed with the range and precision of float16, also if the model does not say so."""
 

@@ -74,17 +74,20 @@ class Opener(Generic[S]):
         file = model_file(version, config, source)
         placement = placement_parameters(config)
         self._require_devices(placement.devices)
+        path = f"{version}/{file}"
+        model_format = _FORMATS[PurePosixPath(file).suffix]
         loaded = load_model(
-            source.read(f"{version}/{file}"),
+            source.read(path),
             self._fleet,
             placement.devices,
             placement.options,
-            _FORMATS[PurePosixPath(file).suffix],
+            model_format,
             self._cache(placement.cache_token),
             self._limits,
             states=state_pairs(config, source),
             tensors_only=True,
             signature=placement.signature,
+            weights=source.weights(path) if model_format == ModelFormat.ONNX else {},
         )
         undo.callback(loaded.close)
         inputs, outputs = inputs_of(loaded.prepared), outputs_of(loaded.prepared, config.max_batch_size > 0)
@@ -96,7 +99,7 @@ class Opener(Generic[S]):
             warmup_requests(whole, seen_by_clients(whole, visible), source),
         )
         served = self._served(name, version, loaded, serving, requests, undo)
-        return Opened(name, version, served, whole, source.path(f"{version}/{file}"))
+        return Opened(name, version, served, whole, source.path(path))
 
     def reopen(
         self,

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
+from nnhal.descriptor import Descriptor
+from nnhal.external_data import external_locations, opened_external_data
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
+from nnhal.memory import create_read_only
+from nnhal_frontends.weights_pool import Weights, WeightsPool
 from nnhal_hosting.logs import get_logger
 from nnhal_service.repository.names import is_file_name, is_version
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -33,6 +40,9 @@ class ModelSource(Protocol):
 
     def read(self, name: str, most_bytes: int = MOST_MODEL_BYTES) -> bytes:
         """Return a file's content, of at most so many bytes."""
+
+    def weights(self, name: str) -> Weights:
+        """Return the files in which a model in ONNX has values, by its names for them; absent ones are left out."""
 
     def fingerprint(self, folder: str) -> Fingerprint:
         """Return the fingerprint of the files in a folder."""
@@ -62,6 +72,20 @@ class FolderSource:
             raise ServingError(ErrorKind.INVALID_ARGUMENT, str(error)) from error
         except OSError as error:
             raise _unreadable(name, path, error) from error
+
+    def weights(self, name: str) -> Weights:
+        path, found = self._resolve(name), {}
+        try:
+            with opened_external_data(path) as files:
+                for location, file in files.items():
+                    self._require_inside(f"{name}, {location}", Path(f"/proc/self/fd/{file.fileno()}"))
+                    size = os.fstat(file.fileno()).st_size
+                    found[location] = WeightsPool(Descriptor(os.dup(file.fileno())), size, location)
+        except ValueError as error:
+            raise ServingError(ErrorKind.INVALID_ARGUMENT, str(error)) from error
+        except OSError as error:
+            raise _unreadable(name, path, error) from error
+        return found
 
     def fingerprint(self, folder: str) -> Fingerprint:
         found = []
@@ -95,10 +119,15 @@ class FolderSource:
             resolved = path.resolve(strict=True)
         except (OSError, RuntimeError) as error:  # a loop of links is one or the other
             raise _unreadable(name, path, error) from error
-        if not resolved.is_relative_to(self._root):
-            _log.error("a link leads out of its repository", path=str(path), to=str(resolved))
-            raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{name or 'the folder'!r} leads out of the repository")
+        self._require_inside(name, resolved)
         return resolved
+
+    def _require_inside(self, name: str, path: Path) -> None:
+        """Raise INVALID_ARGUMENT if a file lies out of the repository, where a link may lead."""
+        resolved = path.resolve()
+        if not resolved.is_relative_to(self._root):
+            _log.error("a link leads out of its repository", path=name, to=str(resolved))
+            raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{name or 'the folder'!r} leads out of the repository")
 
 
 class GivenSource:
@@ -130,6 +159,15 @@ class GivenSource:
             message = f"{name!r}: got {len(content)} bytes, expected a file of a model of at most {most_bytes}"
             raise ServingError(ErrorKind.INVALID_ARGUMENT, message)
         return content
+
+    def weights(self, name: str) -> Weights:
+        folder, found = name.rpartition("/")[0], {}
+        for location, place in external_locations(self.read(name)).items():
+            content = self._files.get(f"{folder}/{place}")
+            if content:
+                memory = create_read_only([(0, np.frombuffer(content, np.uint8))], len(content), "nnhal-weights")
+                found[location] = WeightsPool(memory.descriptor, memory.size, location)
+        return found
 
     def fingerprint(self, folder: str) -> Fingerprint:
         prefix = f"{folder}/" if folder else ""

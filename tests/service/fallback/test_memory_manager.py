@@ -52,7 +52,8 @@ def test_an_output_that_a_later_step_reads_lies_in_the_clients_memory() -> None:
     found = values([Step("cpu", (0,), (1,)), Step("npu", (1,), (2,))], {0}, {1, 2})
     assert not found[1].is_ours
     assert [edge.destination for edge in found[1].edges] == ["npu", "client"]
-    assert [edge.copied_bytes for edge in found[1].edges] == [100, 0]
+    assert [edge.copied_bytes for edge in found[1].edges] == [0, 0]
+    assert {edge.kind for value in found.values() for edge in value.edges} == {HARDWARE_BUFFER_BLOB}
 
 
 def test_kinds_have_arenas_of_their_own_and_common_alignments() -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 from contextlib import suppress
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.types import ErrorStatus
 from nnhal_client import connect
 from nnhal_hosting.supervision import Child
+from tests.support.external_data import LOCATION, SIDE, contents, expected, layers
 from tests.support.held_device import NAME, held_device
 from tests.support.model_server import Devices, arguments, model_server
 from tests.support.processes import WARM, device_process
@@ -74,6 +77,41 @@ def test_a_model_for_a_device_that_is_away_is_told_to_be_unavailable_and_which_d
             refusal(lambda: native.load(file, pins={"op:TANH": "cpu_ref"}), UNAVAILABLE, away)
             refusal(lambda: native.load(file, ["ethos_n"]), INVALID, "no device takes operation 0 .TANH.*ethos_n: ")
             refusal(lambda: native.load(file, pins={"op:TANH": "ethos_n"}), INVALID, "pin 'op:TANH' asks for ethos_n$")
+
+
+def test_weights_in_files_beside_a_model_are_loaded_with_it(tmp_path: Path, device_processes: Devices) -> None:
+    x = np.random.default_rng(9).standard_normal((1, SIDE), np.float32)
+    inputs = [{"name": "x", "shape": x.shape, "datatype": "FP32", "data": x.ravel().tolist()}]
+    model, values = layers().SerializeToString(), contents()
+    beside = write(tmp_path / "models", "beside", {"1/model.onnx": model, f"1/{LOCATION}": values})
+    linked = write(tmp_path / "models", "linked", {"1/model.onnx": model}) / "1" / LOCATION
+    outside = write(tmp_path, "outside", {LOCATION: values}) / LOCATION
+    options = ("--model-control-mode", "explicit", "--load-model", "beside")
+    with model_server(device_processes, tmp_path / "models", *options) as served:
+        host = f"http://{served.http}/v2"
+
+        def load(name: str, **files: bytes) -> httpx.Response:
+            given = {f"file:{file}": base64.b64encode(content).decode() for file, content in files.items()}
+            given |= {"config": "{}"} if files else {}
+            return httpx.post(f"{host}/repository/models/{name}/load", json={"parameters": given})
+
+        answer = load("given", **{"1/model.onnx": model, f"1/{LOCATION}": values})
+        assert answer.status_code == 200, answer.text
+        for name in ("beside", "given"):
+            answer = httpx.post(f"{host}/models/{name}/infer", json={"inputs": inputs})
+            found = np.array(answer.json()["outputs"][0]["data"], np.float32).reshape(1, SIDE)
+            np.testing.assert_allclose(found, expected(x), rtol=1e-4, atol=1e-3)
+        (beside / "1" / LOCATION).unlink()
+        for name, files in (("beside", {}), ("linked", {}), ("given", {"1/model.onnx": model})):
+            answer = load(name, **files)
+            assert answer.status_code == 400
+            words = (
+                f"lie in another file, '{LOCATION}', which did not come with the model: expected it in the folder of"
+            )
+            assert words in answer.json()["error"]
+        linked.symlink_to(outside)
+        answer = load("linked")
+        assert (answer.status_code, answer.json()["error"].endswith("leads out of the repository")) == (400, True)
 
 
 def free_port() -> int:

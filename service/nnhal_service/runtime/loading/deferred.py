@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 
 from nnhal.errors import NnhalError, general_failure
 from nnhal.types import NO_DEADLINE, Model
@@ -17,6 +18,7 @@ from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat, StatePair
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel
+from nnhal_frontends.weights_pool import Weights
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Options, Pin, PlacementError, Step, Strategy, whole
 from nnhal_service.runtime.context.loaded_model import LoadedModel
@@ -204,20 +206,28 @@ def load_model(
     states: Sequence[StatePair] = (),
     tensors_only: bool = False,
     signature: str | None = None,
+    weights: Weights = MappingProxyType({}),
 ) -> LoadedModel:
     """Import a model file within limits, and prepare it on the named devices, or on all if none are named.
 
     Without ``format`` the content decides. ``shapes`` fixes dimensions of inputs that the file leaves open. If some
     stay open, plans for certain dimensions are made when these are bound. ``states`` are inputs and outputs that
     are the model's state. ``tensors_only`` is that of ``import_model``. ``signature`` is an entry point that the file
-    names. Compilations are cached in ``cache``, in entries that depend on the content as well as on the token. Raises
-    FrontendError, PlacementError, HalError, TransportError if a device is gone, and LookupError for a device that the
-    fleet does not know.
+    names; ``weights`` are the other files in which it has values. Compilations are cached in ``cache``, in entries that
+    depend on the content as well as on the token. Raises FrontendError, PlacementError, HalError, TransportError if a
+    device is gone, and LookupError for a device that the fleet does not know.
     """
     read = partial(
-        import_model, content, format, limits=limits, states=states, tensors_only=tensors_only, signature=signature
+        import_model,
+        content,
+        format,
+        limits=limits,
+        states=states,
+        tensors_only=tensors_only,
+        signature=signature,
+        weights=weights,
     )
-    cache = cache and cache_of(cache, content, shapes, states, signature)
+    cache = cache and cache_of(cache, content, shapes, states, signature, weights)
     cache = cache and cache.of_variant("tensors only") if tensors_only else cache
     target = LoadTarget(fleet, devices, options, cache)
     return OutlinedLoad(target, read, limits, shapes or {}).load()

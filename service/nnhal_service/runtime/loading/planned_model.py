@@ -14,6 +14,7 @@ from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import FileNode, ImportedModel
 from nnhal_frontends.states import StatePair
+from nnhal_frontends.weights_pool import Weights
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Options, PlacementError, holding_pins
 from nnhal_service.runtime.context.loaded_model import LoadedModel
@@ -121,7 +122,8 @@ class PlannedModel:
         """The model for certain dimensions of its inputs."""
         target = self._target
         variant = target.cache and target.cache.of_variant(str(sorted(dimensions.items())))
-        later = replace(target.options, deadline_ns=NO_DEADLINE)  # a deadline was for loading
+        kind = self.sketch.client_memory.kind  # in which clients have laid out their memory
+        later = replace(target.options, deadline_ns=NO_DEADLINE, memory_kind=kind)  # a deadline was for loading
         otherwise = replace(target, options=later, cache=variant)
         plan = self._otherwise_prepared_for(otherwise, {**self._shapes, **dimensions})
         return plan or prepare(self._again(dimensions), target.fleet, target.devices, later, variant)
@@ -209,9 +211,12 @@ def cache_of(
     shapes: Mapping[str, Dimensions] | None,
     states: Sequence[StatePair],
     signature: str | None,
+    weights: Weights,
 ) -> CacheDirectory:
     """The part of a cache for a model's content, as it is to be imported."""
     cache = cache.of_content(content)
+    for pool in weights.values():
+        cache = cache.of_content(pool.values.data)
     if shapes:
         cache = cache.of_variant(str(sorted(shapes.items())))
     if states:

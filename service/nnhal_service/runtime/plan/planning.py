@@ -115,6 +115,8 @@ class ModelPlanner:
                 plan = self._attempt(options, reasons, awaits=not without)
                 if not without and failed.keys() != self._unprepared.keys():
                     self._unprepared, self._known = {name: reasons[name] for name in failed}, None
+                # Clients have laid out their memory by the first plan when there are others.
+                self._options = replace(self._options, memory_kind=plan.client_memory.kind)
                 return plan
             except PlacementError:
                 if failed:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from nnhal.extensions import size_in_bytes
 from nnhal.memory import validate_pool
+from nnhal.tensors import ClientMemory
 from nnhal.types import Model, Subgraph
 from nnhal.types.layout import Dimensions
 from nnhal_frontends.imported import ImportedModel
-from nnhal_service.fallback import FallbackLayout, PassedValues, Side, lay_out, values_of
+from nnhal_service.fallback import FallbackLayout, PassedValues, Side, client_memory, lay_out, values_of
 from nnhal_service.partition import (
     Candidate,
     Failures,
@@ -78,6 +79,11 @@ class SketchedPlan:
     def sides(self) -> Mapping[str, Side]:
         """Each device as one end of an edge."""
         return self.survey.sides
+
+    @property
+    def client_memory(self) -> ClientMemory:
+        """The memory of the model's inputs and outputs of which devices copy the least."""
+        return client_memory((v.edges[0] for v in self.values.values() if not v.is_ours), self.sides.values())
 
     @property
     def dimensions(self) -> Sequence[Dimensions]:
@@ -152,13 +158,13 @@ def sketched(survey: Survey, options: Options, left_out: Mapping[str, str]) -> S
     plan = survey.source_steps.plan(carry(task.model, refined.partitioning.plan, carrying))
     partitioning = replace(refined.partitioning, plan=plan)
     choice = PlanChoice(options.pins, frozenset(left_out))
-    return sketch_of(survey, replace(refined, partitioning=partitioning), choice)
+    return sketch_of(survey, replace(refined, partitioning=partitioning), choice, options.memory_kind)
 
 
-def sketch_of(survey: Survey, refined: Refined, choice: PlanChoice) -> SketchedPlan:
-    """A partitioning with the values that pass by it."""
+def sketch_of(survey: Survey, refined: Refined, choice: PlanChoice, memory_kind: str = "") -> SketchedPlan:
+    """A partitioning with the values that pass by it; ``memory_kind`` is the client's, as ``values_of`` has it."""
     plan, task = refined.partitioning.plan, survey.task
-    values = passed_values(task.model, plan, survey.sides, task.dimensions, task.element_sizes)
+    values = passed_values(task.model, plan, survey.sides, task.dimensions, task.element_sizes, memory_kind)
     return SketchedPlan(survey, refined, values, arena_of(plan, values), choice)
 
 
@@ -168,6 +174,7 @@ def passed_values(
     sides: Mapping[str, Side],
     dimensions: Sequence[Dimensions],
     element_sizes: Mapping[int, int],
+    memory_kind: str = "",
 ) -> PassedValues:
     """The values of a plan; their size is 0 if the ``dimensions`` of main's operands do not determine it.
 
@@ -182,7 +189,8 @@ def passed_values(
         return size_in_bytes(carried.get(operand, graph.operands[operand].type), dimensions[operand], element_sizes)
 
     steps = [step if step.scope == 0 else replace(step, inputs=(), outputs=()) for step in plan.steps]
-    return values_of(steps, sides, frozenset(graph.input_indexes), frozenset(graph.output_indexes), size_of, carried)
+    ends = frozenset(graph.input_indexes), frozenset(graph.output_indexes)
+    return values_of(steps, sides, *ends, size_of, carried, memory_kind)
 
 
 def arena_of(plan: Plan, values: PassedValues) -> FallbackLayout:

@@ -336,7 +336,8 @@ class BoundPlan:
         if self.dimensions is prepared.dimensions:
             return prepared.values
         model = prepared.imported.model
-        return passed_values(model, prepared.plan, prepared.sides, self.dimensions, prepared.element_sizes)
+        kind = prepared.client_memory.kind
+        return passed_values(model, prepared.plan, prepared.sides, self.dimensions, prepared.element_sizes, kind)
 
     def _memory_manager(self) -> FallbackMemoryManager:
         """The model's manager, or one for this binding, whose dimensions give more values a known size."""

@@ -62,7 +62,8 @@ def ledger_of(
     if as_one:
         model = prepared.imported.model
         plan = Plan((whole(model, reports[0].device),))
-        values = passed_values(model, plan, prepared.sides, prepared.dimensions, prepared.element_sizes)
+        kind = prepared.client_memory.kind
+        values = passed_values(model, plan, prepared.sides, prepared.dimensions, prepared.element_sizes, kind)
     return ledger(
         values.values(),
         prepared.survey.value_names,

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 from nnhal.extensions.execution import priority_hints
-from nnhal.memory.arena import round_up
 from nnhal.shares import acting_for, tenant
-from nnhal.tensors import ALIGNMENT
 from nnhal.types import NO_DEADLINE, NO_HINTS, MappableFile, Memory, Priority
 from nnhal.types.layout import Dimensions
-from nnhal_service.fallback import Side
-from nnhal_service.fallback.edges import ALLOCATED, UNSEALED_FILE
+from nnhal_service.fallback.edges import UNSEALED_FILE
 from nnhal_service.runtime import CarriedState, ExecutionContext, LoadedModel, PreparedPlan, RunReport, TensorBinding
 from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS
 from nnhal_service.runtime.run.cancellation import Cancellation
@@ -153,7 +150,7 @@ class BindableLoadedModel:
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
         self._client = tenant()
-        self.memory_kind, self.alignment = _memory_for(loaded.original.sides.values())
+        self.memory_kind, self.alignment = loaded.original.client_memory
         self.priority = loaded.original.priority
         self.plan: PreparedPlan | None = loaded.original
 
@@ -200,10 +197,3 @@ def without_empty_axes(dimensions: Dimensions) -> Dimensions:
 
 def _no_start(deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> None:
     """Start no run: each has lengths of its own."""
-
-
-def _memory_for(sides: Iterable[Side]) -> tuple[str, int]:
-    """The kind of memory that the most devices import, and its alignment."""
-    sides = tuple(sides)
-    kind = min(ALLOCATED, key=lambda kind: sum(kind not in side.imports for side in sides))
-    return kind, round_up(max([ALIGNMENT, *(side.alignment for side in sides)]), ALIGNMENT)

@@ -9,12 +9,10 @@ from functools import partial
 
 from nnhal.arrays import Array
 from nnhal.descriptor import Descriptor
-from nnhal.memory import create_ashmem, create_blob
 from nnhal.memory.arena import round_up
-from nnhal.tensors import Tensor, TensorMemory
+from nnhal.tensors import ClientMemory, Tensor, TensorMemory
 from nnhal.types import NO_DEADLINE, DataLocation, Memory, Priority
 from nnhal.types.layout import Dimensions
-from nnhal_service.fallback.edges import ASHMEM
 from nnhal_service.runtime import (
     RunReport,
     TensorBinding,
@@ -163,9 +161,7 @@ class Instance:
             self._memory = TensorMemory(
                 {name: size for name, size in own.items() if not name.startswith(OUTPUT)},
                 {name: size for name, size in own.items() if name.startswith(OUTPUT)},
-                partial(create_ashmem, name="nnhal-serving", is_final=False)
-                if model.memory_kind == ASHMEM
-                else partial(create_blob, is_final=False),
+                partial(ClientMemory(model.memory_kind, model.alignment).create, name="nnhal-serving"),
                 model.alignment,
             )
         except BaseException:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport
 from nnhal.types import Copy, ErrorStatus, TransferCosts
 from nnhal_service.fallback import Side, values_of
+from nnhal_service.fallback.edges import ASHMEM
 from nnhal_service.runtime.run.ledger import UNPLANNED, ledger
 from tests.support.picky import CPU, Bound, Loader, Picky, always
 from tests.support.three_steps import X, add_mul_tanh
@@ -43,7 +44,7 @@ def ledger_of(
     sides: Mapping[str, Side] = SIDES,
 ) -> tuple[LedgerEntry, ...]:
     """Return the ledger of a run from operand 0 to operand 2."""
-    values = values_of(steps, sides, frozenset({0}), frozenset({2}), SIZES.__getitem__)
+    values = values_of(steps, sides, frozenset({0}), frozenset({2}), SIZES.__getitem__, kind=ASHMEM)
     return ledger(values.values(), NAMES, [step.device for step in steps], sides, reports, lengths or {})
 
 

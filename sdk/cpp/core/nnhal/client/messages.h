@@ -12,6 +12,7 @@
 
 #include "../clock.h"
 #include "../status.h"
+#include "model.h"
 
 namespace nnhal::client {
 
@@ -71,6 +72,7 @@ struct LoadedModel {
   std::vector<TensorInfo> inputs, outputs;
   std::vector<std::string> step_devices;  // in the order of execution
   std::vector<TensorInfo> states;         // that each binding carries from run to run; they are not bound
+  ClientMemory memory;
 };
 
 // A part of a model that the framework would run as one model.

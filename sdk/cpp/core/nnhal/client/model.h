@@ -94,6 +94,19 @@ Message ashmem(std::uint64_t descriptor, std::int64_t size);
 // A part of a regular file; `protection` is PROT_READ, with PROT_WRITE if outputs lie in it.
 Message mappable_file(std::uint64_t descriptor, std::int64_t length, std::int32_t protection, std::int64_t offset = 0);
 
+// The same as a hardware buffer of format BLOB, of less than 2 GiB.
+Message hardware_buffer_blob(std::uint64_t descriptor, std::int64_t size);
+
+// The memory of a loaded model's inputs and outputs of which devices copy the least.
+struct ClientMemory {
+  bool is_blob = false;
+  std::size_t alignment = 64;  // bytes, of which each offset is a multiple; the default is what the HAL recommends
+
+  std::size_t aligned(std::size_t size) const { return (size + alignment - 1) / alignment * alignment; }
+  // Memory by the id of a descriptor that was put on the link: ashmem if a BLOB cannot be so large.
+  Message pool(std::uint64_t descriptor, std::int64_t size) const;
+};
+
 // One input or output of an execution.
 struct Argument {
   Location location;

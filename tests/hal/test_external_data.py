@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nnhal_client.external_data import opened_external_data
+from nnhal.external_data import opened_external_data
 from tests.support.external_data import LOCATION, SIDE, contents, elsewhere, layers, matrices, written
 from tests.support.onnx_models import onnx_model
 

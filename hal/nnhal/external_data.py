@@ -25,22 +25,29 @@ def opened_external_data(path: str | os.PathLike[str]) -> Iterator[Mapping[str, 
     """
     with ExitStack() as opened:
         found = {}
-        for location in dict.fromkeys(_locations(path)):
-            name = PurePosixPath(os.path.normpath(location))
+        for location, name in _names(path).items():
             beside = Path(path).parent / name
-            if not name.is_absolute() and ".." not in name.parts and beside.exists():
+            if beside.exists():
                 found[location] = opened.enter_context(open_given_file(beside, "values of a model's tensors"))
         yield found
 
 
-def _locations(path: str | os.PathLike[str]) -> Iterator[str]:
+def external_locations(content: bytes | mmap.mmap) -> dict[str, str]:
+    """Return places in or below the folder of a model in ONNX that it may name, by its names for them."""
+    found = {}
+    for match in _LOCATION.finditer(content):
+        length = match[1][0] if match[1] else match[2][0] & 0x7F | match[2][1] << 7
+        with suppress(UnicodeDecodeError):
+            location = content[match.end() : match.end() + length].decode()
+            name = PurePosixPath(os.path.normpath(location))
+            if "\0" not in location and not name.is_absolute() and ".." not in name.parts:
+                found[location] = str(name)
+    return found
+
+
+def _names(path: str | os.PathLike[str]) -> dict[str, str]:
     with open_given_file(path, "a model") as file:
         if not os.fstat(file.fileno()).st_size:
-            return
+            return {}
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            for match in _LOCATION.finditer(content):
-                length = match[1][0] if match[1] else match[2][0] & 0x7F | match[2][1] << 7
-                with suppress(UnicodeDecodeError):
-                    location = content[match.end() : match.end() + length].decode()
-                    if "\0" not in location:
-                        yield location
+            return external_locations(content)
