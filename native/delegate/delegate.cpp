@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <string_view>
 
 #include "kernel.h"
 #include "nnhal/client/load_options.h"
@@ -14,6 +16,8 @@ namespace nnhal::tflite {
 namespace {
 
 constexpr const char* kClientName = "TensorFlow Lite";
+constexpr std::string_view kTransposedConvolution = "Convolution2DTransposeBias";  // of MediaPipe and XNNPACK
+constexpr std::int32_t kCustom = 32;
 
 thread_local std::shared_ptr<PlannedGraph> in_replacement;
 
@@ -29,6 +33,43 @@ std::vector<int> dimensions_of(const Tensor& tensor) {
 }
 
 bool is_constant(const Tensor& tensor) { return tensor.allocation == kMapped; }
+
+// Gives the output of a transposed convolution its dimensions. Its options are padding, 1 for SAME, and the strides along
+// width and height.
+void shape_transposed(Context* context, const Node& node) {
+  int options[3];
+  if (node.inputs->size < 2 || node.outputs->size != 1 || !node.custom_data ||
+      node.custom_size < static_cast<int>(sizeof options))
+    throw Failure(std::string(kTransposedConvolution) + " has no options, or other tensors than it should");
+  std::memcpy(options, node.custom_data, sizeof options);
+  const std::vector<int> images = dimensions_of(context->tensors[node.inputs->begin()[0]]);
+  const std::vector<int> filter = dimensions_of(context->tensors[node.inputs->begin()[1]]);
+  if (images.size() != 4 || filter.size() != 4)
+    throw Failure(std::string(kTransposedConvolution) + " has images or a filter of another rank than 4");
+  const auto extent = [&](std::size_t axis, int stride) {  // SAME keeps as many windows as there are pixels
+    if (stride < 1) throw Failure(std::string(kTransposedConvolution) + " has a stride below 1");
+    const int around = options[0] == 1 ? std::max(0, filter[axis] - (images[axis] - 1) % stride - 1) : 0;
+    return (images[axis] - 1) * stride + filter[axis] - around;
+  };
+  Kernel::resize(context, context->tensors[*node.outputs->begin()],
+                 {images[0], extent(1, options[2]), extent(2, options[1]), filter[0]});
+}
+
+// TensorFlow Lite prepares the nodes of the file too, to learn dimensions, and an interpreter may know a custom operator
+// by its name alone. Its nodes that nnhal takes get what prepares them.
+void make_preparable(Context* context, const std::vector<std::int32_t>& nodes) {
+  for (const std::int32_t index : nodes) {
+    Node* node = nullptr;
+    Registration* registration = nullptr;
+    if (context->get_node(context, index, &node, &registration) != kOk || registration->prepare ||
+        registration->builtin_code != kCustom || !registration->custom_name ||
+        registration->custom_name != kTransposedConvolution)
+      continue;
+    registration->prepare = [](Context* self, Node* given) {
+      return guarded(self, [&] { shape_transposed(self, *given); });
+    };
+  }
+}
 
 void log_plan(const client::Plan& plan, std::size_t count) {
   std::size_t taken = 0;
@@ -56,8 +97,10 @@ void prepare(Context* context, OwnDelegate& delegate) {
   const std::shared_ptr<client::PlannedModel> plan = planned->plan(*context);
   log_plan(plan->plan(), planned->graph().operators.size());
   std::vector<int> nodes{0};  // with their number before them, as TensorFlow Lite has it
-  for (const client::PlannedGroup& group : plan->plan().groups)
+  for (const client::PlannedGroup& group : plan->plan().groups) {
     nodes.insert(nodes.end(), group.nodes.begin(), group.nodes.end());
+    make_preparable(context, group.nodes);
+  }
   std::sort(nodes.begin() + 1, nodes.end());
   nodes[0] = static_cast<int>(nodes.size()) - 1;
   if (nodes[0] == 0) return;

@@ -26,6 +26,8 @@ class Kernel {
   void prepare(Context* context);
   // Throws Failure.
   void invoke(Context* context);
+  // Gives a tensor other dimensions.
+  static void resize(Context* context, Tensor& tensor, const std::vector<std::int64_t>& dimensions);
 
  private:
   using Dimensions = std::vector<std::int64_t>;
@@ -67,7 +69,6 @@ class Kernel {
   bool learn(Slot& slot, const std::vector<client::OutputReport>& reports);
   void read_inputs(const Context& context, const Slot& slot) const;
   void write_outputs(Context* context, const Slot& slot) const;
-  static void resize(Context* context, Tensor& tensor, const Dimensions& dimensions);
   // Has the state of the model begin anew if TensorFlow Lite has reset its variables since the last run.
   void follow_resets(const Context& context, const Slot& slot) const;
   // Drops the slot that was used last if another binding may do better.

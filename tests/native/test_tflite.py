@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -125,6 +126,23 @@ def test_a_custom_operator_is_left_and_the_others_run_around_it(made: Made) -> N
     one, given = made(content, devices="cpu_acc"), random(16, 1)
     assert_same(answers(one, given), answers(interpreter(content), given))
     assert len(parts(one)) == 2
+
+
+def test_a_custom_operator_that_xnnpack_has_is_taken_and_its_dimensions_change(made: Made) -> None:
+    file = TfliteFile()
+    x = file.input("x", floats(1, 4, 5, 2))
+    weights, bias = (file.constant(random(*shape)) for shape in ((3, 2, 2, 2), (3,)))
+    options = struct.pack("<3i", 1, 2, 2)
+    (grown,) = file.operator(
+        "Convolution2DTransposeBias", [x, weights, bias], {"g": floats(1, 8, 9, 3)}, custom=options
+    )
+    content = file.build(unary(file, "ABS", grown, "y", floats(1, 8, 9, 3)))
+    one, plain = made(content), Interpreter(model_content=content)
+    for shape in ((1, 4, 5, 2), (2, 6, 3, 2), (1, 4, 5, 2)):
+        given = random(*shape)
+        for found, expected in zip(answers(one, given), answers(plain, given), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    assert len(parts(one)) == 1
 
 
 def test_dimensions_change_from_call_to_call(made: Made) -> None:
