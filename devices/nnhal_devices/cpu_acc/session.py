@@ -18,6 +18,7 @@ from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.optimised import INLINE_BYTES, NO_GRAPH, OptimisedFiles, SplitGraph
 from nnhal_devices.cpu_acc.proto import model_of
 from nnhal_devices.cpu_acc.runtime_words import runtime_failure
+from nnhal_devices.cpu_acc.transposed_images import mixes_images
 from nnhal_devices.driver import Control
 
 Providers = Sequence[str] | Callable[[onnxruntime.SessionOptions], object]
@@ -25,6 +26,8 @@ Providers = Sequence[str] | Callable[[onnxruntime.SessionOptions], object]
 CPU = ("CPUExecutionProvider",)
 INEXACT = ["DoubleQDQPairsRemover"]
 """Optimisations that change results: this one drops a quantisation, whose rounding is part of the model."""
+TRANSPOSING = "TransposeOptimizer_CPUExecutionProvider"
+"""The optimisation that moves a Transpose past other nodes."""
 FOLDING = "ConstantFolding"
 """The optimisation that computes what depends on constants only."""
 LARGEST_FOLDED_BYTES = 64 << 20
@@ -81,13 +84,14 @@ def create_session(
     if callable(providers):
         providers(options)
     model = model_of(graph, large)
+    disabled = [*INEXACT, *([] if folds else [FOLDING]), *([TRANSPOSING] if mixes_images(model.graph) else [])]
     with OptimisedFiles(options) if keeps else nullcontext() as files:
         try:
             session = onnxruntime.InferenceSession(
                 model.SerializeToString(),
                 options,
                 providers=None if callable(providers) else list(providers),
-                disabled_optimizers=INEXACT if folds else [*INEXACT, FOLDING],
+                disabled_optimizers=disabled,
             )
         except RUNTIME_ERRORS as error:
             raise runtime_failure("ONNX Runtime refused the model", error) from error

@@ -12,11 +12,16 @@ import pytest
 from nnhal.operations._types import F32, I32, Q8A, Q8AS, Q8C
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import ChannelQuant, Operand, OperandType, OperationType
+from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_acc.lowering import lower
 from nnhal_devices.cpu_acc.proto import model_of
 from nnhal_devices.cpu_acc.session import create_session, session_options
+from nnhal_devices.driver import DriverOptions
+from nnhal_frontends.onnx import import_onnx
 from tests.support.agreement import assert_agrees, random
+from tests.support.extended import run_extended
 from tests.support.models import Recipe
+from tests.support.onnx_models import by_onnxruntime, onnx_model
 
 _SAME, _RELU6 = 1, 3
 _SIZE, _CHANNELS = 12, 16
@@ -112,3 +117,18 @@ def test_large_constants_are_read_where_they_lie() -> None:
 def test_a_bottleneck_agrees(code: OperandType) -> None:
     model = _bottleneck(code)
     assert_agrees(model, random(code, (1, _SIZE, _SIZE, _CHANNELS)))
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_a_file_that_resizes_named_axes_behind_a_transpose_runs(mode: str) -> None:
+    """ONNX Runtime alone refuses it, since it moves the Transpose past the Resize and loses the sizes."""
+    nodes = [
+        onnx.helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        onnx.helper.make_node("Resize", ["t", "", "", "s"], ["r"], mode=mode, axes=[2, 3]),
+        onnx.helper.make_node("Transpose", ["r"], ["y"], perm=[0, 2, 3, 1]),
+    ]
+    model = onnx_model(nodes, {"x": [1, 4, 5, 2]}, ["y"], {"s": np.array([3, 7])})
+    given = {"x": random(F32, (1, 4, 5, 2))}
+    (expected,) = by_onnxruntime(model, given)
+    found = run_extended(CpuAcc(DriverOptions()), import_onnx(model, as_one=True), given)
+    np.testing.assert_allclose(found["y"], expected, 1e-5, 1e-6)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F16, F32, Q8A, Q8AS
+from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
 from nnhal.resolved import propagate_dimensions
 from nnhal.types import OperandType, OperationType
 from nnhal_devices.cpu_acc.lowering import lower
@@ -52,3 +52,21 @@ def _flag(recipe: Recipe, value: bool) -> int:
 def test_whole_factors_repeat_rows_and_columns_of_channels(width: int, node: str) -> None:
     model = single(OperationType.RESIZE_NEAREST_NEIGHBOR, F32, [(1, 3, 4, 6)], [width, 8, True, False, False])
     assert node in [each.type for each in lower(model, propagate_dimensions(model)).nodes]
+
+
+@pytest.mark.parametrize("code", [F32, Q8AS])
+@pytest.mark.parametrize("channels_first", [False, True])
+@pytest.mark.parametrize("before", [(0, 3, 1, 2), (0, 2, 3, 1), (3, 1, 2, 0), (2, 3, 0, 1)])
+@pytest.mark.parametrize("after", [None, (0, 3, 1, 2), (1, 2, 3, 0)])
+def test_images_are_resized_between_transpositions(
+    before: tuple[int, ...], after: tuple[int, ...] | None, channels_first: bool, code: OperandType
+) -> None:
+    """ONNX Runtime would move transpositions past the Resize, to axes that it refuses."""
+    recipe, kind = Recipe(), like(code)
+    image = recipe.input(code, (2, 4, 5, 3), kind.scale, kind.zero_point)
+    value = recipe.operation(OperationType.TRANSPOSE, [image, recipe.constant(I32, list(before))], kind)
+    flags = [_flag(recipe, each) for each in (channels_first, False, True)]
+    value = recipe.operation(OperationType.RESIZE_BILINEAR, [value, *recipe.integers(5, 4), *flags], kind)
+    if after is not None:
+        value = recipe.operation(OperationType.TRANSPOSE, [value, recipe.constant(I32, list(after))], kind)
+    assert_agrees(recipe.build(value), random(code, (2, 4, 5, 3)))
