@@ -24,8 +24,12 @@ from nnhal_devices.driver import Control
 Providers = Sequence[str] | Callable[[onnxruntime.SessionOptions], object]
 """Execution providers by name, the preferred first; or what adds them to the options of a session."""
 CPU = ("CPUExecutionProvider",)
-INEXACT = ["DoubleQDQPairsRemover"]
-"""Optimisations that change results: this one drops a quantisation, whose rounding is part of the model."""
+INEXACT = ["DoubleQDQPairsRemover", "WeightBiasQuantization"]
+"""Optimisations that change results: one drops a quantisation, whose rounding is part of the model, the other quantises
+weights that are floats. A test finds them.
+"""
+INTEGERS = "QDQSelectorActionTransformer"
+"""The optimisation that computes with integers between quantised tensors: many times faster, and up to one step off."""
 TRANSPOSING = "TransposeOptimizer_CPUExecutionProvider"
 """The optimisation that moves a Transpose past other nodes."""
 FOLDING = "ConstantFolding"
