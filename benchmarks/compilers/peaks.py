@@ -105,8 +105,8 @@ def planned(network: MeasuredNetwork, loaded: LoadedNetwork, system: System, rec
         network,
         system,
         compile_graph(loaded.graph, system, CompilerOptions(max_plan_parts=1)),
-        frontier(loaded.graph, system, CompilerOptions()),
-        frontier(loaded.graph, system, CompilerOptions(recompute=True)) if recompute else (),
+        frontier(loaded.graph, system, CompilerOptions()).points,
+        frontier(loaded.graph, system, CompilerOptions(recompute=True)).points if recompute else (),
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple
 
 from nnhal_cascade.graph.bounds import memory_bound
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.orders import orders
 from nnhal_cascade.hardware.memory import MemoryRegion, System
 from nnhal_cascade.performance.stripe_pricer import StripePricer
-from nnhal_cascade.plans.candidates import PlanCandidate, PlanSpace
+from nnhal_cascade.plans.candidates import PlanCandidate, PlanSpace, Tried
 from nnhal_cascade.plans.homes import Homes
 from nnhal_cascade.plans.part_costs import PartCosts
 from nnhal_cascade.plans.proposals import ProposalSearch, Selection
@@ -44,13 +45,14 @@ _VAIN_CHOICES = 2
 class DoesNotFitError(ValueError):
     """No plan fits the budget."""
 
-    def __init__(self, budget: int, smallest: Schedule, parts: int) -> None:
-        """``parts`` is the most that a cascade had in the search for the smallest schedule."""
+    def __init__(self, budget: int, smallest: Schedule, parts: int, recompute: bool) -> None:
+        """``parts`` is the most that a plan had in the search for the smallest schedule."""
         self.budget, self.least, self.smallest, self.parts = budget, smallest.peak, smallest, parts
-        super().__init__(
-            f"the network does not fit into {budget:,} bytes of working memory: the least found is {self.least:,} "
-            f"bytes, with cascades of up to {parts} parts"
-        )
+        known = smallest.system.spill is None
+        bound = f"; bound {memory_bound(smallest.graph, recompute).bytes:,} bytes" if known else ""
+        self.found = f"the least found is {self.least:,} bytes, with plans of up to {parts} parts{bound}"
+        """How far the search went, in words."""
+        super().__init__(f"the network does not fit into {budget:,} bytes of working memory: {self.found}")
 
 
 class ConstantsDoNotFitError(ValueError):
@@ -70,6 +72,21 @@ class CompilerOptions:
     """The most parts of one cascade; 1 for no cascades. None for ten, and for more as long as less memory is found."""
     recompute: bool = False
     """Whether values may be computed twice to save memory."""
+    stripe_factors: int | None = None
+    """How many extents of stripes are tried along an axis: all, a half and so on, and one last; None for all halves."""
+    always_copy_size: int = 0
+    """Constants of a part of at most so many bytes are copied to the working memory whatever that saves."""
+    max_proposals: int | None = None
+    """How many proposals are looked at; None for a number that falls as the parts grow in number."""
+
+
+class Frontier(NamedTuple):
+    """The best compromises between memory and cycles."""
+
+    points: tuple[Schedule, ...]
+    """From the fastest to the smallest."""
+    parts: int
+    """The most parts that a plan had in the search for the smallest."""
 
 
 def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> Schedule:
@@ -99,11 +116,11 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
         return best
     smallest, parts = _smallest(graph, system, options)
     if smallest.peak > budget:
-        raise DoesNotFitError(budget, smallest, parts)
+        raise DoesNotFitError(budget, smallest, parts, options.recompute)
     return smallest
 
 
-def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> tuple[Schedule, ...]:
+def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> Frontier:
     """Return the Pareto efficient schedules, the fastest first: each takes less memory and more cycles than the last.
 
     The budget is an upper limit. With ``recompute`` the schedules are those without it as well: it makes none worse.
@@ -121,13 +138,16 @@ def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | No
         for space in spaces
         for each in space.all(limit)
     ]
+    parts = options.max_plan_parts or _PLAN_PARTS
     if system.spill is None:
-        every += [least for some in allowed if (least := _smallest(graph, system, some)[0]).peak <= limit]
+        smallest = [_smallest(graph, system, some) for some in allowed]
+        every += [least for least, _ in smallest if least.peak <= limit]
+        parts = max(most for _, most in smallest)
     found: list[Schedule] = []
     for each in sorted(every, key=lambda each: (each.cycles, each.peak)):
         if not found or each.peak < found[-1].peak:
             found.append(each)
-    return tuple(found)
+    return Frontier(tuple(found), parts)
 
 
 def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> int:
@@ -221,7 +241,7 @@ class _Space:
         self._lowering = Lowering(homes, costs.pricer)
         self._most = homes.system.working.size
         parts = max(1, len(homes.graph.parts))
-        self._alternatives = _ALTERNATIVES // parts
+        self._alternatives = options.max_proposals or _ALTERNATIVES // parts
         self._trials = min(max(_TRIALS // parts, _LEAST_TRIALS), _MOST_TRIALS)
 
     def fastest(self, limit: int, known: Schedule | None = None) -> Schedule | None:
@@ -239,7 +259,8 @@ class _Space:
         """
         options, graph = self._options, self._homes.graph
         rival = None if known is None else known.cycles
-        space = PlanSpace(self._homes, self._costs, self._parts, options.recompute, limit, rival)
+        tried = Tried(self._parts, options.recompute, options.stripe_factors, options.always_copy_size)
+        space = PlanSpace(self._homes, self._costs, tried, limit, rival)
         if space.slack <= 0:
             return []
         found = space.all()

@@ -44,6 +44,31 @@ def test_a_run_measures_what_was_planned(network: str) -> None:
     assert told["measured"] == told["planned"]
 
 
+def test_options_of_the_search_show_in_the_schedule_that_runs(network: str) -> None:
+    given = ("cascade", network, "--block-config", "1x4x16", "--stripe-factors", "1", "--always-copy-size", "1KiB")
+    done = nnhal(
+        *given, "--max-proposals", "1", "--max-plan-size", "2", "--cascade-region", "sram", "--checked", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["measured"] == told["planned"]
+    parts = [part for plan in told["plans"] for part in plan["parts"]]
+    assert len(told["plans"]) == len(parts), "without stripes there are no cascades"
+    assert {part["weights"] for part in parts if part["weight_bytes"]} <= {"resident", "double buffered"}
+    best = json.loads(nnhal("cascade", network, "--json").stdout)
+    assert best["planned"]["cycles"] < told["planned"]["cycles"]
+
+
+def test_the_least_of_a_frontier_is_told_with_its_search_and_a_bound(network: str) -> None:
+    told = json.loads(nnhal("cascade", network, "--frontier", "--json").stdout)
+    least = told["least"]
+    assert least["bytes"] == told["frontier"][-1]["peak"] >= least["bound"]["bytes"]
+    text = nnhal("cascade", network, "--frontier").stdout
+    assert f"with plans of up to {least['parts']} parts; bound {least['bound']['bytes']:,} bytes" in " ".join(
+        text.split()
+    )
+
+
 def test_a_budget_that_is_too_small_ends_with_the_least(network: str) -> None:
     done = nnhal("cascade", network, "--sram", "300", "--json")
     assert done.returncode == 1
@@ -90,6 +115,9 @@ def test_what_is_wrong_is_said_in_a_sentence(network: str, tmp_path: Path) -> No
         ("cascade", floats): "floats.tflite: ethos_u runs 0 of 4 operations",
         ("cascade", network, "--sram", "much"): "'much' is no size",
         ("cascade", network, "--device", "u99"): "unknown system 'u99'",
+        ("cascade", network, "--block-config", "big"): "got block 'big', expected ROWSxCOLUMNSxCHANNELS",
+        ("cascade", network, "--cascade-region", "tcm"): "--cascade-region: got 'tcm', expected",
+        ("cascade", network, "--always-copy-size", "much"): "'much' is no size",
         ("cascade", network, "--memory", str(broken)): "broken.toml",
         ("cascade", str(tmp_path / "none.tflite")): "No such file",
     }

@@ -57,8 +57,26 @@ def cascade(
         bool, typer.Option("--recompute", help="Allow values to be computed twice, which takes less memory still.")
     ] = False,
     max_parts: Annotated[
-        int | None, typer.Option(help="The most parts of one cascade; 1 for no cascades.", min=1)
+        int | None,
+        typer.Option("--max-parts", "--max-plan-size", help="The most parts of one cascade; 1 for no cascades.", min=1),
     ] = None,
+    block_config: Annotated[
+        str | None,
+        typer.Option(help="The only block of the NPU, such as 16x8x16; the best by default.", metavar="HxWxC"),
+    ] = None,
+    stripe_factors: Annotated[
+        int | None,
+        typer.Option(help="How many extents of stripes are tried along an axis; 1 for no stripes.", min=1),
+    ] = None,
+    cascade_region: Annotated[
+        str | None,
+        typer.Option(help="The memory of the cascades' buffers; by default the first for activations.", metavar="NAME"),
+    ] = None,
+    always_copy_size: Annotated[
+        str | None,
+        typer.Option(help="Constants of a part up to SIZE are always copied to that memory.", metavar="SIZE"),
+    ] = None,
+    max_proposals: Annotated[int | None, typer.Option(help="How many proposals are looked at.", min=1)] = None,
     like_vela: Annotated[
         bool, typer.Option("--like-vela", help="Take only what the report of Vela 5.2 has for Ethos-U55 and U65.")
     ] = False,
@@ -86,6 +104,7 @@ def cascade(
         CascadeRequest,
         MisfitError,
         chosen_budget,
+        chosen_search,
         chosen_system,
         compile_network,
     )
@@ -93,8 +112,9 @@ def cascade(
     from nnhal_cascade.command.schedule_report import schedule_report
     from nnhal_cascade.schedule.replay import replay
 
-    system = chosen_system(device, memory, settings or [])
-    given = CascadeRequest(system, chosen_budget(sram, system), recompute, max_parts)
+    system = chosen_system(device, memory, settings or [], block_config, cascade_region)
+    search = chosen_search(system, max_parts, recompute, stripe_factors, always_copy_size, max_proposals)
+    given = CascadeRequest(system, chosen_budget(sram, system), search)
     network, refused = _read(model, like_vela)
     steps = steps_of(refused) if refused is not None else ()
     own = next((step for step in steps if step.network is network), None)
@@ -107,7 +127,9 @@ def cascade(
         raise error if own is None else MisfitError(error.report, own.told(given)) from error
     measured = _measured(network, compiled.schedule, checked) if run or checked else None
     replays = replay(compiled.schedule)
-    report = schedule_report(network.name, request.budget, compiled.schedule, replays, compiled.frontier, measured)
+    report = schedule_report(
+        network.name, request.budget, compiled.schedule, replays, compiled.frontier, measured, recompute
+    )
     others: list[str] = []
     if steps:
         schedules = dict(_others(steps, network, given, others))

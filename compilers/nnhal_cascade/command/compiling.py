@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nnhal.given_files import parse_toml
@@ -14,12 +14,13 @@ from nnhal_cascade.command.schedule_report import bound_report, schedule_report,
 from nnhal_cascade.compiler import (
     CompilerOptions,
     DoesNotFitError,
+    Frontier,
     compile_graph,
     frontier,
     least_memory,
 )
 from nnhal_cascade.hardware.accelerators import accelerator
-from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.hardware.memory import Content, System
 from nnhal_cascade.hardware.memory_file import parse_size, read_system, system_for, system_from
 from nnhal_cascade.schedule.replay import replay
 from nnhal_cascade.schedule.schedule import Schedule
@@ -34,15 +35,13 @@ class CascadeRequest:
     system: System
     budget: int
     """Bytes of the working memory, at most the size of its region."""
-    recompute: bool
-    """Whether values may be computed twice."""
-    max_parts: int | None
-    """The most parts of a cascade, None for the compiler's own limit."""
+    search: CompilerOptions = field(default_factory=CompilerOptions)
+    """What else the compiler is told."""
 
     @property
     def options(self) -> CompilerOptions:
-        """What the compiler is told."""
-        return CompilerOptions(self.budget, self.max_parts, self.recompute)
+        """What the compiler is told, with the budget."""
+        return replace(self.search, budget=self.budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +50,8 @@ class Compilation:
 
     schedule: Schedule
     """The fastest that fits the budget."""
-    frontier: tuple[Schedule, ...]
-    """The best schedules whatever the budget, from most memory to least; none if they were not asked for."""
+    frontier: Frontier | None
+    """The best schedules whatever the budget; None if they were not asked for."""
 
 
 class MisfitError(ValueError):
@@ -60,33 +59,52 @@ class MisfitError(ValueError):
 
     def __init__(self, report: MisfitReport, taken: str = "") -> None:
         """``taken`` says how the budget came to be what is left of another."""
-        less = (
-            f"; --recompute reaches {formatting.size(report.least_with_recompute)}"
-            if report.least_with_recompute < report.least
-            else ""
-        )
-        bound = "" if report.bound is None else f"; no schedule takes less than {formatting.size(report.bound.bytes)}"
+        less = ""
+        if report.least_with_recompute < report.least:
+            less = formatting.least(report.least_with_recompute, None, report.bound_with_recompute)
+            less = f"; --recompute reaches {less}"
         super().__init__(
             f"{report.model} does not fit {formatting.size(report.budget)} of {report.system.working}: "
-            f"the least found is {formatting.size(report.least)}, in {report.where}, with cascades of up to "
-            f"{report.parts} parts{bound}{less}" + (f". The budget is {taken}" if taken else "")
+            f"the least found is {formatting.least(report.least, report.parts, report.bound, report.where)}{less}"
+            + (f". The budget is {taken}" if taken else "")
         )
         self.report = report
 
 
-def chosen_system(device: str, memory: Path | None, settings: Sequence[str] = ()) -> System:
+def chosen_system(
+    device: str, memory: Path | None, settings: Sequence[str] = (), block: str | None = None, region: str | None = None
+) -> System:
     """Return the system of a device by name, or that of a file of memories, around the device if both are given.
 
-    ``settings`` change single values of it.
+    ``settings`` change single values of it, ``block`` is the only one of the NPU, and ``region`` is where cascades have
+    their buffers.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the device is unknown, the file does not describe a system, or a setting is wrong.
+        ValueError: the device is unknown, the file does not describe a system, or one of the others is wrong.
     """
-    if memory is None:
-        return changed(system_for(device or DEFAULT_DEVICE), settings)
-    system = read_system(memory)
-    return changed(replace(system, accelerator=accelerator(device)) if device else system, settings)
+    system = system_for(device or DEFAULT_DEVICE) if memory is None else read_system(memory)
+    if memory is not None and device:
+        system = replace(system, accelerator=accelerator(device))
+    system = changed(system, settings)
+    if region is not None:
+        system = _working_in(system, region)
+    if block is not None:
+        system = replace(system, accelerator=system.accelerator.with_block(block))
+    return system
+
+
+def _working_in(system: System, name: str) -> System:
+    """A system whose working memory is the region of a name."""
+    possible = [each for each in system.regions if Content.ACTIVATIONS in each.holds and each != system.constants]
+    chosen = next((each for each in possible if each.name == name), None)
+    if chosen is None:
+        names = ", ".join(each.name for each in possible)
+        raise ValueError(
+            f"--cascade-region: got {name!r}, expected a memory of {system.name} that may hold activations and is not "
+            f"where constants lie at rest: {names}"
+        )
+    return replace(system, regions=(chosen, *(each for each in system.regions if each is not chosen)))
 
 
 def chosen_budget(size: str | None, system: System) -> int:
@@ -94,10 +112,27 @@ def chosen_budget(size: str | None, system: System) -> int:
     return min(parse_size(size), system.working.size) if size is not None else system.working.size
 
 
+def chosen_search(
+    system: System,
+    max_parts: int | None,
+    recompute: bool,
+    stripe_factors: int | None,
+    always_copy_size: str | None,
+    max_proposals: int | None,
+) -> CompilerOptions:
+    """Return what is searched. Raises ValueError if a size is none, or constants cannot be copied."""
+    copied = 0
+    if always_copy_size is not None:
+        copied = parse_size(always_copy_size)
+        if Content.CONSTANTS not in system.working.holds:
+            raise ValueError(f"--always-copy-size: got {copied} bytes, but {system.working.name} holds no constants")
+    return CompilerOptions(None, max_parts, recompute, stripe_factors, copied, max_proposals)
+
+
 def compile_network(network: Network, request: CascadeRequest, with_frontier: bool) -> Compilation:
     """Compile a network. Raises MisfitError if nothing fits the budget."""
-    every = frontier(network.graph, request.system, replace(request.options, budget=None)) if with_frontier else ()
-    chosen = next((each for each in every if each.peak <= request.budget), None)
+    every = frontier(network.graph, request.system, request.search) if with_frontier else None
+    chosen = next((each for each in every.points if each.peak <= request.budget), None) if every else None
     return Compilation(chosen or _fastest(network, request), every)
 
 
@@ -110,19 +145,23 @@ def _fastest(network: Network, request: CascadeRequest) -> Schedule:
 
 def _misfit(network: Network, request: CascadeRequest, error: DoesNotFitError) -> MisfitReport:
     """Tell what is the least, and where; also with recomputing, if that was not asked for."""
-    least, smallest = error.least, error.smallest
+    least, smallest, recompute = error.least, error.smallest, request.search.recompute
     peak = schedule_report(network.name, least, smallest, replay(smallest)).peak_plan
-    bound = bound_report(smallest, request.recompute)
-    system = system_report(request.system)
-    recomputing = least if request.recompute else _least(network, request)
-    where = formatting.place(peak)
+    recomputing = least
+    if not recompute:
+        recomputing = least_memory(network.graph, request.system, replace(request.search, recompute=True))
     return MisfitReport(
-        network.name, system, False, request.budget, least, where, min(least, recomputing), error.parts, bound
+        network.name,
+        system_report(request.system),
+        False,
+        request.budget,
+        least,
+        formatting.place(peak),
+        min(least, recomputing),
+        error.parts,
+        bound_report(smallest, least, recompute),
+        bound_report(smallest, min(least, recomputing), True),
     )
-
-
-def _least(network: Network, request: CascadeRequest) -> int:
-    return least_memory(network.graph, request.system, replace(request.options, budget=None, recompute=True))
 
 
 _OPTION = "--set"

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnhal_cascade.command.report import BufferReport, CascadePlanReport, CascadeReport, FrontierPoint, PartReport
+from nnhal_cascade.command.report import (
+    BoundReport,
+    BufferReport,
+    CascadePlanReport,
+    CascadeReport,
+    FrontierPoint,
+    PartReport,
+)
 
 
 def kibibytes(count: int) -> str:
@@ -65,6 +72,14 @@ def bound(report: CascadeReport) -> str:
     if report.bound is None:
         return ""
     return f"{size(report.bound.bytes)}: {report.bound.why}; the peak is {per_cent(report.bound.gap)}"
+
+
+def least(count: int, parts: int | None, bound: BoundReport | None, where: str = "") -> str:
+    """The least bytes that were found, with how far they were searched for, and what no schedule can do with less."""
+    searched = "" if parts is None else f", with plans of up to {parts} parts"
+    return (
+        size(count) + (where and f", in {where}") + searched + ("" if bound is None else f"; bound {size(bound.bytes)}")
+    )
 
 
 def marks(point: FrontierPoint) -> str:

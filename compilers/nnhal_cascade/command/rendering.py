@@ -47,7 +47,7 @@ def show(report: CascadeReport, console: Console) -> None:
     """Print sums, cascades, parts, buffers, and the frontier if there is one."""
     show_parts([*_lines(report), _parts(report), _buffers(report), _regions(report)], console)
     if report.frontier:
-        show_parts([_frontier(report)], console)
+        show_parts([_frontier(report), *_least(report)], console)
     if report.together is not None:
         show_parts(_together(report.together, report.system.working), console)
 
@@ -63,7 +63,8 @@ def page(report: CascadeReport, replays: Sequence[PlanReplay], lives: Sequence[T
     ]
     if report.frontier:
         points = Folded(f"All {len(report.frontier)} points as a table", (_frontier(report),))
-        sections.append(("Frontier", (_FRONTIER, Picture("Picture of the frontier", frontier_drawing(report)), points)))
+        picture = Picture("Picture of the frontier", frontier_drawing(report))
+        sections.append(("Frontier", (_FRONTIER, picture, *_least(report), points)))
     over_time = Picture("Picture of the memory over time", memory_drawing(report, replays, lives))
     sections += [
         ("Memory over time", (_MEMORY, over_time)),
@@ -140,6 +141,12 @@ def _together(shared: SharedMemoryReport, region: str) -> Iterator[str | ReportT
 def _bounds(report: CascadeReport) -> Iterator[str]:
     if report.bound is not None:
         yield f"No schedule takes less than {formatting.bound(report)}."
+
+
+def _least(report: CascadeReport) -> Iterator[str]:
+    if report.least is not None:
+        told = formatting.least(report.least.bytes, report.least.parts, report.least.bound)
+        yield f"The least found is {told}."
 
 
 def _sums(report: CascadeReport) -> FigureCards:

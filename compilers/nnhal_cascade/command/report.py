@@ -156,6 +156,18 @@ class BoundReport:
 
 
 @dataclass(frozen=True, slots=True)
+class LeastReport:
+    """The smallest schedule that was found."""
+
+    bytes: int
+    """Of the working memory."""
+    parts: int
+    """The most parts that a plan had in the search for it."""
+    bound: BoundReport | None
+    """None if tensors need not lie in the working memory."""
+
+
+@dataclass(frozen=True, slots=True)
 class CrossingReport:
     """A tensor that lives between the steps of a network of which the NPU runs a part."""
 
@@ -220,9 +232,11 @@ class MisfitReport:
     least_with_recompute: int
     """Bytes of the smallest schedule that may compute values twice."""
     parts: int
-    """The most parts that a cascade had in the search for the smallest schedule."""
+    """The most parts that a plan had in the search for the smallest schedule."""
     bound: BoundReport | None = None
     """For the smallest schedule; None if tensors need not lie in the working memory."""
+    bound_with_recompute: BoundReport | None = None
+    """The same if values may be computed twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +261,8 @@ class CascadeReport:
     """From most memory to least; empty if it was not asked for."""
     bound: BoundReport | None = None
     """None if tensors need not lie in the working memory."""
+    least: LeastReport | None = None
+    """The smallest point of the frontier; None without one."""
     together: SharedMemoryReport | None = None
     """What all steps take of the working memory, if the NPU runs only a part of the network."""
 

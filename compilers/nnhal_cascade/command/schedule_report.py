@@ -11,11 +11,13 @@ from nnhal_cascade.command.report import (
     CascadePlanReport,
     CascadeReport,
     FrontierPoint,
+    LeastReport,
     PartReport,
     RegionReport,
     RunFigures,
     SystemReport,
 )
+from nnhal_cascade.compiler import Frontier
 from nnhal_cascade.geometry.box import Interval
 from nnhal_cascade.graph.bounds import memory_bound
 from nnhal_cascade.graph.cascader_graph import Part, tensor_names
@@ -30,8 +32,9 @@ def schedule_report(
     budget: int,
     schedule: Schedule,
     replays: Sequence[PlanReplay],
-    frontier: Sequence[Schedule] = (),
+    frontier: Frontier | None = None,
     measured: RunFigures | None = None,
+    recompute: bool = False,
 ) -> CascadeReport:
     """Return the report of a schedule.
 
@@ -40,9 +43,11 @@ def schedule_report(
         budget: Bytes of the working memory.
         schedule: The schedule.
         replays: Its plans as they run.
-        frontier: The best schedules, from most memory to least; none if they were not asked for.
+        frontier: The best schedules; None if they were not asked for.
         measured: What the device measured, if it ran.
+        recompute: Whether values might be computed twice.
     """
+    points = frontier.points if frontier else ()
     buffers = _buffers(schedule)
     planned = figures(
         schedule.system,
@@ -62,17 +67,23 @@ def schedule_report(
         _spilled(schedule),
         tuple(_plan(schedule, number, each, buffers) for number, each in enumerate(replays)),
         buffers,
-        _frontier(frontier, schedule),
-        bound_report(schedule, any(len(plan.tiles) > 1 for plan in schedule.proposal.plans)),
+        _frontier(points, schedule),
+        bound_report(schedule, schedule.peak, any(len(plan.tiles) > 1 for plan in schedule.proposal.plans)),
+        LeastReport(points[-1].peak, frontier.parts, bound_report(schedule, points[-1].peak, recompute))
+        if frontier and points
+        else None,
     )
 
 
-def bound_report(schedule: Schedule, recompute: bool) -> BoundReport | None:
-    """Return what no schedule of a schedule's graph can do with less, None if tensors may lie elsewhere."""
+def bound_report(schedule: Schedule, peak: int, recompute: bool) -> BoundReport | None:
+    """Return what no schedule of a schedule's graph can do with less, None if tensors may lie elsewhere.
+
+    ``peak`` is the bytes of the schedule that it is told beside.
+    """
     found = memory_bound(schedule.graph, recompute)
     if schedule.system.spill is not None or not found.bytes:
         return None
-    return BoundReport(found.bytes, found.why, schedule.peak / found.bytes - 1)
+    return BoundReport(found.bytes, found.why, peak / found.bytes - 1)
 
 
 def _spilled(schedule: Schedule) -> dict[str, int]:

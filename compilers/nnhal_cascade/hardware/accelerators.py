@@ -36,6 +36,26 @@ class Accelerator:
     """Cycles an element of the output, by kind of activation: table, clamp, none."""
     delays: tuple[int, int]
     """Cycles that a block of one unit waits, for accumulators of 32 and 40 bits."""
+    only_block: Shape | None = None
+    """The only block of an output that is taken, cut to stripes that are smaller; None for the best of all."""
+
+    def with_block(self, text: str) -> Accelerator:
+        """Return it with one block for all stripes, such as ``16x8x16``: rows, columns, channels.
+
+        Raises:
+            ValueError: it is no block of this NPU.
+        """
+        unit, largest = self.block_unit, self.largest_block
+        unit = unit._replace(channels=16)
+        numbers = [int(each) if each.isdecimal() else 0 for each in text.split("x")]
+        if len(numbers) != len(unit) or not all(
+            0 < each <= most and each % step == 0 for each, most, step in zip(numbers, largest, unit, strict=True)
+        ):
+            raise ValueError(
+                f"got block {text!r}, expected ROWSxCOLUMNSxCHANNELS in multiples of {'x'.join(map(str, unit))}, "
+                f"up to the {'x'.join(map(str, largest))} of {self.name}"
+            )
+        return replace(self, only_block=Shape(*numbers))
 
 
 _U55_32 = Accelerator(

@@ -95,12 +95,20 @@ def fitting_blocks(accelerator: Accelerator, workload: PartWorkload, output: Sha
     unit, largest = accelerator.block_unit, accelerator.largest_block
     rows = round_up(min(output.rows, largest.rows), unit.rows)
     columns = round_up(min(output.columns, largest.columns), unit.columns)
-    blocks = _blocks_up_to(rows, columns, _fit(accelerator, workload, output.channels, flat), accelerator)
+    fit = _fit(accelerator, workload, output.channels, flat)
+    blocks = _blocks_up_to(rows, columns, fit, accelerator)
+    only = accelerator.only_block
+    if only is not None:
+        depth = min(only.channels, round_up(output.channels, unit.channels))
+        taken = (blocks.rows == min(only.rows, rows)) & (blocks.columns == min(only.columns, columns))
+        blocks = blocks.select(taken & (blocks.channels == depth))
     if not blocks.rows.size:
         kernel = workload.kernel
         raise ValueError(
-            f"no block of {workload.operation or workload.kind} fits into the {accelerator.banks} banks of "
+            f"no block{'' if only is None else ' ' + 'x'.join(map(str, only))} of "
+            f"{workload.operation or workload.kind} fits into the {accelerator.banks} banks of "
             f"{accelerator.name}: kernel {kernel.height}x{kernel.width}, output {'x'.join(map(str, output))}"
+            + ("" if only is None else "; expected a smaller one")
         )
     return blocks
 

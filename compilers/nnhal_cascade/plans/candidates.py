@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -82,10 +83,23 @@ class _Cut(NamedTuple):
     """The tensors that it touches in the spill region."""
 
 
-class PlanSpace:
-    """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades.
+class Tried(NamedTuple):
+    """What is tried."""
 
-    With ``recompute`` there are plans that compute values twice, too. Plans of more than ``limit`` bytes are left out,
+    parts: int
+    """The most parts of a group; 1 means no cascades."""
+    recompute: bool = False
+    """Whether there are plans that compute values twice, too."""
+    factors: int | None = None
+    """How many extents of stripes along an axis at most; None for all."""
+    always_copied: int = 0
+    """A part's constants of at most so many bytes are never streamed."""
+
+
+class PlanSpace:
+    """The plans of a graph whose tensors have their homes.
+
+    Plans of more than ``limit`` bytes are left out,
     and those with which a network takes ``rival`` cycles or more even if all other parts take the least that is known:
     they do not cost the time to price them.
     """
@@ -94,13 +108,12 @@ class PlanSpace:
         self,
         homes: Homes,
         costs: PartCosts,
-        max_parts: int,
-        recompute: bool = False,
+        tried: Tried,
         limit: int | None = None,
         rival: int | None = None,
     ) -> None:
-        self._recompute, self._limit = recompute, _BOUNDLESS if limit is None else limit
-        self._homes, self._graph, self._costs, self._max_parts = homes, homes.graph, costs, max_parts
+        self._limit = _BOUNDLESS if limit is None else limit
+        self._homes, self._graph, self._costs, self._tried = homes, homes.graph, costs, tried
         self._held = WorkingSet(homes)
         self._may_copy = Content.CONSTANTS in homes.system.working.holds
         self._fastest: list[int] = []
@@ -122,28 +135,27 @@ class PlanSpace:
 
     def _ending_at(self, stop: int) -> list[PlanCandidate]:
         shape = self._graph.tensors[self._graph.parts[stop - 1].output].shape
-        depths = sorted({-(-each // _DEPTH) * _DEPTH for each in halvings(shape.channels)[1:]} - {shape.channels})
+        cut = partial(halvings, factors=self._tried.factors)
+        depths = sorted({-(-each // _DEPTH) * _DEPTH for each in cut(shape.channels)[1:]} - {shape.channels})
         uncut = list(self._alone(stop, Axis.ROWS, shape.rows))
         for depth in depths:
             uncut += self._alone(stop, Axis.CHANNELS, depth)
         self._fastest.append(min(uncut, key=lambda each: (each.busy, each.memory)).memory)
         found = [each for each in uncut if each.memory <= self._limit]
         if self._may_copy and self._reduces(stop - 1):
-            for band in _bands(shape.rows):
+            for band in _bands(shape.rows) if self._tried.factors is None else cut(shape.rows)[1:]:
                 found += self._banded(stop, depths, band)
         for along in (Axis.ROWS, Axis.COLUMNS, Axis.CHANNELS):
             if along == Axis.COLUMNS and shape.columns <= shape.rows:
                 continue
-            for extent in halvings(shape[along])[1:]:
+            for extent in cut(shape[along])[1:]:
                 if along == Axis.CHANNELS and extent % _DEPTH:
                     continue
                 for scaled in (True, False) if self._scales(stop, along) else (False,):
                     found += self._grown(stop, along, extent, scaled)
-        if self._recompute:
-            columns = halvings(shape.columns)
-            for band, extent in product(
-                halvings(shape.rows)[1:], dict.fromkeys((columns[0], *columns[2:4], *columns[-3:]))
-            ):
+        if self._tried.recompute:
+            columns = cut(shape.columns)
+            for band, extent in product(cut(shape.rows)[1:], dict.fromkeys((columns[0], *columns[2:4], *columns[-3:]))):
                 for scaled in (True, False) if self._scales(stop, Axis.COLUMNS) else (False,):
                     found += self._grown(stop, Axis.COLUMNS, extent, scaled, band)
         if self._floors:
@@ -152,7 +164,7 @@ class PlanSpace:
 
     def _scales(self, stop: int, along: Axis) -> bool:
         """Return whether some part of the groups needs more or fewer elements than it computes."""
-        return any(self._scaling[along][max(0, stop - self._max_parts) : stop])
+        return any(self._scaling[along][max(0, stop - self._tried.parts) : stop])
 
     def _reduces(self, part: int) -> bool:
         """Return whether each channel of a part's output needs all of its input's, and constants of its own."""
@@ -187,7 +199,7 @@ class PlanSpace:
         """
         growth = Growth(self._held, stop, along, extent, scaled, band)
         limit, differs, slack = 0, not scaled, self.slack
-        for first in range(stop - 1, max(-1, stop - 1 - self._max_parts), -1):
+        for first in range(stop - 1, max(-1, stop - 1 - self._tried.parts), -1):
             if not growth.grow():
                 return
             if self._floors:
@@ -221,17 +233,19 @@ class PlanSpace:
         for part, extent in stripes.items():
             cut = _Cut(part, along, extent, growth.bands.get(part, ()), self._homes.away(part, interior))
             times[part], size = self._streamed(cut)
-            if self._may_copy and size and memory + size < limit:
+            is_always = 0 < size <= self._tried.always_copied
+            if self._may_copy and size and (memory + size < limit or is_always):
                 copied, ready = self._copied(cut)
-                if copied < times[part]:
+                if copied < times[part] or is_always:
                     # The stripes of other parts, between this one's, may leave the copies all the time they take.
-                    gains.append(
-                        (size / (times[part] - copied), part, size, copied, copied - ready if len(stripes) > 1 else 0)
-                    )
+                    order = 0.0 if is_always else size / (times[part] - copied)
+                    gains.append((order, part, size, copied, copied - ready if len(stripes) > 1 else 0))
         extents, chosen = tuple(stripes.values()), frozenset[int]()
         busy, hidden, moved = sum(times.values()), 0, 0
-        yield PlanCandidate(first, growth.stop, memory, busy, 0, along, band, extents, chosen)
-        for _, part, size, copied, waited in sorted(gains):
+        gains.sort()
+        if not gains or gains[0][0]:
+            yield PlanCandidate(first, growth.stop, memory, busy, 0, along, band, extents, chosen)
+        for number, (_, part, size, copied, waited) in enumerate(gains, 1):
             memory, chosen = memory + size, chosen | {part}
             if memory >= limit:
                 return
@@ -239,6 +253,8 @@ class PlanSpace:
             # The DMA engine copies for one part after the other, all but the first stripes' while the plan runs.
             moved += self._costs.later_copies(part, along, stripes[part])
             ready = min(busy, max(busy - hidden, moved))
+            if number < len(gains) and not gains[number][0]:
+                continue
             waits, room = self._waits(growth, times, chosen) + busy - ready, memory - uncopied
             yield PlanCandidate(first, growth.stop, memory, ready, waits, along, band, extents, chosen, room, moved)
 

@@ -61,9 +61,14 @@ def greatest_lead(written: Steps, freed: Steps) -> int:
     return max(0, int((written - freed).max()))
 
 
-def halvings(extent: int) -> Sequence[int]:
-    """The extents of stripes that are tried: the whole, its half and so on, rounded up, to 1."""
+def halvings(extent: int, factors: int | None = None) -> Sequence[int]:
+    """The extents of stripes that are tried: the whole, its half and so on, rounded up, to 1.
+
+    ``factors`` is how many at most: the first ones and 1.
+    """
     found = [extent]
     while found[-1] > 1:
         found.append(-(-found[-1] // 2))
-    return found
+    if factors is None or len(found) <= factors:
+        return found
+    return [*found[: factors - 1], found[-1]] if factors > 1 else found[:1]

@@ -93,7 +93,7 @@ def _description(group: Sequence[int], schedule: Schedule) -> str:
 
 
 def _shortage(error: DoesNotFitError) -> str:
-    return f"takes at least {error.least} bytes of SRAM, there are {error.budget}"
+    return f"{error.found}, there are {error.budget:,} of SRAM"
 
 
 def _place(model: ResolvedModel, part: Part) -> str:

@@ -87,13 +87,13 @@ def test_budgets_go_from_the_least_to_the_most() -> None:
 
 def test_the_budgets_of_a_chain_are_kept() -> None:
     graph, system = chain(3), system_for("u55-128")
-    points = frontier(graph, system)
+    points = frontier(graph, system).points
     assert budget_faults(graph, system, [each.peak for each in reversed(points)]) == []
 
 
 def test_a_budget_that_is_not_the_least_is_a_fault() -> None:
     graph, system = chain(3), system_for("u55-128")
-    least = frontier(graph, system)[-1].peak
+    least = frontier(graph, system).points[-1].peak
     (fault,) = budget_faults(graph, system, [least + 1_000])
     assert fault == f"{least + 999:,} bytes are enough, and not just {least + 1_000:,}"
 
@@ -101,6 +101,6 @@ def test_a_budget_that_is_not_the_least_is_a_fault() -> None:
 @pytest.mark.parametrize("order", [1, -1])
 def test_more_memory_that_is_slower_is_a_fault(order: int) -> None:
     graph, system = chain(3), system_for("u55-128")
-    budgets = [each.peak for each in reversed(frontier(graph, system))][::order]
+    budgets = [each.peak for each in reversed(frontier(graph, system).points)][::order]
     slower = [fault for fault in budget_faults(graph, system, budgets) if "slower" in fault]
     assert bool(slower) == (order < 0)

@@ -67,7 +67,7 @@ def test_recomputing_goes_below_the_least_memory() -> None:
 def test_a_budget_buys_what_the_frontier_says(name: str) -> None:
     """The frontier looks at more schedules than a budget does."""
     graph = build_graph(network(name))
-    points = frontier(graph, SYSTEM)
+    points = frontier(graph, SYSTEM).points
     for budget in range(LEAST[name], 2 * LEAST[name], LEAST[name] // 16):
         best = next(each.cycles for each in points if each.peak <= budget)
         assert compile_graph(graph, SYSTEM, CompilerOptions(budget)).cycles <= 1.01 * best
@@ -88,13 +88,13 @@ def test_more_memory_is_never_slower(name: str) -> None:
 @pytest.mark.parametrize("name", ["ds_cnn_kws", "two_conv_rfc"])
 def test_recomputing_makes_no_point_of_the_frontier_worse(name: str) -> None:
     graph = build_graph(network(name))
-    found = frontier(graph, SYSTEM, CompilerOptions(recompute=True))
-    for point in frontier(graph, SYSTEM):
+    found = frontier(graph, SYSTEM, CompilerOptions(recompute=True)).points
+    for point in frontier(graph, SYSTEM).points:
         assert any(each.peak <= point.peak and each.cycles <= point.cycles for each in found)
 
 
 def test_each_point_of_the_frontier_takes_less_memory_and_more_cycles_than_the_last() -> None:
-    found = frontier(build_graph(residual()), SYSTEM)
+    found = frontier(build_graph(residual()), SYSTEM).points
     assert len(found) > 1
     assert all(one.cycles < other.cycles and one.peak > other.peak for one, other in pairwise(found))
 
@@ -103,9 +103,9 @@ def test_no_point_of_the_frontier_takes_more_than_there_is() -> None:
     graph, system = build_graph(two_convs()), system_for("u65-256")
     working = replace(system.working, size=1500)
     small = replace(system, regions=(working, *system.regions[1:]))
-    assert max(each.peak for each in frontier(graph, system)) > 1500
-    assert max(each.peak for each in frontier(graph, small)) <= 1500
-    assert max(each.peak for each in frontier(graph, small, CompilerOptions(1400))) <= 1400
+    assert max(each.peak for each in frontier(graph, system).points) > 1500
+    assert max(each.peak for each in frontier(graph, small).points) <= 1500
+    assert max(each.peak for each in frontier(graph, small, CompilerOptions(1400)).points) <= 1400
 
 
 def test_a_budget_below_the_least_is_refused_with_the_least() -> None:
@@ -133,7 +133,7 @@ def test_the_least_memory_may_take_a_cascade_of_more_parts_than_a_fast_schedule_
     assert (limited.value.parts, refusal.value.parts) == (10, 13)
     assert least_memory(graph, SYSTEM) == refusal.value.least < limited.value.least
     assert len(refusal.value.smallest.proposal.plans[0].parts) > 10
-    assert frontier(graph, SYSTEM)[-1].peak == refusal.value.least
+    assert frontier(graph, SYSTEM).points[-1].peak == refusal.value.least
     assert compile_graph(graph, SYSTEM, CompilerOptions(refusal.value.least)).peak == refusal.value.least
 
 
@@ -160,9 +160,9 @@ def test_constants_are_copied_only_to_a_memory_that_may_hold_them() -> None:
     given = Network(24, 24, 8)
     graph = build_graph(given.recipe.build(given.conv(given.conv(given.image, 8, 16), 16, 16)))
     sram, flash = SYSTEM.regions
-    assert any(schedule.constants for schedule in frontier(graph, SYSTEM))
+    assert any(schedule.constants for schedule in frontier(graph, SYSTEM).points)
     alone = replace(SYSTEM, regions=(replace(sram, holds=frozenset({Content.ACTIVATIONS})), flash))
-    assert not any(schedule.constants for schedule in frontier(graph, alone))
+    assert not any(schedule.constants for schedule in frontier(graph, alone).points)
 
 
 def test_constants_that_do_not_fit_at_rest_are_refused() -> None:
@@ -186,7 +186,7 @@ def test_no_more_is_spilled_than_the_region_holds(at_rest: int) -> None:
         spill = region("dram", size, *kinds)
         others = () if at_rest else (region("flash", constants, Content.CONSTANTS),)
         system = replace(SYSTEM, regions=(SYSTEM.regions[0], spill, *others))
-        schedules = frontier(graph, system)
+        schedules = frontier(graph, system).points
         assert all(each.spill_peak <= size - at_rest * constants for each in schedules)
         assert_as_planned(model, schedules[-1])
         assert schedules[-1].peak == least_memory(graph, system) <= least

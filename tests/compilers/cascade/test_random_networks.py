@@ -68,7 +68,7 @@ def test_a_machine_takes_what_was_planned_and_computes_what_cpu_ref_does(
     assert_as_planned(model, smallest)
     with pytest.raises(DoesNotFitError):
         compile_graph(graph, system, CompilerOptions(least - 1, parts, recompute))
-    schedules = frontier(graph, system, options)
+    schedules = frontier(graph, system, options).points
     assert all(one.cycles < other.cycles and one.peak > other.peak for one, other in pairwise(schedules))
     assert schedules[-1].peak == least
     assert_as_planned(model, schedules[len(schedules) // 2])

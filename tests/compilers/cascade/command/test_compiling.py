@@ -13,10 +13,12 @@ from nnhal_cascade.command.compiling import (
     MisfitError,
     changed,
     chosen_budget,
+    chosen_search,
     chosen_system,
     compile_network,
 )
 from nnhal_cascade.command.network import Network, UnsupportedNetworkError, read_network
+from nnhal_cascade.compiler import CompilerOptions
 from tests.support.cascades import SYSTEM, write_network
 
 MEMORIES = """
@@ -49,7 +51,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Network:
 
 
 def request(budget: int, recompute: bool = False, max_parts: int | None = None) -> CascadeRequest:
-    return CascadeRequest(SYSTEM, budget, recompute, max_parts)
+    return CascadeRequest(SYSTEM, budget, CompilerOptions(None, max_parts, recompute))
 
 
 def test_a_network_is_read_with_its_parts_and_names(network: Network) -> None:
@@ -99,7 +101,8 @@ def test_the_schedule_fits_the_budget(network: Network) -> None:
 
 def test_the_frontier_goes_from_most_memory_to_least_and_never_gets_faster(network: Network) -> None:
     compiled = compile_network(network, request(1400), True)
-    points = [(each.peak, each.cycles) for each in compiled.frontier]
+    assert compiled.frontier is not None
+    points = [(each.peak, each.cycles) for each in compiled.frontier.points]
     assert [peak for peak, _ in points] == sorted((peak for peak, _ in points), reverse=True)
     assert [cycles for _, cycles in points] == sorted(cycles for _, cycles in points)
     assert compiled.schedule.peak == max(peak for peak, _ in points if peak <= 1400)
@@ -123,7 +126,9 @@ def test_a_misfit_says_what_recomputing_would_reach(network: Network) -> None:
     story = caught.value.report
     assert story.least_with_recompute <= story.least
     assert story.bound is not None
-    assert f"up to {story.parts} parts; no schedule takes less than {story.bound.bytes:,} bytes" in str(caught.value)
+    assert f"with plans of up to {story.parts} parts; bound {story.bound.bytes:,} bytes" in str(caught.value)
+    assert story.bound_with_recompute is not None
+    assert story.bound_with_recompute.bytes <= story.least_with_recompute
     assert ("--recompute reaches" in str(caught.value)) == (story.least_with_recompute < story.least)
 
 
@@ -147,6 +152,37 @@ def test_the_default_is_a_u55_of_128() -> None:
 @pytest.mark.parametrize(("size", "budget"), [(None, 4 << 20), ("240KiB", 245_760), ("1GiB", 4 << 20)])
 def test_a_budget_is_at_most_the_working_memory(size: str | None, budget: int) -> None:
     assert chosen_budget(size, SYSTEM) == budget
+
+
+def test_cascades_have_their_buffers_in_the_region_that_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "board.toml"
+    slow = MEMORIES.partition("[[region]]")[2].partition("[[region]]")[0].replace('"ram"', '"slow"')
+    path.write_text(MEMORIES.replace('[[region]]\nname = "rom"', f'[[region]]{slow}[[region]]\nname = "rom"'))
+    found = chosen_system("", path, region="slow")
+    assert found.spill is not None
+    assert (found.working.name, found.spill.name, found.constants.name) == ("slow", "ram", "rom")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"region": "tcm"}, "--cascade-region: got 'tcm', expected a memory of u55-128 that may hold .*: sram$"),
+        ({"region": "flash"}, "--cascade-region: got 'flash', expected a memory of u55-128"),
+        ({"block": "4x4"}, "got block '4x4', expected ROWSxCOLUMNSxCHANNELS in multiples of 1x2x16, up to the 32x64x"),
+        ({"block": "4x4x8"}, "got block '4x4x8'"),
+        ({"block": "64x4x16"}, "got block '64x4x16'"),
+        ({"block": "-4x4x16"}, "got block '-4x4x16'"),
+    ],
+)
+def test_what_the_system_has_not_is_refused_with_what_it_has(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        chosen_system("u55-128", None, (), **options)
+
+
+def test_constants_are_not_copied_where_none_may_be() -> None:
+    system = chosen_system("u55-128", None, ['sram.holds=["activations"]'])
+    with pytest.raises(ValueError, match="--always-copy-size: got 64 bytes, but sram holds no constants"):
+        chosen_search(system, None, False, None, "64", None)
 
 
 @pytest.mark.parametrize("size", ["12parsec", ""])

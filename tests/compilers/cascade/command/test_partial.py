@@ -56,7 +56,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> UnsupportedNetworkError
 
 
 def request_of(budget: int) -> CascadeRequest:
-    return CascadeRequest(system_for("u55-128"), budget, False, None)
+    return CascadeRequest(system_for("u55-128"), budget)
 
 
 def names(step: PartialStep) -> tuple[set[str], set[str]]:

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, replace
 
 from nnhal_cascade.command.schedule_report import schedule_report
+from nnhal_cascade.compiler import Frontier
 from nnhal_cascade.hardware.memory_file import system_for
 from nnhal_cascade.schedule.replay import replay
 from tests.support.cascades import PEAK, SIDE, schedule, story
@@ -53,7 +54,7 @@ def test_buffers_are_whole_rolling_or_weights() -> None:
 def test_the_frontier_tells_overheads_and_marks_the_chosen() -> None:
     chosen = schedule()
     fast = replace(chosen, peak=9000, cycles=chosen.cycles // 2)
-    points = schedule_report("m", 4096, chosen, replay(chosen), (fast, chosen)).frontier
+    points = schedule_report("m", 4096, chosen, replay(chosen), Frontier((fast, chosen), 10)).frontier
     assert [(point.peak, point.chosen) for point in points] == [(9000, False), (PEAK, True)]
     assert points[0].overhead == 0
     assert points[1].overhead == chosen.cycles / fast.cycles - 1
@@ -74,6 +75,7 @@ def test_the_story_is_an_object_of_json() -> None:
         "buffers",
         "frontier",
         "bound",
+        "least",
         "together",
     ]
     assert told["fits"] is True

@@ -107,6 +107,15 @@ def test_a_block_that_fits_nowhere_is_refused_with_the_kernel_and_the_output() -
         fitting_blocks(accelerator("u55-256"), asked, Shape(2, 2, 64))
 
 
+def test_the_only_block_is_cut_to_smaller_stripes_and_refused_if_it_does_not_fit() -> None:
+    asked, npu = workload(CONVOLUTION, 64, 64, Kernel(3, 3)), accelerator("u55-128").with_block("4x8x16")
+    for output, expected in ((Shape(64, 64, 64), (4, 8, 16)), (Shape(3, 5, 8), (3, 6, 8))):
+        blocks = fitting_blocks(npu, asked, output)
+        assert (blocks.rows.size, tuple(blocks.output(0))) == (1, expected)
+    with pytest.raises(ValueError, match="no block 32x64x128 of convolution fits into the 24 banks of u55-128"):
+        fitting_blocks(npu.with_block("32x64x128"), asked, Shape(64, 64, 64))
+
+
 @pytest.mark.parametrize(
     ("depth", "size", "expected"),
     [(3, 3, True), (8, 1, True), (32, 3, False), (96, 3, False), (24, 2, True), (64, 1, False), (16, 3, True)],

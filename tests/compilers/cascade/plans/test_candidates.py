@@ -9,7 +9,7 @@ from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.hardware.memory_file import system_for
 from nnhal_cascade.performance.stripe_pricer import StripePricer
-from nnhal_cascade.plans.candidates import PlanCandidate, PlanSpace
+from nnhal_cascade.plans.candidates import PlanCandidate, PlanSpace, Tried
 from nnhal_cascade.plans.homes import Homes
 from nnhal_cascade.plans.part_costs import PartCosts
 from nnhal_cascade.plans.plan import Proposal
@@ -23,7 +23,7 @@ SYSTEM = system_for("u55-128")
 
 def candidates(graph: CascaderGraph, parts: int = 10, recompute: bool = False) -> list[PlanCandidate]:
     homes = Homes(graph, SYSTEM)
-    space = PlanSpace(homes, PartCosts(homes, StripePricer(graph, SYSTEM)), parts, recompute)
+    space = PlanSpace(homes, PartCosts(homes, StripePricer(graph, SYSTEM)), Tried(parts, recompute))
     return [each for ending in space.all() for each in ending]
 
 
@@ -82,11 +82,11 @@ def test_a_rival_leaves_out_no_plan_of_a_faster_proposal(name: str) -> None:
     for spilled in (frozenset[int](), frozenset({1})):
         homes = Homes(graph, system, spilled)
         costs = PartCosts(homes, StripePricer(graph, system))
-        every = PlanSpace(homes, costs, 10).all()
+        every = PlanSpace(homes, costs, Tried(10)).all()
         fastest = ProposalSearch(graph, every, homes.spilled).fastest()
         assert fastest is not None
-        rivalled = PlanSpace(homes, costs, 10, rival=fastest.cycles + 1).all()
+        rivalled = PlanSpace(homes, costs, Tried(10), rival=fastest.cycles + 1).all()
         found = ProposalSearch(graph, rivalled, homes.spilled).fastest()
         assert found is not None and found.candidates == fastest.candidates
         assert sum(map(len, rivalled)) < sum(map(len, every))
-        assert PlanSpace(homes, costs, 10, rival=1).slack <= 0
+        assert PlanSpace(homes, costs, Tried(10), rival=1).slack <= 0

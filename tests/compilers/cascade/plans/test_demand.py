@@ -46,3 +46,4 @@ def test_a_lead_is_at_least_nothing() -> None:
 
 def test_stripes_are_halved_and_rounded_up() -> None:
     assert halvings(7) == [7, 4, 2, 1]
+    assert [list(halvings(7, each)) for each in (1, 2, 3, 4, 9)] == [[7], [7, 1], [7, 4, 1], [7, 4, 2, 1], [7, 4, 2, 1]]

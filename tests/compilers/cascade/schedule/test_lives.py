@@ -8,6 +8,7 @@ import pytest
 
 from nnhal_cascade.command.compiling import CascadeRequest, compile_network
 from nnhal_cascade.command.network import read_network
+from nnhal_cascade.compiler import CompilerOptions
 from nnhal_cascade.schedule.lives import LiveBytes, TensorLife, lives
 from nnhal_cascade.schedule.replay import replay
 from tests.support.cascades import GRAPH, SIDE, SYSTEM, schedule, write_network
@@ -71,8 +72,10 @@ def test_stripes_of_channels_are_told_one_after_the_other(told: dict[str, Tensor
 @pytest.mark.parametrize("recompute", [False, True])
 def test_no_schedule_of_a_frontier_has_two_tensors_alive_in_one_byte(tmp_path: Path, recompute: bool) -> None:
     network = read_network(write_network(tmp_path / "network.tflite"))
-    request = CascadeRequest(SYSTEM, SYSTEM.working.size, recompute, None)
-    for made in compile_network(network, request, True).frontier:
+    request = CascadeRequest(SYSTEM, SYSTEM.working.size, CompilerOptions(recompute=recompute))
+    found = compile_network(network, request, True).frontier
+    assert found is not None
+    for made in found.points:
         told = [piece for life in lives(made, replay(made)) for piece in life.pieces]
         for number, one in enumerate(told):
             for other in told[:number]:
