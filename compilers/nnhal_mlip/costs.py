@@ -21,7 +21,7 @@ from nnhal_mlip.options import MlipOptions
 from nnhal_mlip.program.program import TILE_COUNTS, LayerSplit, TaskKind, TensorType
 from nnhal_mlip.program.sizes import TYPE_BYTES
 from nnhal_mlip.support import PartitionedHalModel, partition_model
-from nnhal_mlip.timing.cycles import LayerShape, bytes_cycles, layer_cycles
+from nnhal_mlip.timing.cycles import ROW_PASSES, LayerShape, bytes_cycles, layer_cycles
 from nnhal_mlip.timing.profile import TimingProfile
 
 _NOTHING = 1.0
@@ -84,6 +84,13 @@ def layer_shape(graph: FlowGraph, kernel: FlowKernel) -> LayerShape:
             units, size = graph.shape(node.inputs[1])
             rows = prod(graph.shape(node.output)) // units
             return LayerShape(TaskKind.CONVOLUTION, element, rows, 1, 1, units, size)
+        case Operator.BATCH_MATMUL:
+            inner = graph.shape(node.inputs[0])[-2 if node.integer("transpose_a") else -1]
+            return LayerShape(TaskKind.MATMUL, element, 1, batch * height * width, 1, channels, inner)
+        case Operator.SOFTMAX:
+            return LayerShape(TaskKind.SOFTMAX, element, batch, height, width, channels, ROW_PASSES)
+        case Operator.LAYER_NORM:
+            return LayerShape(TaskKind.NORMALIZATION, element, batch, height, width, channels, ROW_PASSES)
         case Operator.ADD:
             return LayerShape(TaskKind.SUM, element, batch, height, width, channels, inputs=2)
     kind, reduction = _pool(graph, node)

@@ -22,14 +22,16 @@ class PartitionedHalModel:
     partition: FlowPartition
 
 
-def partition_model(model: ResolvedModel, public: bool, revert: bool = False) -> PartitionedHalModel:
+def partition_model(
+    model: ResolvedModel, public: bool, revert: bool = False, whole: bool = False
+) -> PartitionedHalModel:
     """Import a model and partition it.
 
     If ``public``, operations on images with their channels first stay with other devices: the public flow converts them
-    for graphs of other front ends only.
+    for graphs of other front ends only. ``whole`` is as in ``FlowOptions``.
     """
     imported = import_hal_model(model, beyond=not public)
-    return PartitionedHalModel(imported, partition(imported.graph, FlowOptions(not public, revert)))
+    return PartitionedHalModel(imported, partition(imported.graph, FlowOptions(not public, revert, whole=whole)))
 
 
 def operation_limits() -> list[OperationLimit]:
@@ -53,7 +55,7 @@ def supported_operations(model: ResolvedModel, public: bool = False) -> list[Sup
     Each operation that is supported can be compiled alone, or with any others. If ``public``, the rules are those of
     the public flow, which also gives up subgraphs that are not worth the hand-over.
     """
-    refusals = refusals_of(partition_model(model, public, revert=public))
+    refusals = refusals_of(partition_model(model, public, revert=public, whole=True))
     return [refusals.get(number, SUPPORTED) for number in range(len(model.model.main.operations))]
 
 

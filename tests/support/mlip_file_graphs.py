@@ -17,11 +17,14 @@ from nnhal_mlip.flow.files.layers import (
     Conv2DAttributes,
     FullyConnectedAttributes,
     GlobalPoolAttributes,
+    LayerNormAttributes,
     LayoutTransformAttributes,
+    MatmulAttributes,
     MeanAttributes,
     PadAttributes,
     PoolAttributes,
     SliceAttributes,
+    SoftmaxAttributes,
     SumAttributes,
     TransposeAttributes,
     UpsamplingAttributes,
@@ -119,6 +122,13 @@ class _Layer:
             case PadAttributes():
                 words = {"pad_width": attrs.pad_width, "pad_value": attrs.pad_value, "pad_mode": "constant"}
                 value = op(Operator.PAD, data[0], **words)
+            case SoftmaxAttributes():
+                value = op(Operator.SOFTMAX, data[0], axis=attrs.axis)
+            case LayerNormAttributes():
+                value = op(Operator.LAYER_NORM, data[0], axis=attrs.axis, epsilon=attrs.epsilon)
+            case MatmulAttributes():
+                turns = {"transpose_a": attrs.transpose_a, "transpose_b": attrs.transpose_b}
+                value = op(Operator.BATCH_MATMUL, *data, **turns)
             case MeanAttributes():
                 value = op(Operator.MEAN, data[0], axis=attrs.axis, keepdims=attrs.keepdims)
             case _:

@@ -135,7 +135,7 @@ def mlip_examples(code: OperandType) -> dict[str, ResolvedModel]:
 
     kinds = OperationType
     return {
-        **(_of_floats(one) if code in (F16, F32) else {}),
+        **(_of_floats(one, code) if code in (F16, F32) else {}),
         "ADD": one(kinds.ADD, 0, tensors=(_IMAGE, _IMAGE), scales=(SCALE, 0.03), output=0.1),
         "ADD of a row": one(kinds.ADD, 1, tensors=(_IMAGE, (1, 1, 5, 1))),
         "ADD of channels": one(kinds.ADD, 3, tensors=((4,), _IMAGE)),
@@ -216,16 +216,41 @@ def mlip_examples(code: OperandType) -> dict[str, ResolvedModel]:
     }
 
 
-def _of_floats(one: Callable[..., ResolvedModel]) -> dict[str, ResolvedModel]:
+def _of_floats(one: Callable[..., ResolvedModel], code: OperandType) -> dict[str, ResolvedModel]:
     kinds = OperationType
     return {
+        "BATCH_MATMUL": one(kinds.BATCH_MATMUL, False, False, tensors=((2, 3, 6, 5), (2, 3, 5, 4))),
+        "BATCH_MATMUL of turned matrices": one(kinds.BATCH_MATMUL, True, True, tensors=((3, 5, 6), (3, 4, 5))),
+        "BATCH_MATMUL of one matrix": one(kinds.BATCH_MATMUL, False, True, tensors=((8, 33), (7, 33))),
         "CAST": one(kinds.CAST),
+        "INSTANCE_NORMALIZATION": _normalized(code, (2, 6, 5, 4), False),
+        "INSTANCE_NORMALIZATION NCHW": _normalized(code, (1, 3, 6, 5), True),
+        "INSTANCE_NORMALIZATION of vectors": _normalized(code, (8, 1, 1, 16), False),
         "DIV by a constant": one(kinds.DIV, 0, constant=(4,)),
         "LOGISTIC": one(kinds.LOGISTIC),
         "PRELU of channels": one(kinds.PRELU, constant=(4,)),
+        "SOFTMAX": _softened(code, 1.0),
+        "SOFTMAX of rows": _softened(code, 0.5, 1),
         "SUB": one(kinds.SUB, 1, tensors=(_IMAGE, _IMAGE)),
         "SUB of a constant": one(kinds.SUB, 0, constant=(4,)),
     }
+
+
+def _normalized(code: OperandType, shape: Dimensions, channels_first: bool) -> ResolvedModel:
+    recipe = MlipRecipe(code)
+    kind = OperandType.FLOAT16 if code == F16 else OperandType.FLOAT32
+    numbers = [recipe.constant(kind, number) for number in (1.5, -0.25, 1e-3)]
+    inputs = [recipe.tensor(shape), *numbers, recipe.constant(OperandType.BOOL, channels_first)]
+    return recipe.finish(recipe.operation(OperationType.INSTANCE_NORMALIZATION, inputs, recipe.like()))
+
+
+def _softened(code: OperandType, beta: float, *axis: int) -> ResolvedModel:
+    """A softmax with an operation behind it, since the last one of a model stays on the host."""
+    recipe = MlipRecipe(code)
+    factor = recipe.constant(OperandType.FLOAT16 if code == F16 else OperandType.FLOAT32, beta)
+    inputs = [recipe.tensor(_IMAGE), factor, *recipe.integers(*axis)]
+    softened = recipe.operation(OperationType.SOFTMAX, inputs, recipe.like())
+    return recipe.finish(recipe.operation(OperationType.RELU6, [softened], recipe.like()))
 
 
 def _split(code: OperandType) -> ResolvedModel:

@@ -85,12 +85,46 @@ def write_digits(path: Path, batch: int | str = 1) -> Path:
 
 
 def write_two_parts(path: Path) -> Path:
-    """Write two convolutions with a softmax between them, which the accelerator does not have, and a sum behind."""
+    """Write two convolutions with a sine between them, which the accelerator does not have, and a sum behind."""
     net = OnnxNetwork()
     net.channels["x"] = 4
     first = net.conv("x", 8, 3, "first", pad=1)
-    second = net.conv(net.node("Softmax", [first], "bend", axis=1), 8, 3, "second", pad=1)
+    second = net.conv(net.node("Sin", [first], "bend"), 8, 3, "second", pad=1)
     return net.write(path, {"x": (1, 4, 12, 12)}, [net.node("Add", [first, second], "sum")])
+
+
+def write_encoder(path: Path, rows: int = 20, size: int = 16, heads: int = 2) -> Path:
+    """Write a block of a transformer's encoder, whose attention is of computed matrices alone."""
+    net = OnnxNetwork()
+
+    def shape(name: str, *values: int) -> str:
+        net.constants.append(numpy_helper.from_array(np.array(values, np.int64), name))
+        return name
+
+    def dense(data: str, units: int, inputs: int, name: str) -> str:
+        made = net.node("MatMul", [data, net.weights(f"{name}.weight", inputs, units, gain=0.8)], name)
+        return net.node("Add", [made, net.weights(f"{name}.bias", units, gain=0.1)], f"{name}.add")
+
+    def normal(data: str, name: str) -> str:
+        scales = net.weights(f"{name}.scale", size), net.weights(f"{name}.shift", size)
+        return net.node("LayerNormalization", [data, *scales], name, axis=-1, epsilon=1e-5)
+
+    def head(name: str, *order: int) -> str:
+        apart = net.node("Reshape", [dense(given, size, size, name), parts], f"{name}.parts")
+        return net.node("Transpose", [apart], f"{name}.heads", perm=order)
+
+    given, parts = normal("x", "norm1"), shape("parts", 1, rows, heads, size // heads)
+    scores = net.node("MatMul", [head("query", 0, 2, 1, 3), head("key", 0, 2, 3, 1)], "scores")
+    shares = net.node("Softmax", [scores], "shares", axis=-1)
+    seen = net.node("MatMul", [shares, head("value", 0, 2, 1, 3)], "seen")
+    seen = net.node(
+        "Reshape", [net.node("Transpose", [seen], "back", perm=(0, 2, 1, 3)), shape("flat", 1, rows, size)], "r"
+    )
+    first = net.node("Add", ["x", dense(seen, size, size, "mixed")], "residual")
+    wide = net.node("Relu", [dense(normal(first, "norm2"), 2 * size, size, "wide")], "relu")
+    return net.write(
+        path, {"x": (1, rows, size)}, [net.node("Add", [first, dense(wide, size, 2 * size, "narrow")], "sum")]
+    )
 
 
 def write_resnet18(path: Path, side: int = 224, classes: int = 1000) -> Path:

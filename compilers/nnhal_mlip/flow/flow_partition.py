@@ -23,6 +23,8 @@ class FlowOptions:
     """
     to_host: tuple[str, ...] = ()
     """Names of the user's nodes that stay on the host."""
+    whole: bool = True
+    """Whether the graph is the user's whole model: then a softmax whose result leaves it stays on the host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from nnhal.operations.resize import ResizeInput
 from nnhal.operations.shape import ReshapeInput, SqueezeInput
 from nnhal.support.npu import Check, anything, channels_last
 from nnhal.types import OperationType
-from nnhal_mlip.importing import elementwise, movement, windows
+from nnhal_mlip.importing import elementwise, movement, rows, windows
 from nnhal_mlip.importing.hal_operation import HalOperation
 
 
@@ -68,6 +68,7 @@ _PADDED = (PadInput.PADDINGS,)
 IMPORT_RULES: Mapping[int, ImportRule] = {
     OperationType.ADD: ImportRule(elementwise.emit_binary, tensors=_both),
     OperationType.AVERAGE_POOL_2D: ImportRule(windows.emit_average_pool_2d, channels_first=_last(FORMS)),
+    OperationType.BATCH_MATMUL: ImportRule(rows.emit_batch_matmul, tensors=_both, floats=True),
     OperationType.CAST: ImportRule(movement.emit_cast, floats=True),
     OperationType.CHANNEL_SHUFFLE: ImportRule(movement.emit_channel_shuffle),
     OperationType.CONCATENATION: ImportRule(movement.emit_concatenation, tensors=_all_fields),
@@ -84,6 +85,7 @@ IMPORT_RULES: Mapping[int, ImportRule] = {
         windows.emit_grouped_conv_2d, _CONVOLVED, channels_first=_last(GROUPED_CONV_2D_FORMS)
     ),
     OperationType.HARD_SWISH: ImportRule(elementwise.emit_table),
+    OperationType.INSTANCE_NORMALIZATION: ImportRule(rows.emit_instance_normalization, floats=True),
     OperationType.LOGISTIC: ImportRule(elementwise.emit_table),
     OperationType.MAXIMUM: ImportRule(elementwise.emit_extremum, tensors=_both, check=elementwise.one_number),
     OperationType.MAX_POOL_2D: ImportRule(windows.emit_max_pool_2d, channels_first=_last(FORMS)),
@@ -104,6 +106,7 @@ IMPORT_RULES: Mapping[int, ImportRule] = {
         check=windows.whole_times,
     ),
     OperationType.SLICE: ImportRule(movement.emit_slice, (SlicingInput.BEGIN, SlicingInput.SIZE)),
+    OperationType.SOFTMAX: ImportRule(rows.emit_softmax, floats=True),
     OperationType.SPLIT: ImportRule(movement.emit_split),
     OperationType.SQUEEZE: ImportRule(movement.emit_squeeze, (SqueezeInput.AXES,)),
     OperationType.STRIDED_SLICE: ImportRule(

@@ -116,11 +116,19 @@ class TaskKind(IntEnum):
     """A copy of its input, perhaps in another type or scale, in the output's shape: concatenation, transposition."""
     PRODUCT = 7
     """The product of its inputs, which have the output's shape."""
+    SOFTMAX = 8
+    """exp(x) of each row of channels, divided by the sum of these."""
+    NORMALIZATION = 9
+    """x less the mean of its row of channels, times the table's RSQRT of the row's variance."""
+    MATMUL = 10
+    """On the array: each row of the first input by each row of the second, which stands where weights do."""
 
 
-ELEMENT_KINDS = (TaskKind.SUM, TaskKind.COPY, TaskKind.PRODUCT)
-"""What computes each element of its output from those of its inputs at the same place, without a window."""
-JOINING_KINDS = (TaskKind.SUM, TaskKind.PRODUCT)
+ROW_KINDS = (TaskKind.SOFTMAX, TaskKind.NORMALIZATION)
+"""What computes each row of channels from the row of its input at the same place."""
+ELEMENT_KINDS = (TaskKind.SUM, TaskKind.COPY, TaskKind.PRODUCT, *ROW_KINDS)
+"""What computes elements of its output from those of its inputs at the same place, without a window."""
+JOINING_KINDS = (TaskKind.SUM, TaskKind.PRODUCT, TaskKind.MATMUL)
 """What may have several inputs."""
 
 

@@ -37,6 +37,8 @@ class TableKind(IntEnum):
     LEAKY_RELU = 8
     """x, or alpha * x if x is negative"""
     ERF = 9
+    RSQRT = 10
+    """1 / sqrt(x + beta); of normalizations, for their variances"""
 
 
 class TaskTable(NamedTuple):
@@ -98,5 +100,6 @@ _FUNCTIONS: Mapping[TableKind, Callable[[Array, TaskTable], Array]] = MappingPro
         TableKind.GELU_TANH: lambda x, _: _gelu_tanh(x),
         TableKind.LEAKY_RELU: lambda x, table: np.where(x < 0, x.dtype.type(table.alpha) * x, x),
         TableKind.ERF: lambda x, _: _erf(x),
+        TableKind.RSQRT: lambda x, table: 1 / np.sqrt(x + x.dtype.type(table.beta)),
     }
 )

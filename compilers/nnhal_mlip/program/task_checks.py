@@ -17,6 +17,7 @@ from nnhal_mlip.program.program import (
     TileTask,
 )
 from nnhal_mlip.program.sizes import TYPE_BYTES
+from nnhal_mlip.program.tables import TableKind
 
 MAX_PADDED = 1 << 24
 """Elements of an input with its padding: more is no work for a tile, whose memory is a sixteenth of it."""
@@ -44,14 +45,18 @@ def check_task(place: str, task: TileTask, arithmetic: TensorType, floor: int) -
         _weights(place, task, arithmetic)
     elif task.weights is not None:
         raise ProgramError(f"weights of {place}", task.weights.shape, f"none, since it is {task.kind.name}")
-    if task.kind in ELEMENT_KINDS:
+    if (task.kind is TaskKind.NORMALIZATION) != (task.range.table.kind is TableKind.RSQRT):
+        raise ProgramError(f"table of {place}", task.range.table.kind.name, "RSQRT for NORMALIZATION, and only then")
+    if task.kind is TaskKind.MATMUL:
+        _matmul(place, task, arithmetic)
+    elif task.kind in ELEMENT_KINDS:
         for index, view in enumerate(task.inputs):
             if view.shape != task.output.shape:
                 raise ProgramError(f"input {index} of {place}", view.shape, f"the output's shape {task.output.shape}")
-        if task.window != ONE_BY_ONE:
-            raise ProgramError(f"window of {place}", task.window.kernel, f"none, since it is {task.kind.name}")
     else:
         _window(place, task)
+    if task.kind in (*ELEMENT_KINDS, TaskKind.MATMUL) and task.window != ONE_BY_ONE:
+        raise ProgramError(f"window of {place}", task.window.kernel, f"none, since it is {task.kind.name}")
     _addresses(place, task)
     _reals(place, task, arithmetic)
 
@@ -93,6 +98,20 @@ def _weights(place: str, task: TileTask, arithmetic: TensorType) -> None:
     for what, view in (("input", image), ("weights", weights)):
         if view.type is not arithmetic:
             raise ProgramError(f"type of the {what} of {place}", view.type.name, arithmetic.name)
+
+
+def _matmul(place: str, task: TileTask, arithmetic: TensorType) -> None:
+    if len(task.inputs) != 2:
+        raise ProgramError(f"number of inputs of {place}", len(task.inputs), "2, since it is MATMUL")
+    left, right = task.inputs
+    for what, shape in (("input 0", left.shape), ("input 1", right.shape)):
+        if shape[:2] != (1, 1) or shape[3] != left.shape[3]:
+            raise ProgramError(f"{what} of {place}", shape, f"one matrix of {left.shape[3]} columns")
+    if task.output.shape != (expected := (1, 1, left.shape[2], right.shape[2])):
+        raise ProgramError(f"output of {place}", task.output.shape, f"{expected} of its inputs")
+    for view in task.inputs:
+        if view.type is not arithmetic:
+            raise ProgramError(f"type of an input of {place}", view.type.name, arithmetic.name)
 
 
 def _window(place: str, task: TileTask) -> None:

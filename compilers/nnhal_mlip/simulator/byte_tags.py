@@ -8,7 +8,7 @@ from zlib import crc32
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal_mlip.program.program import ELEMENT_KINDS, OcmView, Strided, TileTask
+from nnhal_mlip.program.program import ELEMENT_KINDS, OcmView, Strided, TaskKind, TileTask
 from nnhal_mlip.program.sizes import TYPE_BYTES
 from nnhal_mlip.simulator.memory import pieces
 
@@ -68,7 +68,7 @@ def unknown_bytes(size: int) -> ByteTags:
 
 def reached(view: OcmView, task: TileTask) -> OcmView:
     """Return the rows and columns of a task's input that lie between the first and the last under its window."""
-    if task.kind in ELEMENT_KINDS:
+    if task.kind in ELEMENT_KINDS or task.kind is TaskKind.MATMUL:
         return view
     shape, address, window = list(view.shape), view.address, task.window
     for axis in (1, 2):

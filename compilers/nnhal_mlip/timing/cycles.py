@@ -23,6 +23,9 @@ from nnhal_mlip.program.program import (
 from nnhal_mlip.program.sizes import TYPE_BYTES, bytes_of, ceil_divide, tiles_of
 from nnhal_mlip.timing.profile import TimingProfile
 
+ROW_PASSES = 3
+"""How often a row of channels is read for a softmax (largest, sum, quotient) or a normalization (mean, variance)."""
+
 
 class TileWork(NamedTuple):
     """What one task computes, as far as its time depends on it."""
@@ -36,10 +39,10 @@ class TileWork(NamedTuple):
     """The channels of the output."""
     reduction: int
     """How many products or elements make one output: height x width of the window, by input channels if the array sums
-    over them. 1 for sums, products and copies.
+    over them. 1 for sums, products and copies; for what computes rows of channels, how often these are read.
     """
     input_bytes: int
-    """The bytes of one element, of all inputs together."""
+    """The bytes of one element, of all inputs together; on the array, of one of them."""
     output_bytes: int
     """The bytes of one element."""
 
@@ -82,7 +85,7 @@ class LayerShape:
     @property
     def macs(self) -> int:
         """Multiply-adds. Only convolutions have any."""
-        if self.kind not in (TaskKind.CONVOLUTION, TaskKind.DEPTHWISE):
+        if self.kind not in (TaskKind.CONVOLUTION, TaskKind.DEPTHWISE, TaskKind.MATMUL):
             return 0
         return self.batch * self.height * self.width * self.channels * self.reduction
 
@@ -104,11 +107,15 @@ def work_of(task: TileTask) -> TileWork:
     match task.kind:
         case TaskKind.CONVOLUTION:
             reduction = prod(task.window.kernel) * task.inputs[0].shape[3]
+        case TaskKind.MATMUL:
+            reduction = task.inputs[0].shape[3]
         case TaskKind.SUM | TaskKind.COPY | TaskKind.PRODUCT:
             reduction = 1
+        case TaskKind.SOFTMAX | TaskKind.NORMALIZATION:
+            reduction = ROW_PASSES
         case _:
             reduction = prod(task.window.kernel)
-    read = sum(TYPE_BYTES[view.type] for view in task.inputs)
+    read = sum(TYPE_BYTES[view.type] for view in task.inputs) // (1 + (task.kind is TaskKind.MATMUL))
     output = task.output.type
     return TileWork(task.kind, task.inputs[0].type, prod(positions), channels, reduction, read, TYPE_BYTES[output])
 
@@ -118,7 +125,7 @@ def work_cycles(work: TileWork, profile: TimingProfile) -> UnitCycles:
     elements = work.positions * work.channels
     write = ceil_divide(elements * work.output_bytes, profile.write_bytes)
     match work.kind:
-        case TaskKind.CONVOLUTION:
+        case TaskKind.CONVOLUTION | TaskKind.MATMUL:
             rows, columns = profile.array_positions, profile.array_channels
             blocks = ceil_divide(work.positions, rows) * ceil_divide(work.channels, columns)
             leaving = ceil_divide(rows * columns * work.output_bytes, profile.write_bytes)

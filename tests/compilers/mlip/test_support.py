@@ -60,8 +60,24 @@ def test_a_float32_model_is_taken_if_it_is_relaxed() -> None:
 
 
 def test_operations_that_the_accelerator_does_not_have() -> None:
-    reason = refusal(single(OperationType.SOFTMAX, F16, [(1, 4)], [1.0]))
-    assert (reason.code, reason.got) == ("OP", "SOFTMAX")
+    reason = refusal(single(OperationType.L2_NORMALIZATION, F16, [(1, 4, 4, 2)], []))
+    assert (reason.code, reason.got) == ("OP", "L2_NORMALIZATION")
+
+
+def test_a_softmax_whose_result_leaves_the_model_stays_with_others_and_can_be_prepared_all_the_same() -> None:
+    model = single(OperationType.SOFTMAX, F16, [(1, 4)], [1.0])
+    reason = refusal(model)
+    assert (reason.code, reason.got) == ("REVERTED", "a softmax whose result leaves the model")
+    assert len(partition_model(model, public=False).partition.subgraphs) == 1
+
+
+def test_a_constant_matrix_of_a_product_is_asked_for_as_a_dense_layer() -> None:
+    recipe = MlipRecipe(F16)
+    flags = [recipe.constant(OperandType.BOOL, False) for _ in range(2)]
+    inputs = [recipe.tensor((2, 3, 4)), recipe.values((2, 4, 5)), *flags]
+    reason = refusal(recipe.finish(recipe.operation(OperationType.BATCH_MATMUL, inputs, recipe.like())))
+    assert reason.code == "CONSTANT"
+    assert "dense layer" in reason.hint
 
 
 def test_what_is_between_operations_of_others_is_taken_all_the_same() -> None:

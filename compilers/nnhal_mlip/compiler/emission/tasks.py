@@ -16,14 +16,17 @@ from nnhal_mlip.program.program import ELEMENT_KINDS, OcmView, TaskKind, TaskWin
 
 
 def stage_tasks(plan: TilePlan, stage: int, scales: Mapping[str, float]) -> Iterator[TileTask]:
-    """Yield the tasks of a stage, tile by tile; the groups of a convolution are a task each."""
+    """Yield the tasks of a stage, tile by tile; groups of a convolution and matrices of a MATMUL are a task each."""
     setting = plan.setting
     planned = plan.buffers.stages[stage]
     layer = setting.layers[planned.layer]
     for tile, box in planned.stripe.boxes.items():
         step = layer.extents[3] // layer.groups if layer.groups > 1 else box.stops[3] - box.starts[3]
-        for channel in range(box.starts[3], box.stops[3], step):
-            yield _task(plan, stage, tile, layer, box.along(3, channel, channel + step), scales)
+        parts = [box.along(3, channel, channel + step) for channel in range(box.starts[3], box.stops[3], step)]
+        for axis in (0, 1) if layer.task is TaskKind.MATMUL else ():
+            parts = [part.along(axis, n, n + 1) for part in parts for n in range(part.starts[axis], part.stops[axis])]
+        for part in parts:
+            yield _task(plan, stage, tile, layer, part, scales)
 
 
 def _task(
@@ -31,10 +34,10 @@ def _task(
 ) -> TileTask:
     setting, buffers = plan.setting, plan.buffers
     views = []
-    for operand in layer.inputs:
+    for index, operand in enumerate(layer.inputs):
         root = setting.root(operand.value)
         buffer = buffers.values.get(root) or buffers.staged[stage, root]
-        view = _view(setting, operand, needed(layer, box, setting.seen(operand)), plan.placed(buffer, tile))
+        view = _view(setting, operand, needed(layer, box, setting.seen(operand), index), plan.placed(buffer, tile))
         views.append(_repeated(view, box.shape) if layer.task in ELEMENT_KINDS else view)
     root = setting.root(layer.output.value)
     buffer = buffers.values.get(root) or buffers.written[stage]
@@ -53,7 +56,7 @@ def _task(
         return _with_constants(plan, stage, layer, box, task)
     if setting.type is TensorType.INT8:
         factors = [scales[operand.value] for operand in layer.inputs]
-        if layer.task is TaskKind.PRODUCT:
+        if layer.task in (TaskKind.PRODUCT, TaskKind.MATMUL):
             return replace(task, input_factors=(prod(factors) / scale, *(1.0 for _ in factors[1:])))
         return replace(task, input_factors=tuple(factor / scale for factor in factors))
     return task
@@ -86,7 +89,7 @@ def _with_constants(plan: TilePlan, stage: int, layer: TileLayer, box: TensorBox
 
 
 def _window(setting: PlanSetting, layer: TileLayer, box: TensorBox) -> TaskWindow:
-    if layer.task in ELEMENT_KINDS:
+    if layer.task in ELEMENT_KINDS or layer.task is TaskKind.MATMUL:
         return layer.window
     rows, columns = rows_and_columns(layer, box, setting.seen(layer.inputs[0]))
     return layer.window._replace(padding=(rows.before, columns.before, rows.after, columns.after))

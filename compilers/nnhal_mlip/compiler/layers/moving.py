@@ -16,12 +16,14 @@ from nnhal_mlip.compiler.layers.tile_layers import LayerOperand, LayerValue, Ten
 from nnhal_mlip.flow.files.layers import (
     PRODUCT,
     ConcatAttributes,
+    MatmulAttributes,
     SliceAttributes,
     SumAttributes,
     UpsamplingAttributes,
 )
 from nnhal_mlip.flow.files.nodes_file import KernelNode
-from nnhal_mlip.program.program import TaskKind
+from nnhal_mlip.program.program import TaskKind, TaskRange
+from nnhal_mlip.program.tables import NO_TABLE, TaskTable
 
 
 def add_sum(draft: NetworkDraft, node: KernelNode, attrs: SumAttributes, operands: list[str], output: str) -> None:
@@ -54,6 +56,40 @@ def add_join(draft: NetworkDraft, node: KernelNode, attrs: ConcatAttributes, ope
 def add_activation(draft: NetworkDraft, node: KernelNode, data: str, output: str) -> None:
     """Add an activation alone to a draft."""
     draft.add_copy(data, output, clip=activation(node))
+
+
+def add_rows(
+    draft: NetworkDraft, task: TaskKind, axis: int, data: str, output: str, table: TaskTable = NO_TABLE
+) -> None:
+    """Add a layer that computes each row along an axis of the data from that row."""
+    last = position_of(axis, len(draft.values[data].shape))
+    a, b, c = (each for each in range(4) if each != last)
+    order, extents = (a, b, c, last), draft.values[output].extents
+    draft.layers.append(
+        TileLayer(
+            draft.kernel,
+            task,
+            (LayerOperand(data, order),),
+            LayerOperand(output, order),
+            (extents[a], extents[b], extents[c], extents[last]),
+            range=TaskRange(table=table),
+        )
+    )
+
+
+def add_matmul(draft: NetworkDraft, attrs: MatmulAttributes, operands: list[str], output: str) -> None:
+    """Add a product of matrices, which are in the last two axes, to a draft."""
+    rank = len(draft.values[output].shape)
+    row, column = position_of(-2, rank), position_of(-1, rank)
+    batch, height = (each for each in range(4) if each not in (row, column))
+    order, turned = (batch, height, row, column), (batch, height, column, row)
+    left = LayerOperand(operands[0], turned if attrs.transpose_a else order)
+    right = LayerOperand(operands[1], order if attrs.transpose_b else turned)
+    given, made = draft.values[operands[0]].extents, draft.values[output].extents
+    extents = (made[batch], made[height], made[row], made[column])
+    inner = given[left.axes[3]]
+    task = TaskKind.MATMUL
+    draft.layers.append(TileLayer(draft.kernel, task, (left, right), LayerOperand(output, order), extents, inner=inner))
 
 
 def add_slice(draft: NetworkDraft, attrs: SliceAttributes, data: str, output: str) -> None:

@@ -54,16 +54,23 @@ def rows_and_columns(layer: TileLayer, box: TensorBox, extents: Extents) -> tupl
     return rows, columns
 
 
-def needed(layer: TileLayer, box: TensorBox, extents: Extents) -> TensorBox:
-    """Return which part of an input a layer reads for a part of its output; all in the layer's order of axes."""
+def needed(layer: TileLayer, box: TensorBox, extents: Extents, index: int) -> TensorBox:
+    """Return which part of an input a layer reads for a part of its output; all in the layer's order of axes.
+
+    ``extents`` are those of the input with the number ``index``.
+    """
+    if layer.task is TaskKind.MATMUL:
+        rows = 3 if index else 2  # the rows of the second input are the columns of the output
+        first = (box.starts[0], box.starts[1], box.starts[rows], 0)
+        return TensorBox(first, (box.stops[0], box.stops[1], box.stops[rows], extents[3]))
     if layer.task in ELEMENT_KINDS:
         starts = [0 if extent == 1 else start for start, extent in zip(box.starts, extents, strict=True)]
         stops = [1 if extent == 1 else stop for stop, extent in zip(box.stops, extents, strict=True)]
         return TensorBox((starts[0], starts[1], starts[2], starts[3]), (stops[0], stops[1], stops[2], stops[3]))
-    rows, columns = rows_and_columns(layer, box, extents)
+    seen_rows, columns = rows_and_columns(layer, box, extents)
     channel, channel_end = box.starts[3], box.stops[3]
     if layer.task is TaskKind.CONVOLUTION:
         outputs, inputs = layer.extents[3] // layer.groups, extents[3] // layer.groups
         channel, channel_end = channel // outputs * inputs, -(-channel_end // outputs) * inputs
-    first = (box.starts[0], rows.start, columns.start, channel)
-    return TensorBox(first, (box.stops[0], rows.stop, columns.stop, channel_end))
+    start = (box.starts[0], seen_rows.start, columns.start, channel)
+    return TensorBox(start, (box.stops[0], seen_rows.stop, columns.stop, channel_end))

@@ -8,6 +8,8 @@ from nnhal_mlip.compiler.layers.draft import NetworkDraft, extents_of
 from nnhal_mlip.compiler.layers.moving import (
     add_activation,
     add_join,
+    add_matmul,
+    add_rows,
     add_slice,
     add_sum,
     add_transpose,
@@ -25,11 +27,14 @@ from nnhal_mlip.flow.files.layers import (
     Conv2DAttributes,
     FullyConnectedAttributes,
     GlobalPoolAttributes,
+    LayerNormAttributes,
     LayoutTransformAttributes,
+    MatmulAttributes,
     MeanAttributes,
     PadAttributes,
     PoolAttributes,
     SliceAttributes,
+    SoftmaxAttributes,
     SumAttributes,
     TransposeAttributes,
     UpsamplingAttributes,
@@ -37,6 +42,8 @@ from nnhal_mlip.flow.files.layers import (
 from nnhal_mlip.flow.files.nodes_file import InputNode, KernelNode
 from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
 from nnhal_mlip.flow.passes.layout_conversion import MAX_BATCH
+from nnhal_mlip.program.program import TaskKind
+from nnhal_mlip.program.tables import TableKind, TaskTable
 
 
 def read_layers(files: SubgraphFiles) -> TileNetwork:
@@ -79,6 +86,8 @@ def _add(draft: NetworkDraft, node: KernelNode, operands: list[str], output: str
         return add_convolution(draft, node, attrs, operands, output)
     if isinstance(attrs, FullyConnectedAttributes):
         return add_dense(draft, node, attrs, operands, output)
+    if isinstance(attrs, MatmulAttributes):
+        return add_matmul(draft, attrs, operands, output)
     if len(operands) != 1:
         raise MlipCompileError(f"{node.user_name}: {len(operands)} operands, expected one")
     data = operands[0]
@@ -94,6 +103,11 @@ def _add(draft: NetworkDraft, node: KernelNode, operands: list[str], output: str
         case LayoutTransformAttributes():
             axes = transposition(attrs.src_layout, attrs.dst_layout, node.user_name)
             add_transpose(draft, node, axes, data, output)
+        case SoftmaxAttributes():
+            add_rows(draft, TaskKind.SOFTMAX, attrs.axis, data, output)
+        case LayerNormAttributes():
+            table = TaskTable(TableKind.RSQRT, beta=attrs.epsilon)
+            add_rows(draft, TaskKind.NORMALIZATION, attrs.axis, data, output, table)
         case SliceAttributes():
             add_slice(draft, attrs, data, output)
         case UpsamplingAttributes():

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from nnhal.arrays import Array
 from nnhal_mlip.compiler.geometry.boxes import Extents
-from nnhal_mlip.program.program import ONE_BY_ONE, UNCLIPPED, TaskKind, TaskRange, TaskWindow
+from nnhal_mlip.program.program import ONE_BY_ONE, ROW_KINDS, UNCLIPPED, TaskKind, TaskRange, TaskWindow
+from nnhal_mlip.timing.cycles import ROW_PASSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +73,23 @@ class TileLayer:
     """The groups of a CONVOLUTION."""
     is_pad: bool = False
     """Whether it only puts zeros around its input."""
+    inner: int = 1
+    """The products of an element of a MATMUL."""
 
     @property
     def reduction(self) -> int:
         """How many products or elements make one element of the output."""
+        if self.task is TaskKind.MATMUL:
+            return self.inner
         if self.weights is None:
-            return prod(self.window.kernel)
+            return ROW_PASSES if self.task in ROW_KINDS else prod(self.window.kernel)
         return prod(self.weights.kernel.shape[1:])
 
     @property
     def macs(self) -> int:
         """How many products it takes."""
-        return 0 if self.weights is None or self.is_pad else prod(self.extents) * self.reduction
+        multiplies = self.weights is not None or self.task is TaskKind.MATMUL
+        return prod(self.extents) * self.reduction if multiplies and not self.is_pad else 0
 
 
 class LayerSlice(NamedTuple):

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from nnhal_mlip.compiler.geometry.boxes import Extents, TensorBox, whole
 from nnhal_mlip.compiler.layers.tile_layers import TileLayer
-from nnhal_mlip.program.program import LayerSplit, TaskKind
+from nnhal_mlip.program.program import ROW_KINDS, LayerSplit, TaskKind
 from nnhal_mlip.program.sizes import ceil_divide
 
 CHANNELS_AXIS = 3
@@ -99,6 +99,8 @@ def most_stripes(layer: TileLayer, choice: LayerChoice) -> tuple[int, int]:
 
 
 def _unit(layer: TileLayer, axis: int) -> int:
+    if axis == CHANNELS_AXIS and layer.task in ROW_KINDS:
+        return layer.extents[3]
     return layer.extents[3] // layer.groups if axis == CHANNELS_AXIS and layer.groups > 1 else 1
 
 

@@ -9,7 +9,7 @@ from nnhal_mlip.compiler.geometry.boxes import TensorBox, common, hull
 from nnhal_mlip.compiler.layers.tile_layers import TileLayer
 from nnhal_mlip.compiler.planning.choices import LayerChoice, shares
 from nnhal_mlip.compiler.planning.setting import PlanSetting, TileBoxes
-from nnhal_mlip.program.program import ELEMENT_KINDS, LayerSplit
+from nnhal_mlip.program.program import LayerSplit, TaskKind
 from nnhal_mlip.program.sizes import ceil_divide
 from nnhal_mlip.timing.cycles import TileWork, stage_cycles, work_cycles
 
@@ -25,10 +25,10 @@ def compute_cycles(setting: PlanSetting, layer: TileLayer, choice: LayerChoice) 
     if layer.groups > 1:
         groups = share[3] * layer.groups // layer.extents[3]
         channels = share[3] // groups
-    elif layer.task in ELEMENT_KINDS:
-        reduction = 1
-    read = setting.item * len(layer.inputs)
-    work = TileWork(layer.task, setting.type, prod(share[:3]), channels, reduction, read, setting.item)
+    positions, read = prod(share[:3]), setting.item * len(layer.inputs)
+    if layer.task is TaskKind.MATMUL:
+        groups, positions, read = share[0] * share[1], share[2], setting.item
+    work = TileWork(layer.task, setting.type, positions, channels, reduction, read, setting.item)
     duration = work_cycles(work, setting.profile).duration
     profile = setting.profile
     return stage_cycles(groups * duration + (groups - 1) * profile.issue_cycles, profile)

@@ -75,10 +75,10 @@ def box_bytes(setting: PlanSetting, boxes: TileBoxes) -> int:
 def _read(setting: PlanSetting, number: int, boxes: TileBoxes, in_ddr: frozenset[str]) -> dict[str, TileBoxes]:
     layer = setting.layers[number]
     wanted: dict[str, dict[int, TensorBox]] = {}
-    for operand in layer.inputs:
+    for index, operand in enumerate(layer.inputs):
         root = setting.root(operand.value)
         if root in in_ddr:
-            read = {tile: setting.read_box(layer, operand, box) for tile, box in boxes.items()}
+            read = {tile: setting.read_box(layer, index, box) for tile, box in boxes.items()}
             widen(wanted.setdefault(root, {}), read)
     return {
         root: {tile: consecutive(box, setting.extents(root)) for tile, box in read.items()}

@@ -95,9 +95,10 @@ class PlanSetting:
         a, b, c, d = operand.axes
         return extents[a], extents[b], extents[c], extents[d]
 
-    def read_box(self, layer: TileLayer, operand: LayerOperand, box: TensorBox) -> TensorBox:
-        """Return which part of a root a layer reads for a part of its output in the layer's order of axes."""
-        part = needed(layer, box, self.seen(operand)).permuted(operand.axes)
+    def read_box(self, layer: TileLayer, index: int, box: TensorBox) -> TensorBox:
+        """Return which part of a root a layer reads of an input for a part of its output in the layer's axes."""
+        operand = layer.inputs[index]
+        part = needed(layer, box, self.seen(operand), index).permuted(operand.axes)
         return self.housed.root_box(operand.value, part)
 
     def written_box(self, layer: TileLayer, box: TensorBox) -> TensorBox:
@@ -113,7 +114,9 @@ class PlanSetting:
             parts = shares(of, choice.split, choice.tiles)
             found = self._accesses[key] = LayerAccess(
                 {tile: self.written_box(of, box) for tile, box in parts.items()},
-                tuple({tile: self.read_box(of, operand, box) for tile, box in parts.items()} for operand in of.inputs),
+                tuple(
+                    {t: self.read_box(of, index, box) for t, box in parts.items()} for index in range(len(of.inputs))
+                ),
             )
         return found
 

@@ -37,7 +37,14 @@ CONV2D_TRANSPOSE = "Conv2DTranspose"
 """With the attributes of a convolution; its windows do not overlap."""
 SLICE = "strided_slice"
 UPSAMPLING = "Upsampling2D"
-EXTENDED_LAYERS = (ACTIVATION, PAD, MEAN, PRODUCT, CONV2D_TRANSPOSE, SLICE, UPSAMPLING)
+SOFTMAX = "Softmax"
+LAYER_NORM = "LayerNorm"
+MATMUL = "MatMul"
+"""Products of matrices that are both computed."""
+EXTENDED_LAYERS = (
+    *(ACTIVATION, PAD, MEAN, PRODUCT, CONV2D_TRANSPOSE, SLICE, UPSAMPLING),
+    *(SOFTMAX, LAYER_NORM, MATMUL),
+)
 
 
 class Conv2DAttributes(KernelAttributes):
@@ -189,6 +196,29 @@ class UpsamplingAttributes(KernelAttributes):
     layout: Word
 
 
+class SoftmaxAttributes(KernelAttributes):
+    """exp(x), divided by the sum of these along an axis."""
+
+    layer_name: Annotated[Word, schema_of_words(SOFTMAX)]
+    axis: Integer
+
+
+class LayerNormAttributes(KernelAttributes):
+    """Numbers less their mean along an axis, by the root of their variance and epsilon."""
+
+    layer_name: Annotated[Word, schema_of_words(LAYER_NORM)]
+    axis: Integer
+    epsilon: Real
+
+
+class MatmulAttributes(KernelAttributes):
+    """Products of the matrices in the last two axes of two operands."""
+
+    layer_name: Annotated[Word, schema_of_words(MATMUL)]
+    transpose_a: Flag
+    transpose_b: Flag
+
+
 _KINDS: dict[str, type[KernelAttributes]] = {
     CONV2D: Conv2DAttributes,
     FULLY_CONNECTED: FullyConnectedAttributes,
@@ -210,6 +240,9 @@ _KINDS: dict[str, type[KernelAttributes]] = {
     CONV2D_TRANSPOSE: Conv2DAttributes,
     SLICE: SliceAttributes,
     UPSAMPLING: UpsamplingAttributes,
+    SOFTMAX: SoftmaxAttributes,
+    LAYER_NORM: LayerNormAttributes,
+    MATMUL: MatmulAttributes,
 }
 LAYER_NAMES = tuple(_KINDS)
 
@@ -236,7 +269,10 @@ LayerAttributes: TypeAlias = Annotated[
     | Annotated[PadAttributes, Tag("PadAttributes")]
     | Annotated[MeanAttributes, Tag("MeanAttributes")]
     | Annotated[SliceAttributes, Tag("SliceAttributes")]
-    | Annotated[UpsamplingAttributes, Tag("UpsamplingAttributes")],
+    | Annotated[UpsamplingAttributes, Tag("UpsamplingAttributes")]
+    | Annotated[SoftmaxAttributes, Tag("SoftmaxAttributes")]
+    | Annotated[LayerNormAttributes, Tag("LayerNormAttributes")]
+    | Annotated[MatmulAttributes, Tag("MatmulAttributes")],
     Discriminator(_kind),
 ]
 """The attributes of a kernel, by its ``layer_name``."""

@@ -11,20 +11,26 @@ from nnhal_mlip.flow.files.layers import (
     BATCH_FLATTEN,
     CONCAT,
     FULLY_CONNECTED,
+    LAYER_NORM,
     LAYOUT_TRANSFORM,
+    MATMUL,
     MEAN,
     PRODUCT,
     RESHAPE,
     SLICE,
+    SOFTMAX,
     SQUEEZE,
     SUM,
     TRANSPOSE,
     CommonAttributes,
     ConcatAttributes,
     FullyConnectedAttributes,
+    LayerNormAttributes,
     LayoutTransformAttributes,
+    MatmulAttributes,
     MeanAttributes,
     SliceAttributes,
+    SoftmaxAttributes,
     SumAttributes,
     TransposeAttributes,
 )
@@ -174,6 +180,27 @@ def transposition(draft: KernelDraft) -> LayerDraft:
     own = {"axes": [axis % rank for axis in draft.main.integers("axes")]}
     layouts = draft.layouts[draft.data], draft.layouts[draft.kernel.output]
     return LayerDraft(TRANSPOSE, TransposeAttributes, own, (draft.data,), 0, *layouts)
+
+
+def rows(draft: KernelDraft) -> LayerDraft:
+    """Describe a softmax or a layer normalization."""
+    node = draft.main
+    draft.only((*draft.before, *draft.after))
+    own: dict[str, Any] = {"axis": node.integer("axis") % len(draft.shape(draft.data))}
+    layouts = draft.layouts[draft.data], draft.layouts[draft.kernel.output]
+    if node.operator == Operator.SOFTMAX:
+        return LayerDraft(SOFTMAX, SoftmaxAttributes, own, (draft.data,), 0, *layouts)
+    own["epsilon"] = node.real("epsilon")
+    return LayerDraft(LAYER_NORM, LayerNormAttributes, own, (draft.data,), 0, *layouts)
+
+
+def matmul(draft: KernelDraft) -> LayerDraft:
+    """Describe a product of matrices."""
+    node = draft.main
+    draft.only((*draft.before, *draft.after))
+    own = {name: bool(node.integer(name)) for name in ("transpose_a", "transpose_b")}
+    layouts = draft.layouts[draft.data], draft.layouts[draft.kernel.output]
+    return LayerDraft(MATMUL, MatmulAttributes, own, node.inputs, 0, *layouts)
 
 
 def mean(draft: KernelDraft) -> LayerDraft:

@@ -22,11 +22,14 @@ from nnhal_mlip.flow.files.layers import (
     Conv2DAttributes,
     FullyConnectedAttributes,
     GlobalPoolAttributes,
+    LayerNormAttributes,
     LayoutTransformAttributes,
+    MatmulAttributes,
     MeanAttributes,
     PadAttributes,
     PoolAttributes,
     SliceAttributes,
+    SoftmaxAttributes,
     SumAttributes,
     TransposeAttributes,
     UpsamplingAttributes,
@@ -38,6 +41,8 @@ from nnhal_mlip.flow.graph.operators import TABLES, Operator, image_axes
 from nnhal_mlip.flow.graph.shapes import infer
 
 _Shape = tuple[int, ...]
+_OF_SEVERAL = (SumAttributes, ConcatAttributes, MatmulAttributes)
+"""Layers that may have several inputs."""
 
 
 def check_shapes(file: NodesFile, constants: ConstantsFile) -> None:
@@ -58,7 +63,7 @@ def check_shapes(file: NodesFile, constants: ConstantsFile) -> None:
 def _check_written(node: KernelNode, data: Sequence[_Shape]) -> None:
     """Compare the shapes that a layer writes with those of its edges. Only sums write them with further ones."""
     attrs = node.attrs
-    if not data or (len(data) > 1 and not isinstance(attrs, SumAttributes | ConcatAttributes)):
+    if not data or (len(data) > 1 and not isinstance(attrs, _OF_SEVERAL)):
         _refuse(node, f"{len(data)} inputs", "one")
     written = attrs.data_layout_shapes or (attrs.data_layout_shape,)
     if len(written) != len(data):
@@ -110,6 +115,13 @@ def _result(node: KernelNode, data: Sequence[_Shape], constants: ConstantsFile) 
         case UpsamplingAttributes():
             times: dict[str, Attribute] = {"scale_h": attrs.scale_h, "scale_w": attrs.scale_w, "layout": attrs.layout}
             return _infer(node, Operator.UPSAMPLING, data, times)
+        case SoftmaxAttributes():
+            return _infer(node, Operator.SOFTMAX, data, {"axis": attrs.axis})
+        case LayerNormAttributes():
+            return _infer(node, Operator.LAYER_NORM, data, {"axis": attrs.axis, "epsilon": attrs.epsilon})
+        case MatmulAttributes():
+            turns: dict[str, Attribute] = {"transpose_a": attrs.transpose_a, "transpose_b": attrs.transpose_b}
+            return _infer(node, Operator.BATCH_MATMUL, data, turns)
         case MeanAttributes():
             return _infer(node, Operator.MEAN, data, {"axis": attrs.axis, "keepdims": attrs.keepdims})
     return _without_attributes(node, attrs, data)

@@ -17,6 +17,7 @@ _LIKE_INPUT = frozenset(
         Operator.COPY,
         Operator.DIVIDE,
         Operator.DROPOUT,
+        Operator.LAYER_NORM,
         Operator.MEAN,
         Operator.MULTIPLY,
         Operator.PAD,

@@ -20,6 +20,8 @@ class Operator(StrEnum):
 
     ADD = "add"
     """left, right, which broadcast as numpy's"""
+    BATCH_MATMUL = "batch_matmul"
+    """left, right, of equal ranks; transpose_a, transpose_b"""
     AVG_POOL2D = "avg_pool2d"
     """data; pool_size, strides, dilation, padding, ceil_mode, count_include_pad, layout"""
     BATCH_FLATTEN = "batch_flatten"
@@ -59,6 +61,8 @@ class Operator(StrEnum):
     """data; alpha, beta"""
     HARD_SWISH = "hard_swish"
     """data"""
+    LAYER_NORM = "layer_norm"
+    """data; axis, epsilon. Without gamma and beta: products and sums behind it are these."""
     LAYOUT_TRANSFORM = "layout_transform"
     """data; src_layout, dst_layout"""
     LEAKY_RELU = "leaky_relu"

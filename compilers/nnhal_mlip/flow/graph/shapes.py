@@ -66,6 +66,20 @@ def _softmax(asked: Inference) -> tuple[int, ...]:
     return asked.inputs[0].shape
 
 
+def _layer_norm(asked: Inference) -> tuple[int, ...]:
+    asked.real("epsilon")
+    return _softmax(asked)
+
+
+def _batch_matmul(asked: Inference) -> tuple[int, ...]:
+    left, right = (asked.require_ranks(index, 2, 3, 4) for index in (0, 1))
+    rows, inner = left[-2:][:: -1 if asked.flag("transpose_a") else 1]
+    given, columns = right[-2:][:: -1 if asked.flag("transpose_b") else 1]
+    if left[:-2] != right[:-2] or (inner != given and 0 not in (inner, given)):
+        asked.refuse(f"shapes {describe(left)} and {describe(right)}", "as many matrices, that can be multiplied")
+    return (*left[:-2], rows, columns)
+
+
 def _broadcast(asked: Inference) -> tuple[int, ...]:
     left, right = (value.shape for value in asked.inputs)
     rank = max(len(left), len(right))
@@ -236,6 +250,7 @@ _RULES: dict[str, tuple[Callable[[Inference], tuple[int, ...]], int]] = {
     Operator.ADD: (_broadcast, 2),
     Operator.AVG_POOL2D: (pool2d, 1),
     Operator.BATCH_FLATTEN: (_batch_flatten, 1),
+    Operator.BATCH_MATMUL: (_batch_matmul, 2),
     Operator.BATCH_NORM: (_batch_norm, 5),
     Operator.BIAS_ADD: (_bias_add, 2),
     Operator.CLIP: (_clip, 1),
@@ -253,6 +268,7 @@ _RULES: dict[str, tuple[Callable[[Inference], tuple[int, ...]], int]] = {
     Operator.GLOBAL_MAX_POOL2D: (global_pool2d, 1),
     Operator.HARD_SIGMOID: (_hard_sigmoid, 1),
     Operator.HARD_SWISH: (_like_data, 1),
+    Operator.LAYER_NORM: (_layer_norm, 1),
     Operator.LAYOUT_TRANSFORM: (_layout_transform, 1),
     Operator.LEAKY_RELU: (_leaky_relu, 1),
     Operator.MAX_POOL2D: (pool2d, 1),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.flow_partition import FlowKernel, Objection
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_mlip.flow.graph.operators import Operator
 
 
 def check_names(graph: FlowGraph, names: Sequence[str]) -> None:
@@ -24,6 +25,24 @@ def sent_to_host(graph: FlowGraph, names: Sequence[str]) -> dict[str, Objection]
         for node in graph.nodes
         for source in node.sources
         if source.name in names
+    }
+
+
+def last_softmaxes(graph: FlowGraph) -> dict[str, Objection]:
+    """Return the softmaxes whose results leave a graph, by their outputs.
+
+    The model's outputs are handed over in any case, and the host computes their probabilities in float32.
+    """
+    objection = Objection(
+        "REVERTED",
+        "a softmax whose result leaves the model",
+        "one that a later layer reads",
+        "the host computes the model's last softmax in float32",
+        "softmax.output",
+    )
+    leaving = set(graph.outputs.values())
+    return {
+        node.output: objection for node in graph.nodes if node.operator == Operator.SOFTMAX and node.output in leaving
     }
 
 

@@ -14,7 +14,7 @@ from nnhal_mlip.flow.flow_partition import (
     Reversion,
 )
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_mlip.flow.partition.choosing import check_names, first_layers, sent_to_host
+from nnhal_mlip.flow.partition.choosing import check_names, first_layers, last_softmaxes, sent_to_host
 from nnhal_mlip.flow.partition.cutting import Group, cut_out, merge_regions, within
 from nnhal_mlip.flow.partition.reverting import Worth, idle_reason, public_reason, too_many_ports
 from nnhal_mlip.flow.passes.functions import in_own_operators
@@ -37,7 +37,8 @@ def partition(graph: FlowGraph, options: FlowOptions | None = None, worth: Worth
     if options.beyond_public:
         simple = simplify(in_own_operators(simple))
     converted = simplify(convert_layouts(simple, options.beyond_public))
-    found = match_composites(converted, options.beyond_public, sent_to_host(converted, options.to_host))
+    stay = {**(last_softmaxes(converted) if options.whole else {}), **sent_to_host(converted, options.to_host)}
+    found = match_composites(converted, options.beyond_public, stay)
     objections = dict(found.objections)
     if options.keep is None:
         groups = merge_regions(converted, found.kernels)

@@ -15,6 +15,7 @@ from nnhal_mlip.flow.passes.layout_conversion import MAX_BATCH, SOURCE_LAYOUT
 from nnhal_mlip.flow.patterns.question import CheckQuestion
 from nnhal_mlip.flow.patterns.rules import MAX_RANK
 
+_LONGEST_ROW = 1 << 16
 _LARGEST_HALF = float(np.finfo(np.float16).max)
 
 
@@ -208,6 +209,24 @@ def _groups(question: CheckQuestion) -> Objection | None:
 def check_elementwise(question: CheckQuestion) -> Objection | None:
     """An activation or a transposition of any rank to 4."""
     return question.compiles() or question.element_type(question.data)
+
+
+def check_rows(question: CheckQuestion) -> Objection | None:
+    """Rows along an axis, each of which a tile holds with its result."""
+    found, length = check_elementwise(question), question.data.shape[question.node.integer("axis")]
+    if found or length <= _LONGEST_ROW:
+        return found
+    return question.object_to("row", "SHAPE", f"rows of {length} elements", f"at most {_LONGEST_ROW}")
+
+
+def check_matmul(question: CheckQuestion) -> Objection | None:
+    """Matrices that are both computed: one that is constant is the weights of a dense layer."""
+    constants = [name for name in question.node.inputs if name in question.graph.constants]
+    if constants:
+        hint = "export the product as a Gemm or a dense layer"
+        return question.object_to("operands", "CONSTANT", f"a constant {question.origin(constants[0])}", "none", hint)
+    found = check_elementwise(question)
+    return found or question.element_type(question.graph.values[question.node.inputs[1]])
 
 
 def check_pad(question: CheckQuestion) -> Objection | None:

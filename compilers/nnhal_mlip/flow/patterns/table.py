@@ -68,6 +68,9 @@ PATTERNS = (
     LayerPattern("", (), Operator.MEAN, (), checks.check_mean, public=False),
     LayerPattern("", (), Operator.RELU, (), checks.check_elementwise, public=False),
     LayerPattern("", (), Operator.CLIP, (), checks.check_elementwise, public=False),
+    LayerPattern("", (), Operator.BATCH_MATMUL, (), checks.check_matmul, public=False),
+    LayerPattern("", (), Operator.LAYER_NORM, (), checks.check_rows, public=False),
+    LayerPattern("", (), Operator.SOFTMAX, (), checks.check_rows, public=False),
     LayerPattern("", (), Operator.STRIDED_SLICE, (), checks.check_elementwise, public=False),
     LayerPattern("", (), Operator.UPSAMPLING, (), checks.check_upsampling, public=False),
     *(

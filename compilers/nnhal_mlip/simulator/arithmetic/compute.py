@@ -14,6 +14,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal_mlip.program.program import UNCLIPPED, TaskKind, TensorType, TileTask
+from nnhal_mlip.program.tables import NO_TABLE, looked_up
 from nnhal_mlip.simulator.arithmetic.operands import TaskOperands, scaled, weights_of
 from nnhal_mlip.simulator.arithmetic.rounding import finished
 from nnhal_mlip.simulator.arithmetic.windows import average_pool, max_pool, padded, tap, windows_of
@@ -84,6 +85,33 @@ def product(task: TileTask, operands: TaskOperands) -> Array:
     return reduce(np.multiply, (_by(values, factor) for values, factor in zip(operands.inputs, factors, strict=True)))
 
 
+def softmax(task: TileTask, operands: TaskOperands) -> Array:
+    """Return exp(x) divided by the sum of its row, of real numbers; the largest of a row is taken from all first."""
+    values = _real(task, operands)
+    powers = np.exp(values - values.max(axis=3, keepdims=True))
+    return np.asarray(powers / (powers.sum(axis=3, keepdims=True) * task.output_scale))
+
+
+def normalization(task: TileTask, operands: TaskOperands) -> Array:
+    """Return x less its row's mean, by the root of the row's variance."""
+    values = _real(task, operands)
+    distance = values - values.mean(axis=3, keepdims=True)
+    variance = np.mean(distance * distance, axis=3, keepdims=True)
+    return np.asarray(distance * looked_up(task.range.table, variance) / task.output_scale)
+
+
+def _real(task: TileTask, operands: TaskOperands) -> Array:
+    """The only input as real numbers."""
+    return _by(operands.inputs[0], task.input_factors[0] * task.output_scale if task.input_factors else 1.0)
+
+
+def matmul(task: TileTask, operands: TaskOperands) -> Array:
+    """Return the product of two matrices, of which the second has a row for each column of the result."""
+    left, right = (values[0, 0].astype(np.float32) for values in operands.inputs)
+    sums = _product(left, right.T, exact=operands.inputs[0].dtype.kind in "iu")
+    return reduce(np.multiply, task.input_factors, sums).reshape(task.output.shape)
+
+
 def _by(values: Array, factor: float) -> Array:
     wide: Array = values.astype(np.float64 if values.dtype.kind in "iu" else np.float32)
     return wide if factor == 1.0 else wide * factor
@@ -110,6 +138,9 @@ _KINDS: Mapping[TaskKind, Callable[[TileTask, TaskOperands], Array]] = MappingPr
         TaskKind.SUM: total,
         TaskKind.COPY: total,
         TaskKind.PRODUCT: product,
+        TaskKind.SOFTMAX: softmax,
+        TaskKind.NORMALIZATION: normalization,
+        TaskKind.MATMUL: matmul,
     }
 )
 
@@ -118,8 +149,9 @@ def compute(task: TileTask, operands: TaskOperands, dtype: np.dtype[np.generic])
     """Return a task's output, of the type given and the shape of its output view. Floats may become infinite or NaN."""
     if moves(task) and operands.inputs[0].dtype == dtype:
         return operands.inputs[0]
+    range_ = task.range._replace(table=NO_TABLE) if task.kind is TaskKind.NORMALIZATION else task.range
     with np.errstate(all="ignore"):
-        return finished(_KINDS[task.kind](task, operands), dtype, task.range, task.output_scale)
+        return finished(_KINDS[task.kind](task, operands), dtype, range_, task.output_scale)
 
 
 def moves(task: TileTask) -> bool:

@@ -39,8 +39,10 @@ def test_layers_have_the_users_names(digits: Path) -> None:
 
 def test_what_stays_on_the_host_has_a_reason(digits: Path) -> None:
     (softmax,) = told(digits).host
-    assert (softmax.name, softmax.kind, softmax.operator, softmax.added) == ("scores", "Softmax", "hal.SOFTMAX", False)
-    assert softmax.reason.startswith("got SOFTMAX, expected ")
+    assert (softmax.name, softmax.kind, softmax.operator, softmax.added) == ("scores", "Softmax", "softmax", False)
+    assert softmax.reason.startswith(
+        "got a softmax whose result leaves the model, expected one that a later layer reads"
+    )
 
 
 def test_a_reverted_subgraph_is_told_by_the_users_names(tmp_path: Path) -> None:
@@ -64,6 +66,6 @@ def test_an_explanation_shows_layers_reasons_and_order(digits: Path) -> None:
     brief, whole = text(story, False), text(story, True)
     assert "host: scores; --explain says why" in brief
     assert "flatten + classifier" in whole
-    assert "OP: got SOFTMAX" in whole
+    assert "REVERTED: got a softmax whose result leaves the model" in whole
     assert "order: tvmgen_mrvl_main_0, scores" in whole
     assert story.rule in whole

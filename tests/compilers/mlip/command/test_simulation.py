@@ -18,6 +18,7 @@ from nnhal_mlip.command.simulation import network_trace, simulate
 from nnhal_mlip.program.errors import BinaryError
 from nnhal_mlip.timing.profile import read_profile
 from tests.support.consoles import printed
+from tests.support.mlip_onnx import write_encoder
 from tests.support.mlip_tflite import write_tflite_convolution
 
 
@@ -58,6 +59,26 @@ def test_several_binaries_and_the_host_run_in_order(compiled_parts: CompiledFold
     np.testing.assert_allclose(result.outputs["sum:0"], expected, atol=2e-2)
     assert list(result.runs) == ["tvmgen_mrvl_main_0", "tvmgen_mrvl_main_1"]
     assert [error.user_names for error in result.errors if error.on_host] == [("bend",)]
+
+
+@pytest.mark.parametrize(
+    ("quantize", "tiles", "tolerance"), [("fp16", 8, 2**-8), ("fp16", 1, 2**-8), ("int8", 4, 2**-3)]
+)
+def test_a_transformers_encoder_is_one_binary_near_the_float_network(
+    quantize: str, tiles: int, tolerance: float, tmp_path: Path
+) -> None:
+    given = tmp_path / "x.npz"
+    write_arrays(given, {"x": np.random.default_rng(2).normal(size=(1, 20, 16)).astype(np.float32)})
+    path = write_encoder(tmp_path / "encoder.onnx")
+    target = target_options("", "cn10ka", tiles, quantize, False)
+    calibrated = (given,) if quantize == "int8" else ()
+    compile_model(CompilationRequest(path, target, read_profile(), calibration=calibrated), tmp_path / "out")
+    folder = open_folder(tmp_path / "out")
+    result = simulate(folder, given, compare=True)
+    assert list(result.runs) == ["tvmgen_mrvl_main_0"]
+    assert not any(error.on_host for error in result.errors)
+    (expected,) = by_onnxruntime(folder, given)
+    np.testing.assert_allclose(result.outputs["sum:0"], expected, atol=tolerance * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("kind, tolerance", [("float", 2e-3), ("int8", 1)])

@@ -210,6 +210,18 @@ WRONG: dict[str, tuple[Callable[[], MlipProgram], str]] = {
         lambda: with_task(POOL, kind=TaskKind.SUM, window=TaskWindow()),
         r"input 0 of task 0 .* is \(1, 4, 8, 16\), expected the output's shape",
     ),
+    "one matrix": (
+        lambda: with_task(POOL, kind=TaskKind.MATMUL, window=TaskWindow()),
+        "number of inputs of task 0 .* is 1, expected 2, since it is MATMUL",
+    ),
+    "images as matrices": (
+        lambda: with_task(POOL, kind=TaskKind.MATMUL, inputs=POOL.inputs * 2, window=TaskWindow()),
+        r"input 0 of task 0 .* is \(1, 4, 8, 16\), expected one matrix of 16 columns",
+    ),
+    "normalization without a root": (
+        lambda: with_task(POOL, kind=TaskKind.NORMALIZATION, inputs=(POOL.output,), window=TaskWindow()),
+        "table of task 0 .* is NONE, expected RSQRT for NORMALIZATION, and only then",
+    ),
     "window of a copy": (
         lambda: with_task(POOL, kind=TaskKind.COPY, inputs=(POOL.output,)),
         "window of task 0 .* expected none, since it is COPY",

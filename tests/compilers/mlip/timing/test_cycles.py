@@ -6,6 +6,7 @@ import pytest
 
 from nnhal_mlip.program.program import (
     ELEMENT_KINDS,
+    ROW_KINDS,
     DdrRange,
     DdrTransfer,
     LayerSplit,
@@ -19,6 +20,7 @@ from nnhal_mlip.program.program import (
     TileTask,
 )
 from nnhal_mlip.timing.cycles import (
+    ROW_PASSES,
     LayerShape,
     TileWork,
     UnitCycles,
@@ -91,15 +93,16 @@ def test_only_convolutions_have_products() -> None:
 @pytest.mark.parametrize("kind", TaskKind)
 @pytest.mark.parametrize("tiles", [1, 3])
 def test_a_task_costs_what_the_share_of_its_layer_does(element_type: TensorType, kind: TaskKind, tiles: int) -> None:
-    windowed = kind not in ELEMENT_KINDS
+    windowed = kind not in (*ELEMENT_KINDS, TaskKind.MATMUL)
     inputs = 3 if kind is TaskKind.SUM else 1
-    reduction = 9 * 24 if kind is TaskKind.CONVOLUTION else 9 if windowed else 1
+    reduction = {TaskKind.CONVOLUTION: 9 * 24, TaskKind.MATMUL: 24}.get(kind, 9 if windowed else 1)
+    reduction = ROW_PASSES if kind in ROW_KINDS else reduction
     shape = LayerShape(kind, element_type, 2, 13, 7, 40, reduction, inputs)
     rows = -(-13 // tiles)
     task = TileTask(
         0,
         kind,
-        (view(2, 15, 9, 24, element_type=element_type),) * inputs,
+        (view(2, 15, 9, 24, element_type=element_type),) * (2 if kind is TaskKind.MATMUL else inputs),
         view(2, rows, 7, 40, element_type=element_type),
         window=TaskWindow((3, 3) if windowed else (1, 1)),
     )

@@ -168,6 +168,21 @@ def softmax(node: FlowNode, inputs: Sequence[Array]) -> Array:
     return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
 
 
+def layer_norm(node: FlowNode, inputs: Sequence[Array]) -> Array:
+    """(data - mean) / sqrt(variance + epsilon) along an axis."""
+    axis = node.integer("axis")
+    distance = inputs[0] - inputs[0].mean(axis=axis, keepdims=True)
+    variance = np.mean(distance * distance, axis=axis, keepdims=True)
+    return np.asarray(distance / np.sqrt(variance + np.float32(node.real("epsilon"))))
+
+
+def batch_matmul(node: FlowNode, inputs: Sequence[Array]) -> Array:
+    """Products of the matrices in the last two axes."""
+    turns = node.integer("transpose_a"), node.integer("transpose_b")
+    left, right = (each.swapaxes(-1, -2) if turn else each for each, turn in zip(inputs, turns, strict=True))
+    return np.asarray(left @ right)
+
+
 def bias_add(node: FlowNode, inputs: Sequence[Array]) -> Array:
     """Add a vector along an axis."""
     return np.asarray(inputs[0] + _along(inputs[1], inputs[0].ndim, node.integer("axis")))
@@ -239,6 +254,7 @@ _PLAIN: Mapping[str, Callable[..., Array]] = {
 
 _KERNELS: Mapping[str, Callable[[FlowNode, Sequence[Array]], Array]] = {
     Operator.AVG_POOL2D: avg_pool2d,
+    Operator.BATCH_MATMUL: batch_matmul,
     Operator.BATCH_NORM: batch_norm,
     Operator.BIAS_ADD: bias_add,
     Operator.CLIP: clip,
@@ -247,6 +263,7 @@ _KERNELS: Mapping[str, Callable[[FlowNode, Sequence[Array]], Array]] = {
     Operator.CONV2D_TRANSPOSE: conv2d_transpose,
     Operator.GLOBAL_AVG_POOL2D: global_avg_pool2d,
     Operator.GLOBAL_MAX_POOL2D: global_max_pool2d,
+    Operator.LAYER_NORM: layer_norm,
     Operator.LAYOUT_TRANSFORM: movement.layout_transform,
     Operator.MAX_POOL2D: max_pool2d,
     Operator.MEAN: movement.mean,
