@@ -55,6 +55,14 @@ def compared(model: Path, dut: str, ref: str = "cpu_ref", limits: Limits | None 
     return diff_model(DiffRequest(model, ref, dut, [{"x": random(2, 8)}], limits=limits or Limits()))
 
 
+def test_each_run_on_the_device_is_told_of(network: Path) -> None:
+    told: list[str] = []
+    diff_model(DiffRequest(network, "cpu_ref", "cpu_acc", [{"x": random(2, 8)}]), told.append)
+    assert told[0] == "the model on cpu_acc"
+    assert all(each.endswith(" on cpu_acc") for each in told)
+    assert len(set(told)) > 2, "layers are named"
+
+
 def by_node(report: DiffReport) -> dict[str, LayerDiff]:
     return {" ".join(layer.nodes): layer for layer in report.layers}
 

@@ -46,6 +46,23 @@ def test_a_summary_has_ten_lines_at_most_however_large_the_plan() -> None:
     assert hint.startswith("--all shows")
 
 
+def test_the_first_line_says_which_device_takes_nothing_of_a_model_that_is_not_relaxed() -> None:
+    reason = "DTYPE: got TENSOR_FLOAT32; relax the model's computation to float16 (relaxComputationFloat32toFloat16)"
+
+    def refused(*reasons: str) -> list[Placed]:
+        return [
+            Placed(f"n{number}", "ADD", "cpu", (f"v{number}",), (f"v{number + 1}",), {"npu": why})
+            for number, why in enumerate(reasons)
+        ]
+
+    last = Placed("last", "ADD", "npu", ("v2",), ("v3",), {})
+    devices = explained([*refused(reason, reason), last]).devices
+    none = replace(explained(refused(reason, "OP: got ADD")), devices=devices)
+    assert printed(none)[0] == "2 operations in 1 step: 2 on cpu; npu takes none without --relaxed"
+    for others in (refused("OP: got ADD"), [*refused(reason, reason), last]):
+        assert "takes none" not in printed(replace(explained(others), devices=devices))[0]
+
+
 def test_nodes_that_became_part_of_another_operation_are_told() -> None:
     first, *others = plan(3).operations
     fused = replace(first, nodes=("conv", "relu"), operation="CONV_2D")

@@ -27,6 +27,8 @@ _FUSED = 2
 _NAME = 80
 _REFUSING = 3
 _TYPES = 3
+_RELAXATION = "relaxComputationFloat32toFloat16"
+"""What a device's hint names if it takes float32 of relaxed models only."""
 
 
 def show(explanation: Explanation, console: Console, notes: Sequence[str] = (), everything: bool = False) -> None:
@@ -76,7 +78,8 @@ def ledger_parts(ledger: Sequence[LedgerEntry]) -> Iterator[TerminalPart]:
 def _plan(explanation: Explanation) -> Iterator[str]:
     devices = Counter(story.device for story in explanation.operations)
     told = ", ".join(f"{count} on {name}" for name, count in devices.most_common())
-    yield f"{counted(len(explanation.operations), 'operation')} in {counted(len(explanation.steps), 'step')}: {told}"
+    where = f"{counted(len(explanation.operations), 'operation')} in {counted(len(explanation.steps), 'step')}: {told}"
+    yield "; ".join([where, *(f"{device} takes none without --relaxed" for device in _unrelaxed(explanation))])
     fused = [story for story in explanation.operations if len(story.nodes) > 1]
     if fused:
         shown = [
@@ -90,6 +93,14 @@ def _plan(explanation: Explanation) -> Iterator[str]:
         steps = [f"{step.device} {step.operations}" for step in explanation.steps[:_STEPS]]
         more = len(explanation.steps) - _STEPS
         yield f"steps, with their operations: {', '.join(steps)}" + (f" and {more} more" if more > 0 else "")
+
+
+def _unrelaxed(explanation: Explanation) -> Iterator[str]:
+    """The devices that refuse every operation, some of them since the model is not relaxed."""
+    for device in explanation.devices:
+        reasons = [story.refusals.get(device.name) for story in explanation.operations]
+        if all(reasons) and any(_RELAXATION in reason for reason in reasons if reason):
+            yield device.name
 
 
 def _refusals(explanation: Explanation) -> Iterator[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +18,28 @@ from nnhal_tools.diff import DiffRequest, Limits, diff_model
 from nnhal_tools.diff.rendering import diff_page, show_report
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.input_files import read_samples
+
+_SILENCE = 10.0
+"""Seconds after which a run is told of on an output that is no terminal."""
+
+
+def told_in_silence(
+    console: Console, update: Callable[[str], object], silence: float = _SILENCE
+) -> Callable[[str], None]:
+    """Return what tells of each run: in the status of a terminal, else in a line if nothing was told for a time."""
+    count, last = 0, time.monotonic()
+
+    def tell(what: str) -> None:
+        nonlocal count, last
+        count += 1
+        words = f"run {count}: {what}"
+        if console.is_terminal:
+            update(words)
+        elif time.monotonic() - last >= silence:
+            console.print(words, markup=False)
+            last = time.monotonic()
+
+    return tell
 
 
 def diff(
@@ -113,8 +137,8 @@ def diff(
         shrink is not None,
         deadline,
     )
-    with console.status(f"running {model.name} on {ref} and {dut}"):
-        report = diff_model(request)
+    with console.status(f"running {model.name} on {ref} and {dut}") as status:
+        report = diff_model(request, told_in_silence(console, status.update))
     if html:
         html.write_text(diff_page(report))
     if shrink and report.reduced:

@@ -32,10 +32,19 @@ class EndedError(HalError):
 class AskedDevice:
     """A device that models are run on, with a limit of time."""
 
-    def __init__(self, name: str, device: RenewableDevice | RemoteDevice, seconds: float | None = None) -> None:
-        """A RenewableDevice is started again after it has died. ``seconds`` limits each preparation and execution."""
+    def __init__(
+        self,
+        name: str,
+        device: RenewableDevice | RemoteDevice,
+        seconds: float | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """A RenewableDevice is started again after it has died. ``seconds`` limits each preparation and execution.
+
+        ``tell`` is told before each run what runs.
+        """
         self.name = name
-        self._device, self.seconds = device, seconds
+        self._device, self.seconds, self._tell = device, seconds, tell
         self.deaths: list[str] = []
         """How the device has died so far, in words."""
 
@@ -50,6 +59,8 @@ class AskedDevice:
         Raises HalError if the device fails, EndedError if it is renewable and has died or took too long,
         DeadObjectError if it cannot be started again.
         """
+        if self._tell is not None:
+            self._tell(f"{place} on {self.name}")
         began = time.monotonic()
         try:
             return run_on(self.remote, model, samples, self.seconds)

@@ -64,8 +64,10 @@ class DiffRequest:
     """How long each preparation and each execution on the device may take; without it, for ever."""
 
 
-def diff_model(request: DiffRequest) -> DiffReport:
+def diff_model(request: DiffRequest, tell: Callable[[str], None] | None = None) -> DiffReport:
     """Run a model on both sides, layer by layer.
+
+    ``tell`` is told before each run on the device what runs.
 
     Raises:
         OSError: the file cannot be read.
@@ -82,7 +84,7 @@ def diff_model(request: DiffRequest) -> DiffReport:
         random_inputs(subject, request.seed + n) for n in range(request.random_samples or _enough(subject))
     ]
     samples = [stored_sample(subject, sample) for sample in arrays]
-    with _sides(request, content, subject) as (ref, dut, helper):
+    with _sides(request, content, subject, tell) as (ref, dut, helper):
         comparison = compare(subject, ref, dut, samples, request.limits, helper)
         report = comparison.report(request.model.name)
         if not request.shrink:
@@ -111,7 +113,7 @@ def _imported(request: DiffRequest, content: bytes, shapes: Mapping[str, Dimensi
 
 @contextmanager
 def _sides(
-    request: DiffRequest, content: bytes, subject: Subject
+    request: DiffRequest, content: bytes, subject: Subject, tell: Callable[[str], None] | None
 ) -> Iterator[tuple[ComparedSide, DeviceSide, Callable[[], DeviceSide]]]:
     """Open both sides; a helper is opened if a device declines an operation, or somebody asks for it."""
     opened: list[RemoteDevice] = []
@@ -130,7 +132,8 @@ def _sides(
             ref: ComparedSide = _runtime(request.ref, request.model, content, subject)
         else:
             ref = reference()
-        device = AskedDevice(request.dut, stack.enter_context(RenewableDevice(request.dut, _CLIENT)), request.seconds)
+        renewable = stack.enter_context(RenewableDevice(request.dut, _CLIENT))
+        device = AskedDevice(request.dut, renewable, request.seconds, tell)
         dut = DeviceSide(device, helper, subject)
         yield ref, dut, lambda: DeviceSide(AskedDevice(HELPER, helper()), helper, subject)
 
