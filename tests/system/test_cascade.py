@@ -14,6 +14,7 @@ import pytest
 from tests.support.cascades import write_network
 from tests.support.command import nnhal, nnhal_on_terminal
 from tests.support.html import parsed
+from tests.support.vela_edges import EDGES
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +92,18 @@ def test_the_largest_subgraph_is_compiled_and_the_rest_is_named(tmp_path: Path) 
     assert first == "parts.tflite: ethos_u runs 4 of 5 operations in 2 subgraphs"
     assert "operation 3 (L2_NORMALIZATION): got L2_NORMALIZATION" in reason
     assert other.startswith("parts.tflite, operation 4: ") and other.endswith(" cycles")
+
+
+def test_what_vela_leaves_to_the_cpu_is_left_if_asked(tmp_path: Path) -> None:
+    (edge,) = (each for each in EDGES if (each.operator, each.constraint) == ("MEAN", "reduced axis"))
+    path = tmp_path / "mean.tflite"
+    path.write_bytes(edge.build(edge.outside))
+    assert nnhal("cascade", str(path), "--json").returncode == 0
+    done = nnhal("cascade", str(path), "--like-vela", "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "got a mean over an axis of 4097 elements, expected what Vela 5.2 reports" in done.stderr
+    path.write_bytes(edge.build(edge.inside))
+    assert nnhal("cascade", str(path), "--like-vela", "--json").returncode == 0
 
 
 def test_a_page_pictures_and_a_listing_are_written(network: str, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from nnhal.types import OperationType
 BLOCKS = frozenset({OperationType.DEPTH_TO_SPACE, OperationType.SPACE_TO_DEPTH})
 TABLES = frozenset({OperationType.FLOOR, OperationType.POW, OperationType.SIN, OperationType.SQRT})
 """Functions of islands of floats that no operator of the report becomes."""
+_LONGEST_MEAN = 4096
 _ALLOWED = "what Vela 5.2 reports for Ethos-U55 and U65"
 _HINT = "the hardware computes it: leave out like_vela"
 
@@ -37,6 +38,8 @@ def like_vela(op: OperationContext) -> Support:
         given = op.dimensions(MeanInput.INPUT)
         if len(given) - 1 in axes_of_mean(op) and 1 not in as_images(given)[1:MAX_RANK]:
             got = "a mean over channels of an image of several rows and columns"
+        elif (longest := max(given[axis] for axis in axes_of_mean(op))) > _LONGEST_MEAN:
+            got = f"a mean over an axis of {longest} elements"
     return Unsupported("KERNEL", got, _ALLOWED, _HINT) if got else SUPPORTED
 
 

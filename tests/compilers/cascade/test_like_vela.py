@@ -23,8 +23,10 @@ from nnhal_cascade.graph.islands import PAIRED, REDUCTIONS, UNARY
 from nnhal_cascade.rules import RULES
 from nnhal_cascade.rules.vela import BLOCKS, TABLES
 from nnhal_cascade.support import supported_operations
+from nnhal_frontends import import_file
 from tests.support.agreement import single
 from tests.support.ethos_u import examples
+from tests.support.vela_edges import EDGES, VelaEdge
 
 REPORT: dict[str, list[str]] = json.loads(Path(__file__).with_name("vela_report.json").read_text())
 LEFT_OUT = {"ARG_MAX", "UNIDIRECTIONAL_SEQUENCE_LSTM"}
@@ -93,14 +95,42 @@ def test_what_is_beyond_the_report_is_refused_if_asked(model: ResolvedModel, is_
     assert answers(model) == (True, is_like_vela)
 
 
-def test_the_report_is_that_of_the_program(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def vela() -> str:
+    """The program, if it is of the report's version."""
     peers = os.environ.get("NNHAL_PEERS", "")
-    vela = shutil.which("vela", path=f"{peers}/vela/bin:{os.environ.get('PATH', '')}")
-    if vela is None:
+    found = shutil.which("vela", path=f"{peers}/vela/bin:{os.environ.get('PATH', '')}")
+    if found is None:
         pytest.skip("Vela is neither in the path nor in $NNHAL_PEERS/vela")
-    version = subprocess.run([vela, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     if version != "5.2.0":
         pytest.skip(f"Vela is {version}, the table is of 5.2.0")
+    return found
+
+
+each_edge = pytest.mark.parametrize("edge", EDGES, ids=lambda edge: f"{edge.operator} {edge.constraint}")
+
+
+@each_edge
+def test_a_constraint_means_what_is_just_inside_and_just_outside(edge: VelaEdge, tmp_path: Path) -> None:
+    for number, expected in ((edge.inside, True), (edge.outside, False)):
+        path = tmp_path / f"{number}.tflite"
+        path.write_bytes(edge.build(number))
+        answers = supported_operations(import_file(path).resolved(), True)
+        assert [isinstance(answer, Supported) for answer in answers] == [expected]
+
+
+@each_edge
+def test_vela_draws_its_lines_at_the_same_places(edge: VelaEdge, vela: str, tmp_path: Path) -> None:
+    for number, left in ((edge.inside, 0), (edge.outside, 1)):
+        path = tmp_path / f"{number}.tflite"
+        path.write_bytes(edge.build(number))
+        command = [vela, str(path), "--accelerator-config", "ethos-u55-128", "--output-dir", str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert f"CPU operators = {left} " in done.stdout
+
+
+def test_the_report_is_that_of_the_program(vela: str, tmp_path: Path) -> None:
     subprocess.run([vela, "--supported-ops-report"], cwd=tmp_path, capture_output=True, check=True)
     text = (tmp_path / "SUPPORTED_OPS.md").read_text()
     summary = text.partition("## Ethos-U55 and Ethos-U65 TFLite Summary")[2].partition("\n## ")[0]
