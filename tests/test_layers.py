@@ -175,6 +175,12 @@ def test_a_package_knows_only_those_that_it_may(package: str) -> None:
     assert violations(modules, PACKAGES.keys() - {package}, MAY_USE[package]) == []
 
 
+def test_benchmarks_know_nothing_of_tests() -> None:
+    modules = modules_of(ROOT / "benchmarks")
+    found = [(path.name, name) for path in modules for name in imports_of(path) if belongs(name, "tests")]
+    assert modules and not found
+
+
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_compiler_is_pure(compiler: str) -> None:
     modules = [path for path in modules_of(PACKAGES[compiler]) if not within(dotted(path), {f"{compiler}.command"})]
