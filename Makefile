@@ -196,7 +196,7 @@ peers: $(VENV)/.dev $(PEERS)/kserve/.made $(PEERS)/triton/.made  ## Test a live 
 	@ldconfig -p | grep -q libb64.so.0d || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo 'installing libb64-0d, which perf_analyzer needs'; $(APT) libb64-0d || echo 'libb64-0d cannot be installed' >&2; fi
 	NNHAL_KSERVE=$(abspath $(PEERS))/kserve/bin/python NNHAL_PERF_ANALYZER=$(abspath $(PEERS))/triton/bin/perf_analyzer \
-	  $(BIN)/python -m pytest -rs tests/system/v2/test_kserve.py tests/system/v2/test_perf_analyzer.py
+	  $(BIN)/python -m pytest -rs tests/system/v2/test_kserve.py tests/system/v2/test_perf_analyzer.py tests/benchmarks/test_scenarios.py
 
 bench: $(VENV)/.run  ## Measure the cost of a hop between processes
 	$(BIN)/nnhal bench hop

@@ -33,8 +33,8 @@ SCENARIOS = {
 
 
 def run(scenario: Callable[..., Report], name: str = "") -> None:
-    """Run a scenario as the program ``python -m benchmarks.NAME``; errors of the user's are one line."""
-    program = f"python -m benchmarks.{name or scenario.__name__}"
+    """Run a scenario as the program ``python -m benchmarks NAME``; errors of the user's are one line."""
+    program = f"python -m benchmarks {name or scenario.__name__}"
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(command_of_scenario(scenario))
     with one_line_errors(program):

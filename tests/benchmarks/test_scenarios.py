@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from importlib import import_module
 
@@ -43,6 +44,16 @@ def test_a_scenario_measures_all_of_its_ways(name: str) -> None:
     report = json.loads(done.stdout)
     rows = report if isinstance(report, list) else [row for table in report["tables"] for row in table["rows"]]
     assert len(rows) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("NNHAL_PERF_ANALYZER" not in os.environ, reason="NNHAL_PERF_ANALYZER is not set; 'make peers' does")
+def test_perf_analyzer_measures_both_protocols_with_bytes_and_shared_memory() -> None:
+    done = benchmark("__main__", "serve", "-i", "http,grpc", "--concurrency", "1,2", "-p", "100", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(done.stdout)
+    assert len({(row["title"], row["concurrency"]) for row in rows}) == 8
+    assert all(row["rate"] > 0 and 0 < row["p50"] <= row["p90"] <= row["p99"] for row in rows)
 
 
 def test_options_that_do_not_fit_are_one_line() -> None:
