@@ -31,14 +31,9 @@ COMPILERS = ("nnhal_cascade", "nnhal_mlip")
 """Compilers for devices. A compiler turns a model into a plan, or runs it, and has no process, no wire and no device.
 Its room ``command`` is its sub-command of ``nnhal``, with the reports: only that reads files and knows pages.
 """
-OF_V2_SERVERS = {
-    "nnhal_service.access",
-    "nnhal_service.runtime.run.cancellation",
-    "nnhal_service.serving",
-    "nnhal_service.v2",
-}
-"""What a replica of Ray Serve may import of the framework: it serves the protocol, so it decodes requests and
-asks the guard as the framework's own servers do.
+OF_V2_SERVERS = {"nnhal_service.access", "nnhal_service.serving", "nnhal_service.v2"}
+"""What a replica of Ray Serve may import of the framework: it refuses as the framework's own servers do, and by the
+same guard.
 """
 MAY_USE: dict[str, set[str]] = {
     "nnhal": set(),
@@ -52,7 +47,7 @@ MAY_USE: dict[str, set[str]] = {
     "nnhal_pages": {"nnhal", "nnhal_client"},
     "nnhal_dashboard": {"nnhal", "nnhal_hosting", "nnhal_client", "nnhal_pages"},
     "nnhal_tools": {"nnhal", "nnhal_hosting", "nnhal_frontends", "nnhal_client", "nnhal_pages"},
-    "nnhal_ray": {"nnhal", "nnhal_hosting", "nnhal_client", *OF_V2_SERVERS},
+    "nnhal_ray": {"nnhal", "nnhal_hosting", *OF_V2_SERVERS},
     "nnhal_ort": {"nnhal_tools"},
     "nnhal_native": {"nnhal_tools"},
 }

@@ -1,4 +1,4 @@
-"""The deployments of the application, and their settings."""
+"""The deployment of hosts, and its settings."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from ray.serve.config import AutoscalingConfig
 
 from nnhal_ray.host import HostReplica
 from nnhal_ray.options import ScaleOutOptions
-from nnhal_ray.routed_host import RoutedHost
-from nnhal_ray.router import ModelRouter
 
 _DOWNSCALE_SECONDS = 600.0
 """A host takes seconds to start, so it is not given up soon."""
@@ -22,36 +20,24 @@ _HEALTH_ANSWER_SECONDS = 15.0
 
 
 def application(arguments: Mapping[str, object] | ScaleOutOptions) -> Application:
-    """Hosts, and a routing deployment if models do not fit every host. Raises ValidationError."""
+    """Return the application. A configuration file may set its options, but for one host a node.
+
+    Raises ValidationError.
+    """
     options = ScaleOutOptions.model_validate(arguments)
-    kind = RoutedHost if options.models_per_host else HostReplica
-    hosts = serve.deployment(kind, name="Host", **host_settings(options)).bind(options)
-    if not options.models_per_host:
-        return hosts
-    return serve.deployment(ModelRouter, name="ModelRouter", **router_settings(options)).bind(options, hosts)
-
-
-def host_settings(options: ScaleOutOptions) -> dict[str, Any]:
-    """The settings of the deployment of hosts. A configuration file may say otherwise, but for one host a node."""
-    return {
+    hosts = serve.deployment(
+        HostReplica,
+        name="Host",
+        max_replicas_per_node=1,
+        max_ongoing_requests=options.max_requests,
+        ray_actor_options={"num_cpus": options.cpus, "resources": dict(options.accelerators)},
+        health_check_period_s=_HEALTH_CHECK_SECONDS,
+        health_check_timeout_s=_HEALTH_ANSWER_SECONDS,
+        graceful_shutdown_timeout_s=options.drain_seconds,
+        graceful_shutdown_wait_loop_s=0.5,
         **_scale(options),
-        "max_replicas_per_node": 1,
-        "max_ongoing_requests": options.max_requests,
-        "ray_actor_options": {"num_cpus": options.cpus, "resources": dict(options.accelerators)},
-        "health_check_period_s": _HEALTH_CHECK_SECONDS,
-        "health_check_timeout_s": _HEALTH_ANSWER_SECONDS,
-        "graceful_shutdown_timeout_s": options.drain_seconds,
-        "graceful_shutdown_wait_loop_s": 0.5,
-    }
-
-
-def router_settings(options: ScaleOutOptions) -> dict[str, Any]:
-    """The settings of the routing deployment."""
-    return {
-        "num_replicas": options.routers,
-        "max_ongoing_requests": options.max_requests * options.max_hosts,
-        "graceful_shutdown_timeout_s": options.drain_seconds,
-    }
+    )
+    return hosts.bind(options)
 
 
 def _scale(options: ScaleOutOptions) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +20,9 @@ from nnhal_hosting.extras import install_command
 
 if TYPE_CHECKING:
     from nnhal_ray.nodes import RayNode
-    from nnhal_ray.progress import Progress
 
 app = typer.Typer(
-    help="Serve models on several hosts by Ray Serve: start the cluster, join it, see its hosts.",
+    help="Serve models on several hosts by Ray Serve: start the cluster, or join it.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -41,7 +41,7 @@ Resource = Annotated[
 
 @app.callback()
 def _ray() -> None:
-    """Serve models on several hosts by Ray Serve: start the cluster, join it, see its hosts."""
+    """Serve models on several hosts by Ray Serve: start the cluster, or join it."""
 
 
 @app.command()
@@ -75,23 +75,20 @@ def up(
         options = ScaleOutOptions.model_validate(_given(arguments))
     except ValidationError as error:
         raise ValueError(describe_invalid(error)) from error
-    with _node(listen, ["--head", f"--port={port}", "--include-dashboard=false"], resource) as (node, progress, token):
+    with _node(listen, ["--head", f"--port={port}", "--include-dashboard=false"], resource) as (node, token):
         import ray
 
         from nnhal_ray import deploying
 
         is_local = listen == LOOPBACK
-        deploying.connect(f"{listen}:{port}", progress)
+        deploying.connect(f"{listen}:{port}")
         try:
-            host = LOOPBACK if is_local else "0.0.0.0"
-            deploying.deploy(options, host, http_port, grpc_port, seconds, progress)
-            progress.say(f"V2 over HTTP:  http://{listen}:{http_port}/v2")
-            progress.say(f"V2 over gRPC:  {listen}:{grpc_port}")
-            for name, address in deploying.dashboards(progress):
-                progress.say(f"dashboard:     {address}/hosts  (of {name})")
+            deploying.deploy(options, LOOPBACK if is_local else "0.0.0.0", http_port, grpc_port, seconds, _say)
+            _say(f"V2 over HTTP:  http://{listen}:{http_port}/v2")
+            _say(f"V2 over gRPC:  {listen}:{grpc_port}")
             if not is_local:
-                progress.say(f"others join:   nnhal ray join {listen}:{port} --listen ADDRESS --token FILE")
-                progress.say(f"their token:   {token}")
+                _say(f"others join:   nnhal ray join {listen}:{port} --listen ADDRESS --token FILE")
+                _say(f"their token:   {token}")
             _until_interrupted(node)
         finally:
             ray.shutdown()  # before its node ends, which would end this process too
@@ -105,23 +102,21 @@ def join(
     resource: Resource = None,
 ) -> None:
     """Have this host join a cluster, and serve with it until SIGINT or SIGTERM."""
-    with _node(listen, [f"--address={address}"], resource, token.resolve()) as (node, progress, _):
-        progress.say(f"joined {address}: Ray starts a host here when it needs one")
+    with _node(listen, [f"--address={address}"], resource, token.resolve()) as (node, _):
+        _say(f"joined {address}: Ray starts a host here when it needs one")
         _until_interrupted(node)
-        progress.say("stopping")
+        _say("stopping")
 
 
 @contextmanager
 def _node(
     listen: str, role: Sequence[str], resource: Sequence[str] | None, token: Path | None = None
-) -> Iterator[tuple[RayNode, Progress, Path]]:
+) -> Iterator[tuple[RayNode, Path]]:
     """A node until the context ends; without ``token``, with a new one."""
     if find_spec("ray") is None:
         raise ValueError(f"Ray is missing: {install_command('ray')}")
     from nnhal_ray import nodes
-    from nnhal_ray.progress import Progress
 
-    progress = Progress()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)  # until all serve
     with ExitStack() as undo:
@@ -135,10 +130,10 @@ def _node(
         words = [*role, f"--node-ip-address={listen}"]
         words += [f"--temp-dir={directory / 'ray'}"] if "--head" in role else []
         try:
-            node = undo.enter_context(nodes.RayNode(directory, variables, words, _resources(resource or ()), progress))
-            yield node, progress, token
+            _say("Ray starts on this host")
+            yield undo.enter_context(nodes.RayNode(directory, variables, words, _resources(resource or ()))), token
         except KeyboardInterrupt:
-            progress.say("stopped before all hosts served")
+            _say("stopped before all hosts served")
             raise typer.Exit(1) from None
 
 
@@ -149,6 +144,10 @@ def _until_interrupted(node: RayNode) -> None:
         signal.signal(number, lambda *_: interrupted.set())
     while not interrupted.wait(_LOOK_SECONDS):
         node.require_runs()
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _interrupt(*_: object) -> None:

@@ -8,16 +8,17 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from nnhal.contexts import Closing
 from nnhal.errors import NnhalError
-from nnhal_ray.progress import Progress
 
 LOOPBACK = "127.0.0.1"
 STARTING_SECONDS = 180.0
+_LOOK_SECONDS = 0.25
 _STOP_SECONDS = 30.0
 _STARTED = "Ray runtime started"
 _SHOWN_LINES = 12
@@ -74,12 +75,7 @@ class RayNode(Closing):
     """A node of Ray on this host, until it is closed."""
 
     def __init__(
-        self,
-        directory: Path,
-        variables: Mapping[str, str],
-        role: Sequence[str],
-        resources: Mapping[str, float],
-        progress: Progress,
+        self, directory: Path, variables: Mapping[str, str], role: Sequence[str], resources: Mapping[str, float]
     ) -> None:
         """Start it, and wait until it runs. ``role`` are the options of ``ray start`` that say what it is.
 
@@ -94,7 +90,12 @@ class RayNode(Closing):
                 words, env=dict(variables), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         try:
-            progress.wait("Ray starts on this host", self._has_started, STARTING_SECONDS)
+            end = time.monotonic() + STARTING_SECONDS
+            while _STARTED not in self._log.read_text(errors="replace"):
+                self.require_runs()
+                if time.monotonic() > end:
+                    raise NodeError(f"Ray has not started on this host within {STARTING_SECONDS:.0f} s")
+                time.sleep(_LOOK_SECONDS)
         except BaseException:
             self.close()
             raise
@@ -115,10 +116,6 @@ class RayNode(Closing):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         _end_proxies(self._directory)
-
-    def _has_started(self) -> bool:
-        self.require_runs()
-        return _STARTED in self._log.read_text(errors="replace")
 
 
 def _end_proxies(directory: Path) -> None:

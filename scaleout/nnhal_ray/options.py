@@ -33,9 +33,6 @@ class ScaleOutOptions(BaseModel):
     tokens: Path | None = None
     """A file of bearer tokens, as for ``nnhal serve``."""
 
-    view_token: Path | None = None
-    """A file with one of those tokens, of role ``view``, by which the dashboards of the hosts ask one another."""
-
     insecure: bool = False
     """Serve without tokens."""
 
@@ -58,29 +55,15 @@ class ScaleOutOptions(BaseModel):
     max_body: int = Field(default=64 << 20, gt=0)
     """The longest body of a request over HTTP, in bytes."""
 
-    models_per_host: int = Field(default=0, ge=0)
-    """The most models that a host has loaded at a time, for models that do not fit every host: requests then pass a
-    routing deployment. 0 if each host loads all models.
-    """
-
-    routers: int = Field(default=1, ge=1)
-    """The replicas of the routing deployment."""
-
-    native: bool = True
-    """Run models on the host's devices by nnhal's native client; otherwise every request is passed on over gRPC."""
-
     dashboard: bool = True
-    """Give every host a dashboard, at a free port of the loopback interface unless the topology says otherwise."""
+    """Give every host the dashboard of ``nnhal up``, at port 8003 of the host unless the topology says otherwise."""
 
     drain_seconds: float = Field(default=30.0, ge=0)
     """How long a host that is to end has for its requests."""
 
     @model_validator(mode="after")
     def _possible(self) -> ScaleOutOptions:
-        paths = [
-            *self.model_repository,
-            *(path for path in (self.topology, self.tokens, self.view_token) if path is not None),
-        ]
+        paths = [*self.model_repository, *(path for path in (self.topology, self.tokens) if path is not None)]
         relative = [str(path) for path in paths if not path.is_absolute()]
         if relative:
             raise ValueError(f"paths {relative}: expected absolute ones, since they are read on every host")

@@ -1,4 +1,4 @@
-"""What every process of Ray Serve on a node of ours does first: where it listens, and what is asked again.
+"""Set up every process of Ray Serve on a node of ours: where it listens, and that no stream is asked again.
 
 Ray calls it by the variable that ``nodes.environment`` sets. It changes two things for which Serve 2.60 has no setting;
 the extra ``ray`` pins that version, and a template that is another one is refused.
@@ -14,14 +14,12 @@ import ray
 from ray.serve._private import haproxy
 
 from nnhal.errors import NnhalError
-from nnhal_ray.messages import REQUEST_ID
 from nnhal_ray.protocol import SERVICE, STREAM
 
 LOOPBACK = "127.0.0.1"
 _ANY = "[::]:"
 _OWN_RULES = f"""
-    # Names a request that may come to a second host, since the first did not answer. A stream comes to one only.
-    http-request set-header {REQUEST_ID} %[uuid()]
+    # A request may come to a second host, since the first did not answer; a stream comes to one only.
     http-request disable-l7-retry if {{ path /{SERVICE.full_name}/{STREAM} }}"""
 _CHANGES = {
     "    bind :{{ config.metrics_port }}": "    bind 127.0.0.1:{{ config.metrics_port }}",

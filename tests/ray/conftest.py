@@ -11,7 +11,10 @@ import tritonclient.grpc
 import tritonclient.http
 
 from tests.support.ray_cluster import RayCluster, ray_cluster, worker_node
+from tests.support.repositories import write
 from tests.support.served_models import write_models
+from tests.support.stateful_models import SUM
+from tests.support.tflite_variables import running_sum
 from tests.support.tritonclients import Triton
 
 
@@ -27,8 +30,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository of models."""
-    return write_models(tmp_path_factory.mktemp("models"))
+    """A repository of models; SUM adds up the requests of a sequence, from 10 on."""
+    repository = write_models(tmp_path_factory.mktemp("models"))
+    write(repository, SUM, {"1/model.tflite": running_sum()})
+    return repository
 
 
 @pytest.fixture(scope="session")

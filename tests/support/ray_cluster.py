@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 import subprocess
 import sys
 import tempfile
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import tritonclient.grpc
 import yaml
 
 from nnhal_ray.nodes import environment, new_token
@@ -121,7 +120,7 @@ class RayCluster:
         config["http_options"]["host"] = _NOT_LOOPBACK
         config["http_options"]["port"], config["grpc_options"]["port"] = self.head.http, self.head.grpc
         (application,) = config["applications"]
-        application["args"] = {"insecure": True, **arguments}
+        application["args"] = {"insecure": True, "dashboard": False, **arguments}  # two would have one port
         path = self.directory / "serve.yaml"
         path.write_text(yaml.safe_dump(config))
         words = [str(_BIN / "serve"), "run", f"--address=127.0.0.1:{self.head.gcs}", "--non-blocking", str(path)]
@@ -142,15 +141,9 @@ class RayCluster:
             if replica["deployment"] == deployment and replica["state"] == "RUNNING"
         ]
 
-    def metrics(self) -> str:
-        """The metrics of all hosts."""
-        page = urllib.request.urlopen(f"http://127.0.0.1:{self.head.http}/metrics", timeout=60).read()
-        return str(page.decode())
-
-    def counts(self, model: str) -> dict[str, float]:
-        """How many requests for a model each node has counted."""
-        pattern = rf'^nv_inference_request_success{{node="(\w+)",model="{model}",version="1"}} (\S+)$'
-        return {node: float(value) for node, value in re.findall(pattern, self.metrics(), re.M)}
+    def counts(self, model: str) -> dict[str, int]:
+        """How many requests for a model the framework of each replica has counted, by the replica's id."""
+        return {replica["id"]: _count(directory_of(replica["pid"]), model) for replica in self.replicas()}
 
     def _runs(self) -> bool:
         state = self.ask("application")
@@ -197,6 +190,18 @@ def environment_of(directory: Path, token: Path) -> dict[str, str]:
         **_replica_ports("HTTP"),
         **_replica_ports("GRPC"),
     }
+
+
+def directory_of(replica: int) -> Path:
+    """The directory of the testbed that a replica has started."""
+    words = next(words for each in psutil.Process(replica).children() if "nnhal_tools" in (words := each.cmdline()))
+    return Path(words[words.index("--directory") + 1])
+
+
+def _count(directory: Path, model: str) -> int:
+    with tritonclient.grpc.InferenceServerClient(f"unix:{directory / 'framework/inference.sock'}") as client:
+        (found,) = client.get_inference_statistics(model).model_stats
+        return int(found.inference_stats.success.count)
 
 
 def _replica_ports(protocol: str) -> dict[str, str]:

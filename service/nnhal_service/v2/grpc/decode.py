@@ -53,7 +53,6 @@ _MEMORY_FACTOR = 8
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _RAW_INPUT_TAG = ModelInferRequest.RAW_INPUT_CONTENTS_FIELD_NUMBER << 3 | _LENGTH
-_MODEL_NAME_TAG = ModelInferRequest.MODEL_NAME_FIELD_NUMBER << 3 | _LENGTH
 _ID_TAG = ModelInferRequest.ID_FIELD_NUMBER << 3 | _LENGTH
 _INPUT_TAG = ModelInferRequest.INPUTS_FIELD_NUMBER << 3 | _LENGTH
 _REGION = SHM_REGION.encode()
@@ -143,25 +142,10 @@ def cut_request(data: bytes) -> CutRequest:
     return cut
 
 
-def model_name_of(data: bytes) -> str:
-    """The model that a request names, for those who pass it on: nothing else of it is parsed.
-
-    Raises google.protobuf.message.DecodeError if its fields are malformed or too many.
-    """
-    named = b""
-    for count, (tag, _, body, end) in enumerate(_fields(data)):
-        if count == _MOST_RAW:
-            raise DecodeError(f"the request has more than {_MOST_RAW} fields")
-        if tag == _MODEL_NAME_TAG:
-            named = data[body:end]  # of a field that comes again, the last one counts
-    try:
-        return named.decode()
-    except UnicodeDecodeError as error:
-        raise DecodeError("the name of the model is not UTF-8") from error
-
-
 def cut_in_loop(data: bytes) -> CutRequest | None:
-    """The same, or None if that takes time that is worth a thread: a malicious request has millions of fields.
+    """The parts as ``cut_request`` gives them, or None if that takes time that is worth a thread.
+
+    A malicious request has millions of fields.
 
     A request that is like an earlier one but for the elements of its tensors is cut as that was. For one thread.
     """

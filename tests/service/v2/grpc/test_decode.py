@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal.inference.grpc_service_pb2 import ModelInferRequest
-from nnhal_service.v2.grpc.decode import cut_in_loop, cut_request, model_name_of
+from nnhal_service.v2.grpc.decode import cut_in_loop, cut_request
 
 SIZES = st.lists(st.sampled_from([0, 1, 127, 128, 20_000]), max_size=4)
 
@@ -21,22 +21,6 @@ def test_a_request_is_the_same_however_it_is_read(sizes: list[int]) -> None:
     del whole.raw_input_contents[:]
     whole.id = ""
     assert ModelInferRequest.FromString(cut.head) == whole
-
-
-def test_a_request_names_its_model_without_being_parsed() -> None:
-    request = ModelInferRequest(model_name="m", id="7", raw_input_contents=[bytes(20_000)])
-    request.inputs.add(name="x", datatype="no datatype")
-    later = ModelInferRequest(model_name="the last one counts").SerializeToString()
-    assert model_name_of(request.SerializeToString() + later) == "the last one counts"
-    assert model_name_of(b"") == ""
-
-
-@pytest.mark.parametrize(
-    "data", [b"\xff", b"\x0a\x01\xff", ModelInferRequest(raw_input_contents=[b""] * 200_000).SerializeToString()]
-)
-def test_a_malformed_request_names_no_model(data: bytes) -> None:
-    with pytest.raises(DecodeError):
-        model_name_of(data)
 
 
 @given(SIZES)
