@@ -30,6 +30,8 @@ _OWN_REQUEST_HEADERS = {"authorization", "connection", "content-length", "host",
 _OWN_REPLY_HEADERS = {"connection", "content-length", "date", "server", "transfer-encoding"}
 _AGAIN_SECONDS = 30.0
 """How long an inference waits for a framework that was killed: Serve replaces a host that takes longer."""
+_MOST_AGAIN = 3
+"""How often an inference is asked again: it may be what kills the framework."""
 _READY_SECONDS = 1.0
 _PAUSE_SECONDS = 0.1
 
@@ -65,10 +67,11 @@ class HostFramework(AsyncClosing):
         An inference changes nothing, so it may run twice; of a sequence, a framework that was started again has no
         state. Serve cancels this if the client waits no more.
         """
-        reply, end = await self.forward(call), time.monotonic() + _AGAIN_SECONDS
-        while reply.is_unanswered and time.monotonic() < end:
+        reply, end, times = await self.forward(call), time.monotonic() + _AGAIN_SECONDS, 0
+        while reply.is_unanswered and times < _MOST_AGAIN and time.monotonic() < end:
             if await self.is_ready(_READY_SECONDS):
                 reply = await self.forward(call)
+                times += 1
             else:
                 await asyncio.sleep(_PAUSE_SECONDS)
         return reply

@@ -61,8 +61,9 @@ def test_a_sequence_keeps_its_state_on_the_only_host(triton: Triton) -> None:
 def test_an_escaped_path_needs_the_role_of_what_it_names(hosts: RayCluster) -> None:
     url = f"http://127.0.0.1:{hosts.head.http}/v2/models/echo_fp32/trace%2Fsetting"
     request = urllib.request.Request(url, b"{}", {"Authorization": shown("infer")["authorization"]})
-    with pytest.raises(urllib.error.HTTPError) as caught, urllib.request.urlopen(request, timeout=60):
-        pass
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=60)
+    caught.value.close()
     assert caught.value.code == 403
 
 

@@ -77,12 +77,13 @@ def test_a_new_version_replaces_the_old_one_and_loses_at_most_what_that_was_doin
     hosts: RayCluster, models: Path
 ) -> None:
     before = {row["id"] for row in hosts.replicas()}
-    with SteadyRequests(f"127.0.0.1:{hosts.head.grpc}", MODEL) as requests:
+    with SteadyRequests(f"127.0.0.1:{hosts.head.grpc}", MODEL, seconds=LONG) as requests:
         hosts.begin_to_deploy(model_repository=str(models), min_hosts=2, max_hosts=2, max_body=1 << 20)
         wait_until(lambda: _replaced(hosts, before), "both replicas are new", LONG)
         requests.go_on(100)
     assert len(requests.failures) <= requests.clients
-    assert all("CANCELLED" in failure for failure in requests.failures)  # by HAProxy, whose stream ends with the host
+    others = [failure for failure in requests.failures if "CANCELLED" not in failure]
+    assert others == []  # HAProxy cancels a stream that ends with its host
 
 
 def test_a_node_that_is_killed_loses_what_it_was_doing(cluster: RayCluster, models: Path) -> None:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import grpc
 import pytest
 
 from nnhal.inference import grpc_service_pb2 as wire
-from nnhal_ray.changes import Change, change_of, newest
-from nnhal_ray.messages import HttpCall, ProtocolCall
+from nnhal_ray.changes import Change, HostReply, change_of, joined, newest
+from nnhal_ray.messages import HttpCall, HttpReply, ProtocolCall, ProtocolReply
 
 LOAD = wire.RepositoryModelLoadRequest(model_name="m")
 UNLOAD = wire.RepositoryModelUnloadRequest(model_name="m")
@@ -61,3 +62,19 @@ def test_of_several_changes_of_a_model_the_last_one_counts() -> None:
         for model, at in (("m", 1), ("m", 3), ("n", 2))
     )
     assert newest([second, first, other]) == [other, second]
+
+
+def test_one_reply_stands_for_those_of_all_hosts() -> None:
+    call = ProtocolCall("RepositoryModelLoad", b"")
+    done, unknown, full = (
+        HostReply("n1", ProtocolReply(b"")),
+        HostReply("n2", ProtocolReply(code=grpc.StatusCode.INVALID_ARGUMENT, text="no repository has it")),
+        HostReply("n3", ProtocolReply(code=grpc.StatusCode.RESOURCE_EXHAUSTED, text="no memory")),
+    )
+    assert joined(call, [done, done]) is done.reply
+    assert joined(call, [unknown, unknown]) is unknown.reply
+    assert joined(call, [done, unknown, full]).text == (
+        "2 of 3 hosts have not done it: host n2: no repository has it; host n3: no memory"
+    )
+    over_http = joined(HttpCall("POST", "/v2/repository/models/m/load", "", {}, b""), [])
+    assert isinstance(over_http, HttpReply) and over_http.status == 503 and "no host is left" in over_http.text

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
 import pytest
 
 from nnhal.errors import NnhalError
-from nnhal.inference.grpc_service_pb2 import ServerReadyRequest
+from nnhal.inference.grpc_service_pb2 import ServerReadyRequest, ServerReadyResponse
 from nnhal_ray.framework import HostFramework
-from nnhal_ray.messages import Call, HttpCall, HttpReply, ProtocolCall, ProtocolReply, Reply
+from nnhal_ray.messages import Call, HttpCall, HttpReply, ProtocolCall, ProtocolReply, Reply, WireMessage
+from nnhal_ray.protocol import STREAM, UNARY, add_to_server
 
 READY = ProtocolCall("ServerReady", ServerReadyRequest().SerializeToString())
 
@@ -50,6 +52,42 @@ def test_nor_has_one_whose_address_nobody_knows(short_path: Path) -> None:
     assert isinstance(reply, HttpReply)
     assert (reply.status, reply.is_unanswered) == (503, True)
     assert "started again" in reply.text
+
+
+class Dying:
+    """A framework that says it is ready, and ends some inferences as one that is killed does."""
+
+    def __init__(self, deaths: int) -> None:
+        for name in (*UNARY, STREAM):
+            setattr(self, name, self._ready)
+        self.ModelInfer = self._infer
+        self.left, self.asked = deaths, 0
+
+    def _ready(self, _: WireMessage, __: grpc.ServicerContext) -> WireMessage:
+        return WireMessage(ServerReadyResponse(ready=True).SerializeToString())
+
+    def _infer(self, request: WireMessage, context: grpc.ServicerContext) -> WireMessage:
+        self.asked += 1
+        if self.asked <= self.left:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
+        return request
+
+
+@pytest.mark.parametrize(("deaths", "asked", "is_ok"), [(0, 1, True), (2, 3, True), (9, 4, False)])
+def test_an_inference_is_asked_again_some_times(short_path: Path, deaths: int, asked: int, is_ok: bool) -> None:
+    async def ask() -> Reply:
+        async with HostFramework(short_path, no_address) as framework:
+            return await framework.infer(ProtocolCall("ModelInfer", b"x"))
+
+    dying, server = Dying(deaths), grpc.server(ThreadPoolExecutor(1))
+    add_to_server(dying, server)
+    server.add_insecure_port(f"unix:{short_path / 'inference.sock'}")
+    server.start()
+    try:
+        assert asyncio.run(ask()).is_ok is is_ok
+    finally:
+        server.stop(None).wait()
+    assert dying.asked == asked
 
 
 def test_a_stream_to_a_framework_that_is_not_there_ends_with_its_status(short_path: Path) -> None:
