@@ -61,7 +61,7 @@ def main() -> int:
     windows = {f"-{width}": (width, 900) for width in arguments.width or ()} or _WINDOWS
     arguments.out.mkdir(parents=True, exist_ok=True)
     more = {name: (DEMO / f"{network}.onnx").read_bytes() for name, network in _MORE.items()}
-    with showcase(more, knows_hosts=True) as testbed, _flowing(testbed):
+    with showcase(more) as testbed, _flowing(testbed):
         _live_through(testbed, arguments.seconds)
         with sync_playwright() as playwright, launch(playwright, CHROMIUM) as browser:
             context = browser.new_context(base_url=testbed.dashboard, reduced_motion="reduce")
@@ -136,7 +136,6 @@ def _pages(page: Page) -> dict[str, str]:
         "arena": f"/memory/arena?model={_PINNED}",
         "try": "/try?model=digits",
         "logs": "/logs",
-        "hosts": "/hosts",
     }
 
 

@@ -64,7 +64,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--device", metavar="NAME=DIR", action="append", type=_named, help="a device that nobody else names")
     add("--admin-key", type=Path, metavar="FILE", help="the admin key of processes that nnhal up does not supervise")
     add("--history", type=Path, metavar="FILE", help="where a day of charts and events outlasts a restart, 16 MiB")
-    add("--hosts", type=Path, metavar="FILE", help="a file of other hosts, whose dashboards the page Hosts joins")
     add("--host", help="the address to listen at (default 127.0.0.1)")
     add("--port", help="the port (default 8003; 0 lets the system choose)")
     add("--allowed-host", metavar="NAME", action="append", help="a further name by which browsers may reach it")

@@ -19,11 +19,9 @@ from nnhal_dashboard.access.visitors import Visitors, cookie_of
 from nnhal_dashboard.live.fragments import Fragments
 from nnhal_dashboard.live.streams import MOST_KEYS, LiveResponse, Streams
 from nnhal_dashboard.monitoring.collector import Collector
-from nnhal_dashboard.monitoring.hosts import SUMMARY
 from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_dashboard.pages.devices import page as devices
 from nnhal_dashboard.pages.events import page as events
-from nnhal_dashboard.pages.hosts import page as hosts_page
 from nnhal_dashboard.pages.logs import page as logs
 from nnhal_dashboard.pages.memory import page as memory
 from nnhal_dashboard.pages.metrics import page as metrics
@@ -40,7 +38,6 @@ from nnhal_dashboard.web.request_state import show_page
 from nnhal_hosting.access import AccessRole, AllowedHosts, LocalUsers
 
 PAGES = (
-    hosts_page.PAGE,
     overview.PAGE,
     devices.PAGE,
     models.PAGE,
@@ -55,12 +52,12 @@ PAGES = (
 """All pages, in the order of the navigation."""
 _OPEN = ("/login", "/static/", "/favicon.ico")
 """Paths that need nobody to have signed in."""
-_WITHOUT_COOKIE = ("/static/", "/favicon.ico", SUMMARY)
-"""Paths whose answers are kept by caches, which must not hand one browser's cookie to others; or are for programs."""
+_WITHOUT_COOKIE = ("/static/", "/favicon.ico")
+"""Paths whose answers are kept by caches, which must not hand one browser's cookie to others."""
 _FROM_ELSEWHERE = """<!doctype html><html lang="en"><head><title>nnhal</title>
 <meta http-equiv="refresh" content="0"></head><body><p>Go on to the dashboard by reloading this page.</p></body></html>
 """
-"""For a browser that follows a link of another site, such as another host's dashboard: it leaves its cookie out. It
+"""For a browser that follows a link of another site: it leaves its cookie out. It
 then comes again from here, with the cookie if it has one."""
 
 
@@ -103,15 +100,11 @@ def create_app(
     async def visit(request: Request, serve: Callable[[Request], Awaitable[Response]]) -> Response:
         path, cookie = request.url.path, cookie_of(request.headers.get("host", ""))
         given = request.cookies.get(cookie)
-        if path == SUMMARY:
-            visitor = visitors.program(request.headers.get("authorization", ""))
-        elif given is None and visitors.must_sign_in and request.headers.get("sec-fetch-site") == "cross-site":
+        if given is None and visitors.must_sign_in and request.headers.get("sec-fetch-site") == "cross-site":
             return HTMLResponse(_FROM_ELSEWHERE)
-        else:
-            visitor = visitors.of(given or "")
-        request.state.visitor = visitor
+        visitor = request.state.visitor = visitors.of(given or "")
         if not path.startswith(_OPEN) and not visitor.may(AccessRole.VIEW):
-            if request.method == "GET" and path not in ("/live", SUMMARY):
+            if request.method == "GET" and path != "/live":
                 return RedirectResponse(f"/login?{signing_in.wanted(request.url)}", 303)
             return Response("sign in first: this needs a token\n", 401, media_type="text/plain")
         began = time.perf_counter()

@@ -55,9 +55,6 @@ class DashboardSettings(EnvironmentSettings):
     history: Path | None = None
     """The file in which samples and events of a day outlast the dashboard; without one they end with it."""
 
-    hosts: Path | None = None
-    """A file that names the dashboards of other hosts (see ``monitoring.hosts``), which the page Hosts shows."""
-
     upload_bytes: int = Field(default=1 << 30, gt=0, le=MOST_BYTES)
     """The longest file that may be uploaded."""
 

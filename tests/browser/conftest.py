@@ -33,7 +33,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def testbed(browser: Browser) -> Iterator[Showcase]:
     """Start a testbed for the tests of a file."""
-    with showcase(knows_hosts=True) as started:
+    with showcase() as started:
         yield started
 
 

@@ -30,7 +30,6 @@ PAGES = (
     "/events",
     "/runs?from=2026-01-01T00:00:00Z",
     "/logs",
-    "/hosts",
     "/login",
 )
 

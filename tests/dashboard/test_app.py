@@ -16,8 +16,8 @@ from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal.v1 import admin_pb2, framework_admin_pb2
 from nnhal_dashboard.access.gate import LONGEST_FORM
+from nnhal_dashboard.access.visitors import cookie_of
 from nnhal_dashboard.app import PAGES
-from nnhal_dashboard.monitoring.hosts import SUMMARY
 from nnhal_dashboard.web import signing_in, static
 from nnhal_hosting.access import Tokens, read_tokens
 from tests.support.dashboard import (
@@ -29,6 +29,7 @@ from tests.support.dashboard import (
 )
 from tests.support.tokens import token_file
 
+FROM_A_LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 NAMES = {"process": "npu", "command": "kill", "name": "m", "session": "s1", "number": "1", "index": "1", "version": "1"}
 FIELDS = {"process": "npu", "session": "s1", "name": "m", "pin": "all=npu"}
 OWN = {"/login", "/logout"}
@@ -112,9 +113,29 @@ def test_looking_changes_nothing(path: str, collector: ScriptedCollector) -> Non
 @pytest.mark.parametrize("path", SHOWING)
 def test_nothing_is_shown_to_whom_nobody_knows(path: str, collector: ScriptedCollector, tokens: Tokens) -> None:
     answer = PageBrowser(collector, tokens).get(filled(path))
-    refused = 401 if path == SUMMARY else 303
-    assert answer.status_code == refused or path in ("/login", "/static/{name}", "/favicon.ico")
+    assert answer.status_code == 303 or path in ("/login", "/static/{name}", "/favicon.ico")
     assert not collector.contacts.calls
+
+
+def test_a_browser_from_another_site_comes_again_with_its_cookie(collector: ScriptedCollector, tokens: Tokens) -> None:
+    browser = PageBrowser(collector, tokens)
+    answer = browser.get("/devices", headers=FROM_A_LINK)
+    assert answer.status_code == 200 and 'http-equiv="refresh"' in answer.text
+    assert not answer.cookies  # a new one would sign it out
+
+
+@pytest.mark.parametrize(
+    ("host", "cookie"),
+    [
+        ("localhost", "nnhal_dashboard"),
+        ("localhost:8003", "nnhal_dashboard_8003"),
+        ("[::1]:80", "nnhal_dashboard_80"),
+        ("[::1]", "nnhal_dashboard"),
+        ("a:b", "nnhal_dashboard"),
+    ],
+)
+def test_dashboards_at_two_ports_of_one_name_have_cookies_of_their_own(host: str, cookie: str) -> None:
+    assert cookie_of(host) == cookie
 
 
 @pytest.mark.parametrize("path", [*SHOWING, "/no/such/page", "/live", "/metrics?minutes=x", "/recordings/0"])

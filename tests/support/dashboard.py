@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -23,7 +22,6 @@ from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.monitoring.contacts import Contacts
 from nnhal_dashboard.monitoring.faults import FaultWatch
 from nnhal_dashboard.monitoring.history import History
-from nnhal_dashboard.monitoring.hosts import HostsWatch
 from nnhal_dashboard.monitoring.logbook import Logbook
 from nnhal_dashboard.monitoring.plans import PlanBook
 from nnhal_dashboard.monitoring.problems import problems_of
@@ -122,7 +120,6 @@ class ScriptedCollector:
         self.plans = PlanBook(cast(Callable[[], FrameworkAdmin], self.contacts.framework))
         self.traffic = TrafficWatch(cast(Callable[[], FrameworkAdmin], self.contacts.framework), _at_once)
         self.faults = FaultWatch(cast(Contacts, self.contacts), _at_once)
-        self.hosts = HostsWatch(None)
         self._listeners: list[Callable[[Snapshot], None]] = []
         self.show(*processes, **fields)
 
@@ -148,10 +145,6 @@ class ScriptedCollector:
     def refresh(self) -> Snapshot:
         """Return the snapshot."""
         return self.snapshot
-
-    def watch_hosts(self, path: Path) -> None:
-        """Ask the dashboards of other hosts, which a file names."""
-        self.hosts = HostsWatch(path)
 
     def watch(self, details: Detail = NO_DETAIL) -> None:
         """Nothing is gathered."""

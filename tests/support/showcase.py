@@ -51,11 +51,9 @@ def showcase(
     extra_models: Mapping[str, bytes] | None = None,
     more: Sequence[str] = (),
     front_workers: int = 1,
-    knows_hosts: bool = False,
 ) -> Iterator[Showcase]:
     """Run ``nnhal up`` until the context ends. ``extra_models`` are names and ONNX files besides the demo's, ``more``
-    are further options. ``knows_hosts``: its dashboard has two others to show, ``green``, which it is itself, and
-    ``blue``, which is not there.
+    are further options.
     """
     with tempfile.TemporaryDirectory(prefix="nnhal-") as name:
         directory = Path(name)
@@ -65,13 +63,8 @@ def showcase(
             folder.mkdir(parents=True)
             (folder / "model.onnx").write_bytes(network)
         topology = directory / "topology.toml"
-        port, hosts = _free_port(), directory / "hosts.toml"
-        others = ("green", port), ("blue", 1)
-        entries = [f'[[host]]\nname = "{name}"\nurl = "http://127.0.0.1:{at}"\n' for name, at in others]
-        hosts.write_text("".join(entries))
-        shown = f'[dashboard]\nhosts = "{hosts}"\n' if knows_hosts else ""
-        topology.write_text(_topology(directory / "models", front_workers) + shown)
-        options = ["up", str(topology), "--directory", str(directory / "run"), "--dashboard-port", str(port)]
+        topology.write_text(_topology(directory / "models", front_workers))
+        options = ["up", str(topology), "--directory", str(directory / "run"), "--dashboard-port", str(_free_port())]
         options += more
         log = directory / "log"
         with log.open("wb") as output, subprocess.Popen(command(options), stderr=output, stdout=output) as process:

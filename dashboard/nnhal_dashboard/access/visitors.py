@@ -84,11 +84,6 @@ class Visitors:
             visitor.seen = now
             return visitor
 
-    def program(self, authorization: str) -> Visitor:
-        """Return who sends one request with an Authorization header, and keeps no cookie."""
-        identity = _EVERYBODY if self._tokens is None else self._tokens.identity(authorization)
-        return Visitor("", identity, time.monotonic())
-
     def stays(self, visitor: Visitor) -> bool:
         """Whether a browser that follows live parts may go on: it is not signed out, and not idle for too long.
 

@@ -20,7 +20,6 @@ from nnhal_dashboard.monitoring.events import MOMENT_SECONDS, faults_between
 from nnhal_dashboard.monitoring.faults import FaultWatch
 from nnhal_dashboard.monitoring.history import History
 from nnhal_dashboard.monitoring.history_file import HistoryFile
-from nnhal_dashboard.monitoring.hosts import HostsWatch
 from nnhal_dashboard.monitoring.kept_runs import continued, kept_runs
 from nnhal_dashboard.monitoring.logbook import Logbook
 from nnhal_dashboard.monitoring.observer import CLIENT_NAME, Answers, ProcessObserver
@@ -52,14 +51,11 @@ class Collector:
     """Keeps ``snapshot`` and ``history`` up to date from a thread of its own. Use it as a context.
 
     ``contacts`` are for questions and changes besides, ``logbook`` has what processes log, ``plans``
-    those of models, ``traffic`` what flows, ``faults`` those of devices, ``hosts`` what other hosts do.
+    those of models, ``traffic`` what flows, ``faults`` those of devices.
     """
 
     def __init__(self, settings: DashboardSettings, key: str = "") -> None:
-        """``key`` is the admin key, if no supervisor says it.
-
-        Raises OSError or ValueError if the file of other hosts cannot be used.
-        """
+        """``key`` is the admin key, if no supervisor says it."""
         self._settings = settings
         self._given_key = self._key = key
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="ask")
@@ -82,7 +78,6 @@ class Collector:
         self.plans = PlanBook(self.contacts.framework)
         self.traffic = TrafficWatch(self.contacts.framework, self._pool.submit)
         self.faults = FaultWatch(self.contacts, self._pool.submit)
-        self.hosts = HostsWatch(settings.hosts)
         self._thread = LastingThread(self._run, "collector")
 
     def __enter__(self) -> Collector:
@@ -99,7 +94,6 @@ class Collector:
             observer.close()
         self._hang_up()
         self.contacts.close()
-        self.hosts.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def listen(self, listener: Callable[[Snapshot], None]) -> None:

@@ -35,8 +35,6 @@ NAVIGATION = (
     ("/logs", "Logs"),
 )
 """The pages by their addresses, in the order in which they are listed."""
-_OF_HOSTS = ("/hosts", "Hosts")
-"""The page of all hosts, which is listed first if there are others."""
 _MARK = secrets.token_hex(16)
 _FORM_TOKEN = f"form-token-{_MARK}"
 """Stands for the visitor's form token in what is rendered for all visitors."""
@@ -62,7 +60,7 @@ class Renderer:
             live=self._live,
             form_token=Markup(f"<input type='hidden' name='form_token' value='{_FORM_TOKEN}'>"),
             needs=needs,
-            navigation=(_OF_HOSTS, *NAVIGATION) if collector.hosts.is_configured else NAVIGATION,
+            navigation=NAVIGATION,
             all_ranges=list(RANGES.values()),
             copy_names=NAMES,
             requests_wait=requests_wait,

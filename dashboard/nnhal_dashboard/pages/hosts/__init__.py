@@ -1,1 +1,0 @@
-"""All hosts: what each does, and all together."""
