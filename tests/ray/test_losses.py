@@ -26,8 +26,10 @@ LONG = 180.0
 
 @pytest.fixture(scope="module")
 def hosts(cluster: RayCluster, models: Path) -> RayCluster:
-    """Two hosts that have all models."""
+    """Two hosts that have all models but the one that a client has had them unload."""
     cluster.deploy(model_repository=str(models), min_hosts=2, max_hosts=2)
+    with Triton("grpc", tritonclient.grpc, f"127.0.0.1:{cluster.head.grpc}") as client:
+        client.client.unload_model(UNLOADED)
     return cluster
 
 
@@ -47,8 +49,6 @@ def both(hosts: RayCluster) -> list[dict[str, Any]]:
 
 def test_a_replica_that_is_killed_loses_no_request_and_is_replaced(hosts: RayCluster) -> None:
     killed, _ = both(hosts)
-    with Triton("grpc", tritonclient.grpc, f"127.0.0.1:{hosts.head.grpc}") as client:
-        client.client.unload_model(UNLOADED)
     started = [process.pid for process in psutil.Process(killed["pid"]).children(recursive=True)]
     with SteadyRequests(f"127.0.0.1:{hosts.head.grpc}", MODEL, seconds=LONG) as requests:
         os.kill(killed["pid"], signal.SIGKILL)
