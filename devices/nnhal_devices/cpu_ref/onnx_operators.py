@@ -125,7 +125,7 @@ class _Extremum(_Reduction):
 
     def _reduced(self, data: Array, axes: tuple[int, ...] | None, keepdims: bool) -> Array:
         along = range(data.ndim) if axes is None else [axis % data.ndim for axis in axes]
-        bounds: tuple[Any, Any] = (-np.inf, np.inf) if data.dtype.kind == "f" else (False, True)
+        bounds: tuple[Any, Any] = (False, True) if data.dtype == np.bool_ else (-np.inf, np.inf)
         if data.dtype.kind in "iu":
             bounds = np.iinfo(data.dtype).min, np.iinfo(data.dtype).max
         found = extremum(self.extreme, data, along, bounds[self.extreme is np.fmin])
@@ -343,7 +343,7 @@ class MaxPool(OpRun):
                 _outer(np.add, indices * lengths[axis], np.where(inside, place, 0)),
                 _outer(np.logical_and, within, inside),
             )
-        lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        lowest = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
         windows = np.where(within, x.reshape(*x.shape[:2], -1)[:, :, indices], np.asarray(lowest, x.dtype))
         chosen = windows.argmax(-1)
         maxima = np.take_along_axis(windows, chosen[..., None], -1).reshape(*x.shape[:2], *shape)
@@ -381,7 +381,7 @@ class GlobalMaxPool(OpRun):
 
     def _run(self, x: Array) -> tuple[Array, ...]:
         spatial = tuple(range(2, x.ndim))
-        lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        lowest = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
         return (np.expand_dims(extremum(np.fmax, x, spatial, lowest), spatial),)
 
 

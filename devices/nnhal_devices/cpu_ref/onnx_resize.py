@@ -203,7 +203,7 @@ def _antialiased(x: Array, axes: Sequence[ResizedAxis], places: Sequence[Places]
             result = np.clip(sums >> _WEIGHT_BITS, 0, 255).astype(x.dtype)
         else:
             sums = _weighted(_real(result), axis, first, weights)
-            rounded = sums if x.dtype.kind == "f" else _half_away(sums)
+            rounded = _half_away(sums) if x.dtype.kind in "iu" else sums
             result = rounded.astype(x.dtype)
     return result
 

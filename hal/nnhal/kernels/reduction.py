@@ -62,7 +62,7 @@ def extremum(extreme: np.ufunc, values: Array, axes: Sequence[int], initial: flo
     first stays, no other is found. Other axes stay, those with ``initial`` if there are no elements.
     """
     found = np.asarray(extreme.reduce(values, axis=tuple(axes), initial=initial))
-    if values.dtype.kind != "f" or not values.size:
+    if values.dtype.kind in "iub" or not values.size:
         return found
     first = values[tuple(0 if axis in axes else slice(None) for axis in range(values.ndim))]
     return np.where(np.isnan(first), first, found)

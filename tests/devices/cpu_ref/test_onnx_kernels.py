@@ -216,6 +216,25 @@ def test_results_are_those_of_onnx_runtime(given: Case) -> None:
             np.testing.assert_array_equal(got, expected, strict=True)
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (case("ReduceMax", np.array([[-3, -2]], np.float32), opset=20), [[-2]]),
+        (case("ReduceMin", np.array([[3, 2]], np.float32), opset=20), [[2]]),
+        (case("GlobalMaxPool", np.array([[[-3, -2]]], np.float32), opset=22), [[[-2]]]),
+        (case("MaxPool", np.array([[[-3, -2]]], np.float32), opset=22, kernel_shape=[2]), [[[-2]]]),
+        (case("Hardmax", np.array([[-3, -2]], np.float32)), [[0, 1]]),
+    ],
+    ids=lambda value: value.operator if isinstance(value, Case) else "",
+)
+def test_bfloat16_is_a_float(given: Case, expected: list[Any]) -> None:
+    kind = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
+    given = given._replace(inputs=[None if x is None else x.astype(kind) for x in given.inputs])
+    results: Any = ReferenceEvaluator(model_of(given), new_ops=[*OPERATORS]).run(None, {"i0": given.inputs[0]})
+    assert results[0].dtype == kind
+    assert results[0].tolist() == expected
+
+
 def test_cases_of_letters_need_no_locale() -> None:
     model = model_of(case("StringNormalizer", np.array(["é", "naïve"], object), case_change_action="UPPER"))
     results: Any = ReferenceEvaluator(model, new_ops=[*OPERATORS]).run(None, {"i0": np.array(["é", "naïve"], object)})
