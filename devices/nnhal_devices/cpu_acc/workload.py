@@ -38,6 +38,8 @@ _FROM_A_CACHE = OperationTimes(
 class OnnxWorkload:
     """A session of ONNX Runtime for a model, which several executions may use at once."""
 
+    takes_empty = True
+
     def __init__(
         self,
         model: ResolvedModel,
@@ -62,8 +64,6 @@ class OnnxWorkload:
         self._outputs = tuple(graph.outputs)
         # Only operations of the extension have results whose dimensions do not follow from those of the inputs.
         self._data_dependent = any(is_extension(operation.type) for operation in main.operations)
-        self.takes_empty = all(is_extension(operation.type) for operation in main.operations)
-        """Whether inputs may have a length of 0."""
         self._forecast = Forecast()
         types = partial(memory_type, model.model, is_message=graph.is_message)
         self._input_types = [types(main.operands[index].type) for index in main.input_indexes]
@@ -87,11 +87,13 @@ class OnnxWorkload:
                 invalid_argument(f"{name} is omitted, but an operation reads it")
         if VALUE in self._input_types or VALUE in self._output_types:
             return self._bind_values(inputs, outputs)
-        found = self._output_dimensions(inputs)
+        # To the rules of the HAL a length of 0 is unknown, but ONNX Runtime knows what follows from it.
+        is_empty = any(0 in inputs[position].dimensions for _, position in self._inputs)
+        found = () if is_empty else self._output_dimensions(inputs)
         binding = self._session.runtime.io_binding()
         for name, position in self._inputs:
             _bind(binding.bind_input, name, self._input_types[position], inputs[position])
-        if self._data_dependent and not all(dimensions and 0 not in dimensions for dimensions in found):
+        if is_empty or (self._data_dependent and not all(known and 0 not in known for known in found)):
             read = [(name, self._input_types[position], position) for name, position in self._inputs]
             written = list(zip(self._outputs, self._output_types, outputs, strict=True))
             return DataDependentSession(self._session, binding, read, inputs, written, self._forecast)

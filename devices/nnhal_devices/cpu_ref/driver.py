@@ -55,6 +55,8 @@ class CpuRef:
 class ReferenceWorkload:
     """A model and its interpreter."""
 
+    takes_empty = True
+
     def __init__(self, model: ResolvedModel) -> None:
         self._model = model
         self._interpreter = Interpreter(model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,8 @@ from onnx.reference.ops._quant_utils import reshape_input
 
 from nnhal.arrays import Array
 from nnhal.kernels.reduction import extremum
+from nnhal_devices.cpu_ref.onnx_corners import CORNERS
+from nnhal_devices.cpu_ref.onnx_pooling import AveragePool, LpPool, MaxPool
 from nnhal_devices.cpu_ref.onnx_recurrent import GRU, LSTM, RNN
 from nnhal_devices.cpu_ref.onnx_resize import Resize, Upsample
 
@@ -168,14 +169,15 @@ class ConvTranspose(op_conv_transpose.ConvTranspose):
 
     def _run(self, x: Array, w: Array, b: Array | None = None, **attributes: Any) -> tuple[Array, ...]:  # type: ignore[override] # as its own base
         groups = attributes.pop("group") or 1
+        batch = np.zeros((1, *x.shape[1:]), x.dtype) if not len(x) else x
         parts = zip(
-            np.split(x, groups, 1),
+            np.split(batch, groups, 1),
             np.split(w, groups),
             [None] * groups if b is None else np.split(b, groups),
             strict=True,
         )
         own: Any = super()._run
-        return (np.concatenate([own(*part, group=1, **attributes)[0] for part in parts], 1),)
+        return (np.concatenate([own(*part, group=1, **attributes)[0] for part in parts], 1)[: len(x)],)
 
 
 class GridSample(op_grid_sample.GridSample):
@@ -185,6 +187,8 @@ class GridSample(op_grid_sample.GridSample):
 
     def _run(self, x: Array, grid: Array, **attributes: Any) -> tuple[Array, ...]:  # type: ignore[override] # as its own base
         mode = attributes.pop("mode") or "linear"
+        if not len(x) or not grid.size:
+            return (np.zeros((*x.shape[:2], *grid.shape[1:-1]), x.dtype),)
         own: Any = super()._run
         results: tuple[Array, ...] = own(
             x, grid, mode={"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode), **attributes
@@ -249,17 +253,6 @@ class QuantizeLinear(op_quantize_linear._CommonQuantizeLinear):
         return (np.minimum(np.fmax(codes, low), high).astype(helper.tensor_dtype_to_np_dtype(target)),)
 
 
-class GatherElements(OpRun):
-    """Indices may be fewer than the elements along the other axes too."""
-
-    op_domain = ""
-
-    def _run(self, data: Array, indices: Array, axis: int | None = None) -> tuple[Array, ...]:
-        along = (axis or 0) % data.ndim
-        part = tuple(slice(None) if index == along else slice(n) for index, n in enumerate(indices.shape))
-        return (np.take_along_axis(data[part], indices.astype(np.int64), along),)
-
-
 class StringNormalizer(OpRun):
     """Accents stay, as the specification and ONNX Runtime have it; no locale of the host is needed."""
 
@@ -295,7 +288,7 @@ class Softmax(_Flattened):
     """Exponentials over their sum."""
 
     def _along(self, x: Array, axis: int) -> Array:
-        exponentials = np.exp(x - x.max(axis, keepdims=True))
+        exponentials = np.exp(x - x.max(axis, keepdims=True, initial=-np.inf))
         return np.asarray(exponentials / exponentials.sum(axis, keepdims=True))
 
 
@@ -303,7 +296,7 @@ class LogSoftmax(_Flattened):
     """The logarithm of Softmax."""
 
     def _along(self, x: Array, axis: int) -> Array:
-        lowered = x - x.max(axis, keepdims=True)
+        lowered = x - x.max(axis, keepdims=True, initial=-np.inf)
         return np.asarray(lowered - np.log(np.exp(lowered).sum(axis, keepdims=True)))
 
 
@@ -311,67 +304,13 @@ class Hardmax(_Flattened):
     """1 for the first of the largest, else 0. A NaN is the largest if it comes first, and equal to nothing."""
 
     def _along(self, x: Array, axis: int) -> Array:
+        if not x.size:
+            return x
         largest = np.expand_dims(extremum(np.fmax, x, [axis % x.ndim], -np.inf), axis)
         equal = x == largest
         result = np.zeros_like(x)
         np.put_along_axis(result, np.expand_dims(equal.argmax(axis), axis), 1, axis)
         return np.where(equal, result, 0).astype(x.dtype)
-
-
-class MaxPool(OpRun):
-    """Maxima of windows, of any element type, and their indices in the whole input."""
-
-    op_domain = ""
-
-    def _run(self, x: Array, **attributes: Any) -> tuple[Array, ...]:
-        lengths, kernel = x.shape[2:], attributes["kernel_shape"]
-        ones = [1] * len(kernel)
-        strides, dilations = attributes.get("strides") or ones, attributes.get("dilations") or ones
-        pads = self._pads(lengths, strides, attributes)
-        places, shape = [], []
-        for axis, (length, size, stride, step) in enumerate(zip(lengths, kernel, strides, dilations, strict=True)):
-            begin, room = pads[axis], length + pads[axis] + pads[axis + len(kernel)] - (size - 1) * step - 1
-            count = (-(-room // stride) if attributes.get("ceil_mode") else room // stride) + 1
-            if attributes.get("ceil_mode") and (count - 1) * stride >= length + begin:
-                count -= 1  # a window may not begin behind the input
-            places.append(np.arange(count)[:, None] * stride + np.arange(size) * step - begin)
-            shape.append(count)
-        indices, within = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
-        for axis, place in enumerate(places):
-            inside = (place >= 0) & (place < lengths[axis])
-            indices, within = (
-                _outer(np.add, indices * lengths[axis], np.where(inside, place, 0)),
-                _outer(np.logical_and, within, inside),
-            )
-        lowest = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
-        windows = np.where(within, x.reshape(*x.shape[:2], -1)[:, :, indices], np.asarray(lowest, x.dtype))
-        chosen = windows.argmax(-1)
-        maxima = np.take_along_axis(windows, chosen[..., None], -1).reshape(*x.shape[:2], *shape)
-        if len(self.onnx_node.output) == 1:
-            return (maxima,)
-        found = np.take_along_axis(np.broadcast_to(indices, windows.shape), chosen[..., None], -1)[..., 0]
-        if attributes.get("storage_order"):
-            found = np.ravel_multi_index(np.unravel_index(found, lengths)[::-1], lengths[::-1])
-        planes = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], 1) * int(np.prod(lengths))
-        return maxima, (found + planes).reshape(maxima.shape)
-
-    @staticmethod
-    def _pads(lengths: Sequence[int], strides: Sequence[int], attributes: Mapping[str, Any]) -> Sequence[int]:
-        """The pads before each spatial axis, and then those behind it."""
-        if attributes.get("auto_pad") not in ("SAME_UPPER", "SAME_LOWER"):
-            return attributes.get("pads") or [0] * 2 * len(lengths)
-        totals = [
-            max((-(-length // stride) - 1) * stride + size - length, 0)
-            for length, stride, size in zip(lengths, strides, attributes["kernel_shape"], strict=True)
-        ]
-        smaller, larger = [total // 2 for total in totals], [total - total // 2 for total in totals]
-        return [*larger, *smaller] if attributes["auto_pad"] == "SAME_LOWER" else [*smaller, *larger]
-
-
-def _outer(combine: Any, a: Array, b: Array) -> Array:
-    """Combine places of some axes, [windows, elements], with those of the next."""
-    joined: Array = combine(a[:, None, :, None], b[None, :, None, :])
-    return joined.reshape(a.shape[0] * b.shape[0], a.shape[1] * b.shape[1])
 
 
 class GlobalMaxPool(OpRun):
@@ -410,8 +349,10 @@ class LRN(OpRun):
 
 
 OPERATORS = (
-    *(Loop, MaxPool, RNN, GRU, LSTM, Pad, ReduceSumSquare, ReduceLogSum, ReduceLogSumExp, ConvTranspose, GridSample),
+    *(AveragePool, LpPool, MaxPool),
+    *(Loop, RNN, GRU, LSTM, Pad, ReduceSumSquare, ReduceLogSum, ReduceLogSumExp, ConvTranspose, GridSample),
     *(NonMaxSuppression, OneHot, DequantizeLinear, StringNormalizer, Softmax, LogSoftmax, Hardmax),
-    *(GatherElements, QuantizeLinear, ReduceMax, ReduceMin, GlobalMaxPool, LpNormalization, LRN, Resize, Upsample),
+    *(QuantizeLinear, ReduceMax, ReduceMin, GlobalMaxPool, LpNormalization, LRN, Resize, Upsample),
+    *CORNERS,
 )
 """The operators that cpu_ref computes itself, in every opset."""

@@ -134,7 +134,6 @@ REFUSALS: Sequence[Refusal] = (
     Refusal("GridSample", "padding_mode", "zeros or reflection for cubic modes", _cubic_at_borders),
     Refusal("LSTM", "activations", "those of the specification", _unknown_activation),
     Refusal("LinearRegressor", "post_transform", "NONE", _other_than("post_transform", b"NONE")),
-    Refusal("LpPool", "ceil_mode", "0", _one_of("ceil_mode", 1)),
     Refusal("MaxPool", "auto_pad", "NOTSET or VALID beside dilations", _same_with_dilations),
     Refusal("Normalizer", "norm", "L1 or L2", lambda a: a.get("norm", b"MAX") == b"MAX"),
     Refusal("ReduceLogSumExp", _INPUT_TYPE, "floating point", _integers),

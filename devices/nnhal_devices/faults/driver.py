@@ -112,6 +112,7 @@ class FaultyWorkload:
             working_bytes=workload.working_bytes if isinstance(workload, MeasuredWorkload) else 0,
             layers=cache(lambda: tuple(layers_of(model))),
         )
+        self.takes_empty = getattr(workload, "takes_empty", False)
         # The host asks for these by their presence.
         if isinstance(workload, CompiledWorkload):
             self.artifact = workload.artifact

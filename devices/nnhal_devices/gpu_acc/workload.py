@@ -35,6 +35,8 @@ def needs_of(model: ResolvedModel) -> Needs:
 class QueuedWorkload:
     """A model, and the workload that does its arithmetic."""
 
+    takes_empty = True
+
     def __init__(
         self,
         model: ResolvedModel,

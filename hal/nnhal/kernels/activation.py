@@ -53,7 +53,8 @@ def softmax(op: OperationContext) -> tuple[Array, ...]:
     """exp((x - max) * beta) / sum of the same; subtracting the largest keeps exp from overflowing."""
     values = to_real(op, SoftmaxInput.INPUT)
     axis = op.integer(SoftmaxInput.AXIS, default=-1)
-    powers = np.exp((values - values.max(axis=axis, keepdims=True)) * np.float32(op.real(SoftmaxInput.BETA)))
+    largest = values.max(axis=axis, keepdims=True, initial=-np.inf)
+    powers = np.exp((values - largest) * np.float32(op.real(SoftmaxInput.BETA)))
     return (from_real(op, powers / powers.sum(axis=axis, keepdims=True)),)
 
 

@@ -89,8 +89,14 @@ def _reduce_shaped(op: OperationContext, values: Array) -> tuple[Array, ...]:
 
 
 def mean(op: OperationContext) -> tuple[Array, ...]:
-    """Sums over the axes, divided by the number of elements. Input and output are quantised alike."""
+    """Sums over the axes, divided by the number of elements. Input and output are quantised alike.
+
+    The mean of nothing, of which the HAL says nothing, is 0.
+    """
     axes, (dimensions,) = axes_of_mean(op), prepare_mean(op)
+    if not op.value(MeanInput.INPUT).size:
+        zero = op.outputs[0].zero_point if op.main_type() in QUANT8 else 0
+        return (np.full(dimensions, zero, op.value(MeanInput.INPUT).dtype),)
     if op.main_type() not in QUANT8:
         return (from_real(op, to_real(op, MeanInput.INPUT).mean(axis=axes)).reshape(dimensions),)
     values = op.value(MeanInput.INPUT)

@@ -252,7 +252,6 @@ def test_cases_of_letters_need_no_locale() -> None:
             case("GridSample", floats(1, 1, 2, 2), floats(1, 1, 1, 2), mode="cubic", padding_mode="border"),
             "padding_mode border",
         ),
-        (case("LpPool", floats(1, 1, 2, 2), kernel_shape=[2, 2], ceil_mode=1), "ceil_mode 1"),
         (case("Unique", floats(2), sorted=0), "sorted 0"),
         (case("Upsample", floats(1, 1, 2, 2), floats(4), opset=9, mode="cubic"), "mode cubic"),
         (

@@ -12,7 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from nnhal_devices.cpu_ref.onnx_operators import Loop, MaxPool
+from nnhal_devices.cpu_ref.onnx_operators import Loop
+from nnhal_devices.cpu_ref.onnx_pooling import MaxPool
 
 
 def loop(shape: Sequence[int], turns: int, nested: bool = False) -> onnx.ModelProto:

@@ -152,7 +152,7 @@ class BoundRun:
 
     def _require_takes_empty(self, position: int, dimensions: Dimensions) -> None:
         if not takes_empty(self._model_workload):
-            invalid_argument(f"input {position} is empty, {list(dimensions)}, which is for steps of nnhal.onnx only")
+            invalid_argument(f"input {position} is empty, {list(dimensions)}, expected elements for this driver")
 
     @property
     def output_dimensions(self) -> list[Dimensions]:
@@ -325,7 +325,7 @@ class BoundRun:
 
 
 def takes_empty(workload: Workload) -> bool:
-    """Whether a driver's workload takes inputs with a length of 0: one of steps of nnhal.onnx may say so."""
+    """Whether a driver's workload takes inputs with a length of 0, as it says itself."""
     return bool(getattr(workload, "takes_empty", False))
 
 

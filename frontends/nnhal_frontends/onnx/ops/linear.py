@@ -6,6 +6,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.types import FusedActivation, OperationType
+from nnhal.types.layout import describe
 from nnhal_frontends.onnx.builder import NodeBuilder
 from nnhal_frontends.onnx.ops._definition import Converter
 from nnhal_frontends.onnx.ops._weights import bias_of, filter_of, real_constant, takes_weights
@@ -39,6 +40,8 @@ def matmul(b: NodeBuilder) -> None:
     """A product of matrices. A third input, which ONNX does not have, is a bias that has been fused into the node."""
     values = b.constant(1)
     if values is None or values.ndim != 2:
+        if any(0 in b.shape(index)[:-2] for index in range(2)):
+            _require_equal_batches(b)
         inputs = [b.input(0), b.input(1), b.boolean(False), b.boolean(False)]
         b.finish_activated(OperationType.BATCH_MATMUL, inputs)
         return
@@ -47,6 +50,15 @@ def matmul(b: NodeBuilder) -> None:
     if len(b.shape(0)) == 1:
         rows = b.reshape(rows, (1, len(values)))
     _finish(b, rows, weights, bias_of(b, real_constant(b, 2), values.shape[1], weights))
+
+
+def _require_equal_batches(b: NodeBuilder) -> None:
+    """Raise UnsupportedNode unless both batches have the same names: a length that turns out to be 1 is repeated."""
+    first, second = (sizes and sizes[:-2] for sizes in (b.graph.sizes(b.node.inputs[index]) for index in range(2)))
+    if first is None or first != second:
+        raise b.node.unsupported(
+            f"batches {describe(b.shape(0)[:-2])} and {describe(b.shape(1)[:-2])}", "batches that are surely equal"
+        )
 
 
 def _gemm_weights(b: NodeBuilder) -> tuple[WeightsOperand, int]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from nnhal.codec.lengths import Lengths
 from nnhal.types import DataLocation, Request, RequestArgument, RequestMemoryPool
 from nnhal.types.layout import is_scalar
+from nnhal_service.run_memory import run_ashmem
 from nnhal_service.runtime.memory.slots import MemoryRange, Slot
 
 
@@ -14,11 +16,18 @@ def request_of(inputs: Sequence[Slot], outputs: Sequence[Slot], own: bool, lasti
     """The request of a step, with only the pools that it uses.
 
     ``own`` says that the step runs on its own device, ``lasting`` that it is for all runs: a device's own memory tells
-    it the dimensions of each. Raises as ``Slot.to_read`` and ``Slot.to_write`` do.
+    it the dimensions of each. In a request a length of 0 is unknown: an empty value stands there with a length of 1,
+    and the run tells its own (``empty_lengths``). Raises as ``Slot.to_read`` and ``Slot.to_write`` do.
     """
     pools: dict[int, tuple[int, RequestMemoryPool]] = {}
 
-    def argument(slot: Slot, place: MemoryRange, is_read: bool) -> RequestArgument:
+    def argument(slot: Slot, is_read: bool) -> RequestArgument:
+        if is_read and slot.is_empty and not lasting:
+            stated = tuple(length or 1 for length in slot.dimensions)
+            memory = run_ashmem(slot.element.size(stated))
+            pools[pool_key(memory)] = index, _ = len(pools), memory
+            return RequestArgument(DataLocation(index, 0, slot.element.size(stated)), stated)
+        place = slot.to_read(own) if is_read else slot.to_write(own)
         index, _ = pools.setdefault(pool_key(place.pool), (len(pools), place.pool))
         stated = slot.stated if lasting else slot.dimensions
         dimensions = () if is_scalar(slot.element.code) else stated
@@ -27,13 +36,15 @@ def request_of(inputs: Sequence[Slot], outputs: Sequence[Slot], own: bool, lasti
         return RequestArgument(location, dimensions, varies=varies)
 
     return Request(
-        tuple(
-            argument(slot, slot.to_read(own), True) if slot.has_value else RequestArgument(has_no_value=True)
-            for slot in inputs
-        ),
-        tuple(argument(slot, slot.to_write(own), False) for slot in outputs),
+        tuple(argument(slot, True) if slot.has_value else RequestArgument(has_no_value=True) for slot in inputs),
+        tuple(argument(slot, False) for slot in outputs),
         tuple(pool for _, pool in pools.values()),
     )
+
+
+def empty_lengths(inputs: Sequence[Slot]) -> Lengths:
+    """Return the dimensions of the inputs that are empty, for a run of their request."""
+    return [(position, slot.dimensions) for position, slot in enumerate(inputs) if slot.is_empty]
 
 
 def pool_key(pool: RequestMemoryPool) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from nnhal.arrays import Bytes
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.extensions import size_in_bytes
@@ -60,6 +62,8 @@ class Slot(ABC):
         self.stated = stated
         self.dimensions = stated
         self.expected = expected
+        self.is_empty = False
+        """Whether the 0 in its dimensions is a length: the current value has no elements."""
         self._opened: tuple[Memory, Pool] | None = None
 
     @property
@@ -92,7 +96,7 @@ class Slot(ABC):
 
     def forget(self) -> None:
         """Forget what was learnt of the value; it is about to be written again."""
-        self.dimensions = self.stated
+        self.dimensions, self.is_empty = self.stated, False
 
     def learn(self, dimensions: Dimensions) -> bool:
         """Grow for a value that did not fit; returns whether there is more room than before."""
@@ -105,10 +109,12 @@ class Slot(ABC):
             general_failure(
                 f"a value of dimensions {describe(dimensions)} was written, expected {describe(self.stated)}"
             )
-        self.dimensions = known
+        self.dimensions, self.is_empty = known, 0 in dimensions
 
     def read(self) -> Bytes:
         """A copy of the value, for the framework itself. Raises as ``to_read`` does."""
+        if self.is_empty:
+            return np.empty(0, np.uint8)
         place = self.to_read(own=False)
         return self._open(place.pool).read(place.offset, place.length)
 
@@ -149,6 +155,7 @@ class HostSlot(Slot):
         if size > self._whole.length:
             invalid_argument(f"an input of dimensions {list(dimensions)} takes {size} bytes, not {self._whole.length}")
         self.stated = self.dimensions = dimensions
+        self.is_empty = 0 in dimensions
         self._place = self._whole._replace(length=size, padding=0)
 
     @property
@@ -263,6 +270,7 @@ class DeviceSlot(Slot):
 
     def written(self, own: bool, dimensions: Dimensions) -> None:
         super().written(own, dimensions)
+        self.is_empty = False  # the device's own buffer has its dimensions
         known = combine(self.expected, self.dimensions) or self.dimensions
         if own:
             self._memory.written(known, True)

@@ -11,15 +11,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, without_frames
+from nnhal.codec.lengths import Lengths
+from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, general_failure, without_frames
 from nnhal.injected import injected_faults_in
 from nnhal.link import ProtocolError
-from nnhal.remote import RemotePreparedModel
+from nnhal.remote import BurstOutcome, RemotePreparedModel
 from nnhal.reports import CLIENT_STEP, StepReport
-from nnhal.types import ErrorStatus, ExecutionConfig, OutputShape
+from nnhal.types import ErrorStatus, ExecutionConfig, OutputShape, Request
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Fallback, SourceOperand
-from nnhal_service.runtime.memory.requests import request_of
+from nnhal_service.runtime.memory.requests import empty_lengths, request_of
 from nnhal_service.runtime.memory.slots import Slot
 from nnhal_service.runtime.memory.values import Values
 from nnhal_service.runtime.plan.parts import Part
@@ -40,14 +41,6 @@ _MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PE
 _log = get_logger(__name__)
 FINAL_ERRORS = (OutputTooSmallError, LoopTimeoutError, CancelledRunError, TouchedMemoryError)
 """Errors that another device could not avoid."""
-
-
-class EmptyValueError(HalError):
-    """A step has written a value without elements for another step, which no request can express."""
-
-    def __init__(self, device: str, dimensions: Sequence[int]) -> None:
-        message = f"{step_on(device)} has written {list(dimensions)} for another step, expected elements"
-        super().__init__(ErrorStatus.GENERAL_FAILURE, message)
 
 
 class Engine:
@@ -187,7 +180,7 @@ class Engine:
         if failed is None or not isinstance(failed, HalError):  # a device that was gone may have come back
             try:
                 return self._run_step(self._parts.living(number), number, True, deadline_ns)
-            except (OutputTooSmallError, EmptyValueError, CancelledRunError):
+            except (OutputTooSmallError, CancelledRunError):
                 raise
             except NnhalError as error:
                 failed = without_frames(error)  # this frame, which holds the error, is one of them
@@ -203,12 +196,7 @@ class Engine:
         step = self._plan.steps[number]
         inputs = self._values.slots([SourceOperand(step.scope, operand) for operand in step.inputs])
         outputs = self._values.slots([SourceOperand(step.scope, operand) for operand in step.outputs])
-        passed_on = [
-            slot
-            for slot, operand in zip(outputs, step.outputs, strict=True)
-            if not slot.name or operand in step.downstream
-        ]
-        return self._execute(part, number, inputs, outputs, passed_on, own, deadline_ns)
+        return self._execute(part, number, inputs, outputs, own, deadline_ns)
 
     def _whole(self, deadline_ns: int, error: NnhalError) -> StepReport:
         """Run the whole model on the fallback device."""
@@ -220,7 +208,7 @@ class Engine:
         graph = self._prepared.imported.model.main
         inputs = self._values.slots([SourceOperand(0, operand) for operand in graph.input_indexes])
         outputs = self._values.slots([SourceOperand(0, operand) for operand in graph.output_indexes])
-        return self._execute(self._parts.on_fallback(None), 0, inputs, outputs, [], False, deadline_ns)
+        return self._execute(self._parts.on_fallback(None), 0, inputs, outputs, False, deadline_ns)
 
     def _execute(
         self,
@@ -228,7 +216,6 @@ class Engine:
         number: int,
         inputs: Sequence[Slot],
         outputs: Sequence[Slot],
-        passed_on: Sequence[Slot],
         own: bool,
         deadline_ns: int,
     ) -> StepReport:
@@ -245,7 +232,7 @@ class Engine:
         while True:
             request = request_of(inputs, outputs, own)
             try:
-                outcome = burst.execute(request, self._config, deadline_ns, self._cancellation)
+                outcome = self._outcome(burst, part, request, empty_lengths(inputs), deadline_ns)
             except NnhalError as error:
                 if part.prepared.is_asleep:
                     self.writers.append(part.prepared)
@@ -262,10 +249,27 @@ class Engine:
             self._make_room(device, outputs, shapes)
         ended = time.perf_counter_ns()
         for slot, shape in zip(outputs, shapes or [OutputShape(())] * len(outputs), strict=True):
-            if slot in passed_on and 0 in shape.dimensions:
-                raise EmptyValueError(device, shape.dimensions)
             slot.written(own, shape.dimensions)
         return step_report(number, device, ended - started, outcome)
+
+    def _outcome(
+        self, burst: StoppableBurst, part: Part, request: Request, empty: Lengths, deadline_ns: int
+    ) -> BurstOutcome:
+        """Execute a request, of which some inputs are ``empty``: only an execution takes the dimensions of those."""
+        if not empty:
+            return burst.execute(request, self._config, deadline_ns, self._cancellation)
+        if not burst.takes_lengths:
+            position, dimensions = empty[0]
+            general_failure(
+                f"{step_on(part.member.name)}: input {position} is empty, {list(dimensions)}, expected elements: the "
+                "device takes no lengths by run"
+            )
+        execution = part.prepared.create_reusable_execution(request, self._config)
+        try:
+            burst.start(execution, deadline_ns, self._cancellation, empty)
+            return burst.finish(execution)
+        finally:
+            execution.release()
 
     def _make_room(self, device: str, outputs: Sequence[Slot], shapes: Sequence[OutputShape]) -> None:
         """Grow the memory of values that did not fit. Raises OutputTooSmallError if none can or one is the client's.

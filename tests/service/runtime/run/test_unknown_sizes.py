@@ -136,9 +136,8 @@ def test_if_a_value_has_no_elements_the_whole_model_runs_on_the_cpu(short_path: 
         assert report.fell_back
         assert [output.dimensions for output in report.outputs] == [(0,)]
         denying = Bound(load(filled(), Fallback.DENY), [count(0)], [1])
-        with pytest.raises(HalError, match="expected elements") as caught:
+        with pytest.raises(HalError, match=r"input 0 is empty, .*, expected elements"):
             denying.run()
-        assert caught.value.status == ErrorStatus.GENERAL_FAILURE
 
 
 def open_chain() -> Model:

@@ -1,0 +1,144 @@
+"""Operators of ONNX at corners where its reference evaluator fails: empty values, and integers beyond numpy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops import op_global_average_pool, op_squeeze
+
+from nnhal.arrays import Array
+
+
+class Compress(OpRun):
+    """The condition may be shorter than the axis, and the input empty."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, condition: Array, axis: int | None = None) -> tuple[Array, ...]:
+        data = x.reshape(-1) if axis is None else x
+        along = 0 if axis is None else axis
+        return (np.take(data, np.flatnonzero(condition[: data.shape[along]]), along),)
+
+
+class DynamicQuantizeLinear(OpRun):
+    """Quantise to 8 bits by the range of the values and 0; a range of no width has the scale 1, as in ONNX Runtime."""
+
+    op_domain = ""
+
+    def _run(self, x: Array) -> tuple[Array, ...]:
+        least, largest = x.min(initial=0), x.max(initial=0)
+        scale = np.float32(1) if least == largest else (largest - least) / np.float32(255)
+        zero_point = np.clip(np.rint(-least / scale), 0, 255).astype(np.uint8)
+        quantised = np.clip(np.rint(x / scale) + np.float32(zero_point), 0, 255).astype(np.uint8)
+        return quantised, np.asarray(scale, np.float32), np.asarray(zero_point)
+
+
+class Flatten(OpRun):
+    """A matrix, of axes before ``axis`` and those from it on."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, axis: int | None = None) -> tuple[Array, ...]:
+        at = 1 if axis is None else axis if axis >= 0 else axis + x.ndim
+        return (x.reshape(int(np.prod(x.shape[:at])), int(np.prod(x.shape[at:]))),)
+
+
+class GatherElements(OpRun):
+    """Indices of fewer elements than the input, along all axes."""
+
+    op_domain = ""
+
+    def _run(self, data: Array, indices: Array, axis: int | None = None) -> tuple[Array, ...]:
+        places: list[Any] = list(np.indices(indices.shape, sparse=True))
+        places[axis or 0] = np.where(indices < 0, indices + data.shape[axis or 0], indices)
+        return (data[tuple(places)],)
+
+
+class GlobalAveragePool(op_global_average_pool.GlobalAveragePool):
+    """A batch of 0 too."""
+
+    op_domain = ""
+
+    def _run(self, x: Array) -> tuple[Array, ...]:
+        own: Any = super()._run
+        return own(x) if x.size else (np.zeros((*x.shape[:2], *[1] * (x.ndim - 2)), x.dtype),)
+
+
+class Pow(OpRun):
+    """Integers to negative integers too: 1 and -1 are kept, others become 0, and 0 the least, as in ONNX Runtime."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, y: Array) -> tuple[Array, ...]:
+        if x.dtype.kind not in "iu" or y.dtype.kind not in "iu":
+            return (np.power(x, y).astype(x.dtype),)
+        powers = np.power(x, np.maximum(y, 0).astype(np.int64) if y.dtype.kind == "i" else y)
+        inverse = np.where(x == 1, 1, np.where(x.astype(np.int64) == -1, 1 - 2 * (y % 2).astype(np.int64), 0))
+        inverse = np.where((x == 0) & (x.dtype.kind == "i"), np.iinfo(x.dtype).min, inverse)
+        return (np.where(y < 0, inverse, powers).astype(x.dtype),)
+
+
+class ReduceMean(OpRun):
+    """The mean of nothing, which ONNX leaves open, is 0, as in ONNX Runtime."""
+
+    op_domain = ""
+
+    def _run(self, data: Array, axes: Any = None, **attributes: Any) -> tuple[Array, ...]:
+        given = [] if axes is None else np.asarray(axes).tolist()
+        if not given and attributes.get("noop_with_empty_axes"):
+            return (data,)
+        along = tuple(given) if given else tuple(range(data.ndim))
+        keeps = attributes.get("keepdims") != 0
+        count = int(np.prod([data.shape[axis] for axis in along]))
+        if not count:
+            return (np.zeros_like(np.sum(data, along, keepdims=keeps), data.dtype),)
+        return (np.asarray(np.mean(data, along, keepdims=keeps)).astype(data.dtype),)
+
+
+class Slice(OpRun):
+    """Starts and ends are clamped to the axis before any step is taken, as the specification has it."""
+
+    op_domain = ""
+
+    def _run(self, data: Array, *inputs: Array | None, **attributes: Any) -> tuple[Array, ...]:
+        filled_up: list[Any] = [*inputs, *[None] * (4 - len(inputs))]
+        if not inputs:
+            filled_up[:3] = [attributes.get(name) for name in ("starts", "ends", "axes")]
+        starts, ends, axes, steps = ([] if each is None else np.asarray(each).tolist() for each in filled_up)
+        chosen = [slice(None)] * data.ndim
+        for n, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            axis, step = axes[n] if axes else n, steps[n] if steps else 1
+            length = data.shape[axis]
+            lowest, highest = (0, length) if step > 0 else (-1, length - 1)
+            first = min(max(start + length * (start < 0), max(lowest, 0)), highest)
+            last = min(max(end + length * (end < 0), lowest), highest)
+            chosen[axis] = slice(first, None if last < 0 else last, step) if length else slice(None)
+        return (data[tuple(chosen)],)
+
+
+class Squeeze(op_squeeze.Squeeze_13):
+    """Without axes, or with an empty list of them, as in ONNX Runtime, all axes of length 1 go."""
+
+    op_domain = ""
+
+    def _run(self, data: Array, axes: Array | None = None) -> tuple[Array, ...]:
+        own: Any = super()._run
+        given = next((list(a.ints) for a in self.onnx_node.attribute if a.name == "axes"), axes)
+        results: tuple[Array, ...] = own(data, None if given is None or not len(given) else np.asarray(given))
+        return results
+
+
+CORNERS = (
+    Compress,
+    DynamicQuantizeLinear,
+    Flatten,
+    GatherElements,
+    GlobalAveragePool,
+    Pow,
+    ReduceMean,
+    Slice,
+    Squeeze,
+)
+"""These operators, in every opset."""
