@@ -70,8 +70,10 @@ def _dimensions(value: ValueInfoProto) -> Dimensions:
 
 
 def _results(proto: ModelProto, given: tuple[Dimensions, ...]) -> Iterable[ValueInfoProto]:
-    """The outputs with the dimensions that ONNX infers. Those that the message declares need not be true."""
+    """The outputs with the dimensions that are inferred. Those that the message declares need not be true."""
     from onnx import shape_inference
+
+    from nnhal.extensions.onnx_shapes import inferred_as_computed
 
     for value, dimensions in zip(proto.graph.input, given, strict=False):
         shape = value.type.tensor_type.shape
@@ -83,6 +85,6 @@ def _results(proto: ModelProto, given: tuple[Dimensions, ...]) -> Iterable[Value
         if value.type.WhichOneof("value") == "tensor_type":
             value.type.tensor_type.ClearField("shape")
     try:
-        return shape_inference.infer_shapes(proto).graph.output
+        return inferred_as_computed(proto, shape_inference.infer_shapes).graph.output
     except Exception:  # it may raise anything about a message that runs nevertheless
         return ()

@@ -185,7 +185,7 @@ class Drawing:
         if fitting and self.number(0, 3):
             found: Value = self.draw(st.sampled_from(fitting[::-1]))
             return found
-        return self.input(self.array(self.shape(least, most, longest), self.one_of(*kinds)))
+        return self.fresh(self.array(self.shape(least, most, longest), self.one_of(*kinds)))
 
     def like(self, value: Value) -> Value:
         """Pick a value of the same type, of dimensions that can be broadcast to it or with it."""

@@ -20,8 +20,8 @@ from onnx.reference.ops import (
 from onnx.reference.ops._quant_utils import reshape_input
 
 from nnhal.arrays import Array
+from nnhal.extensions.onnx_corners import CORNERS
 from nnhal.kernels.reduction import extremum
-from nnhal_devices.cpu_ref.onnx_corners import CORNERS
 from nnhal_devices.cpu_ref.onnx_pooling import AveragePool, LpPool, MaxPool
 from nnhal_devices.cpu_ref.onnx_recurrent import GRU, LSTM, RNN
 from nnhal_devices.cpu_ref.onnx_resize import Resize, Upsample

@@ -58,11 +58,6 @@ def _cubic_at_borders(attributes: Attributes) -> bool:
     return attributes.get("mode") in (b"bicubic", b"cubic") and attributes.get("padding_mode") == b"border"
 
 
-def _same_with_dilations(attributes: Attributes) -> bool:
-    same = attributes.get("auto_pad") in (b"SAME_UPPER", b"SAME_LOWER")
-    return same and any(dilation != 1 for dilation in attributes.get("dilations", ()))
-
-
 def _places_given_twice(attributes: Attributes) -> bool:
     return "output_shape" in attributes and attributes.get("auto_pad", b"NOTSET") != b"NOTSET"
 
@@ -134,7 +129,6 @@ REFUSALS: Sequence[Refusal] = (
     Refusal("GridSample", "padding_mode", "zeros or reflection for cubic modes", _cubic_at_borders),
     Refusal("LSTM", "activations", "those of the specification", _unknown_activation),
     Refusal("LinearRegressor", "post_transform", "NONE", _other_than("post_transform", b"NONE")),
-    Refusal("MaxPool", "auto_pad", "NOTSET or VALID beside dilations", _same_with_dilations),
     Refusal("Normalizer", "norm", "L1 or L2", lambda a: a.get("norm", b"MAX") == b"MAX"),
     Refusal("ReduceLogSumExp", _INPUT_TYPE, "floating point", _integers),
     Refusal("RNN", "activations", "those of the specification", _unknown_activation),

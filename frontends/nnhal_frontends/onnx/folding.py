@@ -12,12 +12,27 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from nnhal.arrays import Array
+from nnhal.extensions.onnx_corners import CORNERS
 from nnhal_frontends.limits import DEFAULT_LIMITS, FoldingBudget, ImportLimits
 from nnhal_frontends.onnx.folding_costs import cost_of
 from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, constant_array
 
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-_LEFT = frozenset({"DequantizeLinear", *_RANDOM})
+LEFT = frozenset({"DequantizeLinear", *_RANDOM}).union(
+    ("AveragePool", "ConvTranspose", "GRU", "GlobalMaxPool", "GridSample", "Hardmax", "LRN", "LSTM", "LogSoftmax"),
+    ("LpNormalization", "LpPool", "MaxPool", "NonMaxSuppression", "OneHot", "Pad", "RNN", "ReduceLogSum"),
+    (
+        "ReduceLogSumExp",
+        "ReduceMax",
+        "ReduceMin",
+        "ReduceSumSquare",
+        "Resize",
+        "Softmax",
+        "StringNormalizer",
+        "Upsample",
+    ),
+)
+"""Operators that are left to the devices: random numbers, and what ONNX's evaluator computes wrongly somewhere."""
 _ASK_SHAPE_ONLY = frozenset({"Shape", "Size"})
 
 
@@ -111,7 +126,7 @@ def _is_identity(graph: OnnxGraph, node: OnnxNode) -> bool:
 
 def _known_inputs(graph: OnnxGraph, node: OnnxNode, constants: Mapping[str, Array]) -> dict[str, Array] | None:
     """Return arrays for a node's inputs; None if the node must not or cannot be computed."""
-    if node.domain or node.op_type in _LEFT:
+    if node.domain or node.op_type in LEFT:
         return None
     if any(isinstance(value, onnx.GraphProto) for value in node.attributes.values()):
         return None
@@ -127,7 +142,8 @@ def _known_inputs(graph: OnnxGraph, node: OnnxNode, constants: Mapping[str, Arra
 def _evaluate(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array] | None:
     """Return the results of a model's only node; None if the reference evaluator cannot compute it."""
     try:
-        results: Any = ReferenceEvaluator(model).run(None, dict(inputs))
+        with np.errstate(all="ignore"):
+            results: Any = ReferenceEvaluator(model, new_ops=[*CORNERS]).run(None, dict(inputs))
     except Exception:  # the evaluator raises errors of any type
         return None
     return [np.asarray(result) for result in results]

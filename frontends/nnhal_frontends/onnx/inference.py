@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 import onnx
 from onnx.shape_inference import InferenceError, infer_shapes
 
+from nnhal.extensions.onnx_shapes import inferred_as_computed
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.onnx.inference_bounds import InferenceBounds
 from nnhal_frontends.onnx.rounded_lengths import may_differ, stand_ins
@@ -78,6 +79,7 @@ def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[
     for value in bare.graph.output:
         if value.type.WhichOneof("value") == "tensor_type":
             value.type.tensor_type.ClearField("shape")
+    _drop_empty_axes(bare.graph)
     try:
         inferred = _with_rounded(bare, _inferred(bare))
     except InferenceError as error:
@@ -87,6 +89,14 @@ def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[
         inferred = _without_inner_shapes(bare)
     warnings = [_merge(declared[value.name], value, inferred.graph.input) for value in inferred.graph.output]
     return inferred, [warning for warning in warnings if warning]
+
+
+def _drop_empty_axes(graph: onnx.GraphProto) -> None:
+    """Drop empty axes of Squeeze: to ONNX Runtime they are none, and to onnx's inference no axis at all."""
+    empty = {tensor.name for tensor in graph.initializer if list(tensor.dims) == [0]}
+    for node in graph.node:
+        if node.op_type == "Squeeze" and not node.domain and len(node.input) > 1 and node.input[1] in empty:
+            del node.input[1:]
 
 
 def _require_types(error: InferenceError) -> None:
@@ -104,6 +114,10 @@ def _require_types(error: InferenceError) -> None:
 
 
 def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:
+    return inferred_as_computed(model, _inferred_by_onnx)
+
+
+def _inferred_by_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
     """Infer with ranks that onnx leaves unknown: the result of Reshape has as many axes as its target has elements.
 
     The first inference is without data, and finds vectors whose elements would be too many to be propagated.

@@ -182,7 +182,12 @@ std::vector<T> elements(const std::string& bytes) {
 
 // Nothing for one of a graph, which is written with the graph, and for what ONNX Runtime's API does not tell.
 std::optional<Message> encode_attribute(const OrtOpAttr* attribute, bool& is_readable) {
-  const int type = read<int>(ort().OpAttr_GetType, attribute);
+  int type = 0;
+  if (OrtStatus* const unknown = ort().OpAttr_GetType(attribute, &type)) {  // a type of values, as Optional has
+    ort().ReleaseStatus(unknown);
+    is_readable = false;
+    return std::nullopt;
+  }
   Message message = Message().bytes(1, read<const char*>(ort().OpAttr_GetName, attribute));
   if (type == kGraph) return std::nullopt;
   if (type == kTensor) {

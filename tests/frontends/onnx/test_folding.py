@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx.helper import make_node
+from onnxruntime import InferenceSession
 
+from nnhal.extensions.onnx_corners import CORNERS
+from nnhal_devices.cpu_ref.onnx_operators import OPERATORS
 from nnhal_frontends.errors import UnsupportedNode
 from nnhal_frontends.onnx import import_onnx
-from tests.support.onnx_models import check, onnx_model, operations, random
+from nnhal_frontends.onnx.folding import LEFT
+from tests.support.onnx_models import by_cpu_ref, check, onnx_model, operations, random
 
 X = {"x": random(2, 3, 4)}
 
@@ -45,6 +50,40 @@ def test_identities_disappear_and_are_accounted_for() -> None:
     imported = check(onnx_model(nodes, {"x": [2, 3, 4]}, ["y"], opset=11), X)
     assert imported.operation_nodes == (("relu",), ("tanh",))
     assert imported.folded_nodes == ("same", "dropout")
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        make_node("Shape", ["a"], ["c"], start=-7, end=-2),
+        make_node("Shape", ["a"], ["c"], start=-9, end=9),
+        make_node("Slice", ["a", "low", "lower", "axis", "back"], ["c"]),
+        make_node("Squeeze", ["a", "none"], ["c"]),
+        make_node("Pow", ["i", "low"], ["c"]),
+        make_node("GatherElements", ["a", "i"], ["c"], axis=1),
+    ],
+    ids=lambda node: node.op_type,
+)
+def test_constants_are_computed_as_onnx_runtime_does(node: onnx.NodeProto) -> None:
+    constants = {
+        "a": random(1, 3, 2, 1),
+        "i": np.full((1, 2, 1, 1), 1),
+        "low": np.array([-4]),
+        "lower": np.array([-6]),
+        "axis": np.array([0]),
+        "back": np.array([-1]),
+        "none": np.zeros(0, np.int64),
+    }
+    used = {name: constants[name] for name in node.input}
+    model = onnx_model([node, make_node("Cast", ["c"], ["y"], to=1)], {}, ["y"], used)
+    (folded,) = by_cpu_ref(import_onnx(model), {})
+    (wanted,) = InferenceSession(model.SerializeToString()).run(None, {})
+    np.testing.assert_array_equal(folded.reshape(np.shape(wanted)), wanted)
+
+
+def test_operators_that_the_reference_computes_itself_are_not_folded_by_onnx() -> None:
+    own = {operator.__name__ for operator in OPERATORS} - {operator.__name__ for operator in CORNERS}
+    assert own - LEFT == {"Loop", "QuantizeLinear"}  # graphs are not folded, and weights that are quantised must be
 
 
 def test_unused_nodes_disappear() -> None:

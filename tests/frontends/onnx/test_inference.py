@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -176,3 +177,31 @@ def test_an_output_needs_no_declared_shape_or_type(kept: str) -> None:
     assert imported.outputs[0].element_type == np.float32
     (result,) = by_cpu_ref(imported, {"x": np.full((3, 4), -1, np.float32)})
     np.testing.assert_array_equal(result, np.zeros((3, 4), np.float32))
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"ceil_mode": 1, "kernel_shape": [1, 1], "strides": [2, 2]},
+        {"ceil_mode": 1, "kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 0, 1]},
+        {"auto_pad": "SAME_UPPER", "kernel_shape": [2, 2], "dilations": [2, 2]},
+    ],
+    ids=str,
+)
+def test_pools_have_the_dimensions_that_are_computed(attributes: dict[str, Any]) -> None:
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], **attributes),
+        helper.make_node("AveragePool", ["p"], ["q"], ceil_mode=1, kernel_shape=[1, 1], strides=[2, 2]),
+        helper.make_node("Relu", ["q"], ["y"]),
+    ]
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", [1, 1, 8, 8]), ("y", None))
+    ]
+    graph = helper.make_graph(nodes, "pools", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    x = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
+    imported = import_onnx(model)
+    (wanted,) = InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    assert imported.outputs[0].shape == np.shape(wanted)
+    np.testing.assert_array_equal(by_cpu_ref(imported, {"x": x})[0], wanted)

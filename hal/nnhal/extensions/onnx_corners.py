@@ -1,4 +1,7 @@
-"""Operators of ONNX at corners where its reference evaluator fails: empty values, and integers beyond numpy's."""
+"""Operators of ONNX that its reference evaluator computes wrongly at corners: empty values, lengths beyond an axis.
+
+cpu_ref computes with them, and so does what folds constants.
+"""
 
 from __future__ import annotations
 
@@ -97,6 +100,15 @@ class ReduceMean(OpRun):
         return (np.asarray(np.mean(data, along, keepdims=keeps)).astype(data.dtype),)
 
 
+class Shape(OpRun):
+    """The lengths from ``start`` to ``end``, which are clamped to the rank."""
+
+    op_domain = ""
+
+    def _run(self, data: Array, start: int | None = None, end: int | None = None) -> tuple[Array, ...]:
+        return (np.array(data.shape[start or 0 : end], np.int64),)
+
+
 class Slice(OpRun):
     """Starts and ends are clamped to the axis before any step is taken, as the specification has it."""
 
@@ -138,6 +150,7 @@ CORNERS = (
     GlobalAveragePool,
     Pow,
     ReduceMean,
+    Shape,
     Slice,
     Squeeze,
 )

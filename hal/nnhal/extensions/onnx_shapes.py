@@ -1,0 +1,96 @@
+"""Dimensions of what pools compute, where onnx infers others than ONNX Runtime computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+
+_POOLS = ("AveragePool", "LpPool", "MaxPool")
+_OPAQUE = "nnhal.opaque"
+"""A domain of which onnx knows nothing, and so infers nothing."""
+_MOST_ROUNDS = 8
+"""Rounds of inference; each finds pools that read what the one before it has corrected."""
+
+
+def inferred_as_computed(
+    model: onnx.ModelProto, infer: Callable[[onnx.ModelProto], onnx.ModelProto]
+) -> onnx.ModelProto:
+    """Infer the shapes of a model by ``infer``, and again with the dimensions of pools as ONNX Runtime computes them.
+
+    Raises as ``infer`` does.
+    """
+    inferred = infer(model)
+    corrected: dict[str, onnx.ValueInfoProto] = {}
+    for _ in range(_MOST_ROUNDS):
+        found = _pooled_otherwise(inferred.graph)
+        if not found:
+            break
+        corrected |= found
+        opaque = onnx.ModelProto()
+        opaque.CopyFrom(model)
+        opaque.opset_import.add(domain=_OPAQUE, version=1)
+        for node in opaque.graph.node:
+            if node.output and node.output[0] in corrected:
+                node.domain = _OPAQUE
+        known = {value.name: value for value in (*opaque.graph.value_info, *opaque.graph.output)}
+        for name, value in corrected.items():
+            (known[name] if name in known else opaque.graph.value_info.add()).CopyFrom(value)
+        inferred = infer(opaque)
+        for node in inferred.graph.node:
+            if node.domain == _OPAQUE:
+                node.domain = ""
+        del inferred.opset_import[-1]
+    return inferred
+
+
+def _pooled_otherwise(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
+    """Return outputs of pools, by name, with the dimensions that ONNX Runtime computes, where others are inferred.
+
+    With ``ceil_mode`` onnx counts a last window that begins behind the input and its pads; with SAME pads and dilations
+    it takes the output to be as long as without dilations.
+    """
+    pools = [node for node in graph.node if node.op_type in _POOLS and not node.domain]
+    if not pools:
+        return {}
+    infos = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
+    found = {}
+    for node in pools:
+        given, made = infos.get(node.input[0]), infos.get(node.output[0])
+        if given is None or made is None or not made.type.tensor_type.HasField("shape"):
+            continue
+        lengths = [dim.dim_value for dim in given.type.tensor_type.shape.dim][2:]
+        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        if len(attributes.get("kernel_shape", ())) != len(lengths):
+            continue
+        corrected = onnx.ValueInfoProto()
+        corrected.CopyFrom(made)
+        dims = corrected.type.tensor_type.shape.dim[2:]
+        for axis, (length, dim) in enumerate(zip(lengths, dims, strict=False)):
+            if length and dim.dim_value and (count := _windows(axis, length, attributes)) > 0:
+                dim.dim_value = count
+        if corrected != made:
+            for name in node.output:
+                value = corrected if name == node.output[0] else infos.get(name)
+                if value is not None:
+                    found[name] = onnx.ValueInfoProto(name=name, type=value.type)
+                    found[name].type.tensor_type.shape.CopyFrom(corrected.type.tensor_type.shape)
+    return found
+
+
+def _windows(axis: int, length: int, attributes: dict[str, Any]) -> int:
+    """Return the number of windows along a spatial axis."""
+    kernel = attributes["kernel_shape"]
+    size: int = kernel[axis]
+    stride: int = attributes.get("strides", [1] * len(kernel))[axis]
+    extent = (size - 1) * attributes.get("dilations", [1] * len(kernel))[axis] + 1
+    before, after = (attributes.get("pads", [0] * 2 * len(kernel))[axis + n * len(kernel)] for n in range(2))
+    if attributes.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
+        total = max((-(-length // stride) - 1) * stride + size - length, 0)
+        before, after = total // 2, total - total // 2
+    room: int = length + before + after - extent
+    if not attributes.get("ceil_mode"):
+        return room // stride + 1
+    count = -(-room // stride) + 1
+    return count - 1 if (count - 1) * stride >= length + before else count
