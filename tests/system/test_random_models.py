@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import onnx
@@ -15,9 +16,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from nnhal.errors import HalError
-from nnhal_client.framework import Framework
-from nnhal_tools.up import DeviceEntry
+from nnhal_client.framework import Framework, connect
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from tests.support.deaths import kill_for_good
 from tests.support.onnx_operators import MAKERS
+from tests.support.processes import WARM
 from tests.support.random_models import Case, models
 from tests.support.testbeds import framework_over
 
@@ -69,6 +72,31 @@ def test_models_of_empty_values(
     framework: Framework, tmp_path_factory: pytest.TempPathFactory, case: Case | None
 ) -> None:
     require_same(framework, tmp_path_factory.getbasetemp() / "empty.onnx", case, DEVICES[:3])
+
+
+def test_answers_stay_the_same_after_a_device_has_died(short_path: Path, tmp_path: Path) -> None:
+    cases: list[Case] = []
+
+    @examples(40)
+    @given(case=models(list(MAKERS.values()), 4))
+    def collect(case: Case | None) -> None:
+        if case is not None:
+            cases.append(case)
+
+    collect()
+    topology = Topology(device=tuple(DeviceEntry(driver=name) for name in DEFAULT))
+    with Testbed(topology, short_path, zygote=WARM) as bed, connect(bed.framework) as framework:
+        loaded = []
+        for number, case in enumerate(cases):
+            path = tmp_path / f"{number}.onnx"
+            onnx.save(case.model, path)
+            with suppress(HalError):  # the reference refuses it at planning, and so says that there is no substitute
+                framework.load(path, ("cpu_ref",)).unload()
+                loaded.append((case, framework.load(path)))
+        assert len(loaded) > len(cases) // 2
+        kill_for_good(bed, "cpu_acc")
+        for case, model in loaded:
+            assert case.differences(model.run(case.inputs)) == []
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))

@@ -202,6 +202,6 @@ def test_pools_have_the_dimensions_that_are_computed(attributes: dict[str, Any])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     x = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
     imported = import_onnx(model)
-    (wanted,) = InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    wanted: Any = InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
     assert imported.outputs[0].shape == np.shape(wanted)
     np.testing.assert_array_equal(by_cpu_ref(imported, {"x": x})[0], wanted)
