@@ -88,7 +88,7 @@ def measure_chains(system: System, counts: Sequence[int] = _COUNTS) -> tuple[lis
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 
 
-class CommandFailedError(Exception):
+class CommandFailedError(ValueError):
     """A command ended with another status than 0. The message has its last line."""
 
 

@@ -23,7 +23,7 @@ class Core(StrEnum):
     LEGACY = "legacy"
 
 
-class VelaError(Exception):
+class VelaError(ValueError):
     """Vela failed. The message is the last line that it wrote."""
 
 

@@ -60,15 +60,6 @@ class VelaSchedule:
 
     operations: tuple[VelaOperation, ...]
 
-    @property
-    def cascades(self) -> str:
-        """The number of operations of each cascade: ``8+2``, or a dash if there is none."""
-        counts: dict[int, int] = {}
-        for each in self.operations:
-            counts[each.cascade] = counts.get(each.cascade, 0) + 1
-        counts.pop(0, None)
-        return "+".join(map(str, counts.values())) or "-"
-
 
 @dataclass(frozen=True, slots=True)
 class VelaSummary:

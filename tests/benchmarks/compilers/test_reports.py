@@ -84,9 +84,9 @@ def test_the_legacy_cores_operations_have_the_same() -> None:
     assert (pool.buffer, pool.slices) == (VelaBuffer.NONE, ())
 
 
-def test_cascades_are_told_by_their_numbers_of_operations() -> None:
-    assert parse_schedule(REGOR).cascades == "2"
-    assert parse_schedule(LEGACY).cascades == "-"
+def test_operations_of_a_cascade_have_its_number_and_others_none() -> None:
+    assert [each.cascade for each in parse_schedule(REGOR).operations] == [1, 1, 0, 0]
+    assert [each.cascade for each in parse_schedule(LEGACY).operations] == [0, 0, 0]
 
 
 def test_the_summary_has_bytes_and_cycles() -> None:
