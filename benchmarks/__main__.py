@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -37,6 +38,7 @@ def run(scenario: Callable[..., Report], name: str = "") -> None:
     program = f"python -m benchmarks {name or scenario.__name__}"
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(command_of_scenario(scenario))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # servers that were started are ended in any case
     with one_line_errors(program):
         app(prog_name=program)
 
