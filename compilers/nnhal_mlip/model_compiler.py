@@ -17,8 +17,6 @@ _KEPT = 8
 
 
 class MadeModel(NamedTuple):
-    """A compiled model."""
-
     compiled: CompiledModel
     origin: bytes
     """The fingerprint of what it was made of."""

@@ -18,8 +18,6 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class MlipOptions:
-    """What the options say."""
-
     profile: TimingProfile
     tiles: int = 8
     """How many tiles a network may take."""

@@ -13,8 +13,6 @@ _MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ImportLimits:
-    """The limits of one import."""
-
     nodes: int = 100_000
     """Nodes of a model, those of its subgraphs and functions included."""
     operation_bytes: int = 64 * _MEBIBYTE

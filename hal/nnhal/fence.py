@@ -28,8 +28,6 @@ _LONGEST_POLL_MS = (1 << 31) - 1
 
 
 class FenceState(Enum):
-    """The state of a fence."""
-
     PENDING = "pending"
     SIGNALLED = "signalled"
     ERROR = "error"

@@ -113,7 +113,6 @@ class Session:
 
     @property
     def closed(self) -> bool:
-        """Whether the link has closed."""
         return self._callbacks is None
 
     def on_close(self, callback: Callable[[], None]) -> None:

@@ -23,8 +23,6 @@ STARTED, DIED = "started", "died"
 
 
 class RestartState(enum.Enum):
-    """The state of the process."""
-
     STARTING = enum.auto()
     """It runs and does not serve yet."""
     RUNNING = enum.auto()

@@ -53,8 +53,6 @@ class Responder(Protocol):
 
 
 class Held(Protocol):
-    """What is held for a request."""
-
     def release(self) -> None:
         """Give it back."""
 

@@ -93,8 +93,6 @@ class RowGroup:
 
 @dataclass(frozen=True)
 class ReportTable(Generic[Row]):
-    """A table."""
-
     title: str
     """In a terminal."""
     columns: Sequence[Column[Row]]
@@ -167,7 +165,6 @@ def report_page(title: str, sections: Iterable[tuple[str, Sequence[PagePart]]], 
 
 
 def part_html(part: PagePart) -> str:
-    """Return a part as HTML."""
     match part:
         case str():
             return f"<p class='note'>{escaped(part)}</p>"

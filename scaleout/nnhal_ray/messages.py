@@ -21,7 +21,6 @@ class WireMessage:
     data: bytes
 
     def SerializeToString(self) -> bytes:  # noqa: N802
-        """Return the bytes."""
         return self.data
 
 

@@ -84,7 +84,6 @@ def package_cases(kind: str) -> Iterator[tuple[TestCase, onnx.ModelProto, list[t
 
 
 def package_tests(kind: str) -> Iterator[BackendOutcome]:
-    """All tests of a kind."""
     for case, model, sets in package_cases(kind):
         yield _outcome(kind, case.name, model, sets, case.rtol, case.atol)
 

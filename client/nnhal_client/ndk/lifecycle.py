@@ -12,8 +12,6 @@ from nnhal_client.ndk.result import NeuralNetworksError, ResultCode
 
 
 class ExecutionState(Enum):
-    """The state of an execution."""
-
     PREPARATION = "in preparation"
     RUNNING = "running"
     COMPLETED = "completed"

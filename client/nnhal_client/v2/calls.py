@@ -53,7 +53,6 @@ def authorization(token: str) -> tuple[tuple[str, str], ...]:
 
 
 def serialized(message: Message) -> bytes:
-    """The bytes of a message."""
     return message.SerializeToString()
 
 

@@ -17,8 +17,6 @@ class Content(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegion:
-    """One memory."""
-
     name: str
     size: int
     """Bytes."""

@@ -142,7 +142,6 @@ class _Table:
             raise self.error(next(iter(self._values)), f"is an unknown key, expected {known}")
 
     def error(self, key: str, problem: str) -> ValueError:
-        """The error of a key."""
         return ValueError(f"{self.file}: {self._place}{key} {problem}")
 
 

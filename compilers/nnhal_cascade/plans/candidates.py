@@ -48,7 +48,6 @@ class PlanCandidate(NamedTuple):
     """The cycles in which they are copied while it runs: only beside the others can those of the next plan be."""
 
     def plan(self, graph: CascaderGraph) -> Plan:
-        """Return it as a plan."""
         parts = tuple(range(self.first, self.stop))
         copied = _copied_to(self.along)
         weights = tuple(
@@ -84,8 +83,6 @@ class _Cut(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """What is tried."""
-
     parts: int
     """The most parts of a group; 1 means no cascades."""
     recompute: bool = False

@@ -129,7 +129,6 @@ def stripe_lengths(accesses: tuple[AxisAccess, ...], length: int, extent: int) -
 
 @lru_cache(maxsize=16384)
 def piece_lengths(accesses: tuple[AxisAccess, ...], pieces: tuple[Interval, ...]) -> Lengths:
-    """Return the lengths of pieces of an axis."""
     return _lengths(accesses, pieces)
 
 

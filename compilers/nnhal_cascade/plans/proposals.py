@@ -50,7 +50,6 @@ class Selection:
 
     @cached_property
     def proposal(self) -> Proposal:
-        """The proposal."""
         plans = tuple(map(self._search.plan, self.candidates))
         return Proposal(plans, self.memory, self.cycles, self._search.spilled)
 

@@ -59,8 +59,6 @@ class PlanNeeds:
 
 
 class PlacedPlan(NamedTuple):
-    """One plan in its place."""
-
     backwards: bool
     arriving: Addresses
     scratch: tuple[int, ...]

@@ -14,8 +14,6 @@ from nnhal_cascade.schedule.walk import StripeRun, walk
 
 
 class PlanStart(NamedTuple):
-    """A plan starts."""
-
     plan: int
 
 

@@ -27,7 +27,6 @@ from nnhal_cascade.stream.commands import (
 
 
 def emit(schedule: Schedule) -> CommandStream:
-    """Return the commands of a schedule."""
     graph, system = schedule.graph, schedule.system
     arenas = [(system.working.name, schedule.peak)]
     if system.spill is not None and schedule.spill_peak:

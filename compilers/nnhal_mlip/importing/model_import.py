@@ -81,8 +81,6 @@ def import_hal_model(
 
 
 class _ModelImport:
-    """The import of one model."""
-
     def __init__(
         self,
         model: ResolvedModel,

@@ -44,8 +44,6 @@ _BLOCKS: tuple[tuple[int, int, str, type[BinaryBlock]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class MlipMetadata:
-    """The metadata."""
-
     header: HeaderBlock
     model: ModelBlock
     init: SectionBlock

@@ -127,8 +127,6 @@ class WeightsBlock(BinaryBlock):
 
 @dataclass(frozen=True, slots=True)
 class InputBlock(BinaryBlock):
-    """An input."""
-
     memory_offset: int = at(0, "Q")
     relocatable: int = at(8, "B")
     quantize: int = at(9, "B")
@@ -147,8 +145,6 @@ class InputBlock(BinaryBlock):
 
 @dataclass(frozen=True, slots=True)
 class OutputBlock(BinaryBlock):
-    """An output."""
-
     memory_offset: int = at(0, "Q")
     relocatable: int = at(8, "B")
     dequantize: int = at(9, "B")

@@ -39,8 +39,6 @@ class TensorType(IntEnum):
 
 
 class DdrRange(IntEnum):
-    """A range of DDR."""
-
     WEIGHTS = 0
     INPUTS = 1
     OUTPUTS = 2
@@ -242,8 +240,6 @@ class ProgramPort:
 
 @dataclass(frozen=True, slots=True)
 class MlipProgram:
-    """A program."""
-
     name: str
     """The symbol of the subgraph."""
     tiles: int

@@ -50,7 +50,6 @@ class RecordWriter:
         self._texts += encoded
 
     def finish(self, magic: bytes, version: int) -> bytes:
-        """Return the record."""
         words, reals = _packed(np.array(self._words, np.uint64)), np.array(self._reals, "<f8").tobytes()
         return _HEADER.pack(magic, version, len(words), len(reals), len(self._texts)) + words + reals + self._texts
 
@@ -131,7 +130,6 @@ class RecordReader:
         return self._reals[begin:end]
 
     def text(self, what: str) -> str:
-        """Return a text."""
         begin = self._text
         self._text = end = begin + self.word()
         if end > len(self._texts):

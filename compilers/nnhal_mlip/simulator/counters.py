@@ -34,12 +34,10 @@ class RunCounters:
 
 
 def run_counters(program: MlipProgram) -> RunCounters:
-    """Return what a run of a program does."""
     return _counted(program, range(len(program.layers)))
 
 
 def layer_counters(program: MlipProgram) -> tuple[RunCounters, ...]:
-    """Return what a run does for each layer."""
     return tuple(_counted(program, range(layer, layer + 1)) for layer in range(len(program.layers)))
 
 

@@ -102,7 +102,6 @@ class LayerShape:
 
 
 def work_of(task: TileTask) -> TileWork:
-    """Return the work of a task."""
     *positions, channels = task.output.shape
     match task.kind:
         case TaskKind.CONVOLUTION:

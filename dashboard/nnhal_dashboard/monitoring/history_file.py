@@ -29,8 +29,6 @@ _log = get_logger(__name__)
 
 
 class KeptHistory(NamedTuple):
-    """What is in the file."""
-
     ring: Ring
     events: Sequence[supervisor_pb2.ProcessEvent]
     """The oldest first."""

@@ -142,7 +142,6 @@ class Snapshot:
 
     @property
     def devices(self) -> tuple[ObservedProcess, ...]:
-        """The devices."""
         return tuple(self.of_kind("device"))
 
     @property
@@ -155,5 +154,4 @@ class Snapshot:
         return (process for process in self.processes if process.kind == kind)
 
     def find(self, name: str) -> ObservedProcess | None:
-        """Return a process by its name."""
         return next((process for process in self.processes if process.name == name), None)

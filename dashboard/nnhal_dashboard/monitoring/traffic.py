@@ -102,8 +102,6 @@ class DeviceTraffic:
 
 @dataclass(frozen=True, slots=True)
 class ServedTraffic:
-    """All of it."""
-
     models: tuple[ModelTraffic, ...] = ()
     """The busiest first, then the idle ones by name."""
     devices: Mapping[str, DeviceTraffic] = field(default_factory=dict)

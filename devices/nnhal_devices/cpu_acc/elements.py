@@ -81,7 +81,6 @@ def quantization_of(operand: Operand) -> ElementQuantization:
 
 
 def kept_zero_point(operand: Operand) -> int:
-    """The zero point of the kept elements."""
     signed = operand.type == OperandType.TENSOR_QUANT8_ASYMM_SIGNED
     return operand.zero_point + int(SIGN) if signed else operand.zero_point
 

@@ -176,7 +176,6 @@ class LoweredGraph:
         return memory_type(self.model.model, self.operands[operand].type, self.message is not None)
 
     def is_constant(self, operand: int) -> bool:
-        """Whether an operand is a constant."""
         return operand in self.model.constants[0]
 
     def home(self, operand: int) -> Layout:

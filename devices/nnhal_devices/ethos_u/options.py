@@ -19,8 +19,6 @@ _SWITCH = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class EthosUOptions:
-    """What the options say."""
-
     system: System
     sram: int
     """Bytes of the working memory that a network may take."""

@@ -282,7 +282,6 @@ class _Done:
         self._outcome = outcome
 
     def result(self) -> Outcome:
-        """Return its outcome."""
         return self._outcome
 
 

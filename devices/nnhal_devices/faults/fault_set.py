@@ -101,8 +101,6 @@ _POINTS = {
 
 
 class ActiveFault:
-    """A fault that is set."""
-
     def __init__(self, fault: Fault, name: str) -> None:
         self.fault = fault
         self.name = name
@@ -177,7 +175,6 @@ class FaultSet:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are none."""
         return not self._active
 
     def set(self, document: FaultDocument) -> list[str]:

@@ -30,7 +30,6 @@ from nnhal_hosting.faults import LayerCondition, ValuesFault
 
 
 def about_layers(met: Sequence[ActiveFault]) -> list[ActiveFault]:
-    """Return those of some faults that are about layers."""
     return [each for each in met if isinstance(each.fault, LayerCondition) and each.fault.layer]
 
 

@@ -181,7 +181,6 @@ class _WorkOfCall:
         self._served = call
 
     def run(self) -> None:
-        """Do it."""
         self._served.begin()
         try:
             self._work.run()

@@ -41,7 +41,6 @@ class PluginProvider:
 
     @property
     def type(self) -> DeviceType:
-        """What the device is."""
         return _TYPES.get(self.device.device.type, DeviceType.OTHER)
 
     @property

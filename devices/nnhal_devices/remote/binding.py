@@ -73,5 +73,4 @@ class BoundPlaces:
 
     @property
     def sent_bytes(self) -> int:
-        """The bytes that are sent."""
         return sum(map(len, self.sent))

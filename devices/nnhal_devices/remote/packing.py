@@ -35,7 +35,6 @@ class PackedForWire:
 
 
 def pack_model(resolved: ResolvedModel) -> PackedForWire:
-    """Pack a model."""
     packer = _Packer()
     main, *referenced = (
         packer.pack(graph, constants) for graph, constants in zip(resolved.subgraphs, resolved.constants, strict=True)

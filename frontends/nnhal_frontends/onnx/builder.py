@@ -220,7 +220,6 @@ class NodeBuilder(OperationBuilder):
         return self._shape(self.node.inputs[index])
 
     def output_shape(self, index: int = 0) -> Dimensions:
-        """Return the shape of an output."""
         return self._shape(self.node.outputs[index])
 
     def quantization(self, index: int) -> OnnxQuantization | None:

@@ -68,8 +68,6 @@ class OnnxQuantization:
 
 @dataclass(frozen=True, slots=True)
 class OnnxNode:
-    """A node of a graph."""
-
     name: str
     op_type: str
     inputs: tuple[str, ...]

@@ -63,7 +63,6 @@ class InferenceBounds:
 
     @classmethod
     def of(cls, graph: GraphProto) -> InferenceBounds:
-        """Return the bounds of a graph."""
         bounds = cls()
         bounds._graph(graph)
         return bounds

@@ -273,11 +273,9 @@ class OperatorBuilder(OperationBuilder):
         return self.builder.graph.tensors[self._index(index)]
 
     def target(self, output: int = 0) -> TfliteTensor:
-        """Return the tensor of an output."""
         return self.builder.graph.tensors[self._output(output)]
 
     def element_type(self, output: int = 0) -> np.dtype[np.generic]:
-        """Return the element type of an output."""
         return element_type(self.target(output)).numpy
 
     def input(self, index: int) -> int:

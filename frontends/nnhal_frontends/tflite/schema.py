@@ -21,8 +21,6 @@ class ModelTable(NamedTuple):
 
 
 class SubGraphTable(NamedTuple):
-    """A graph."""
-
     tensors: Reference = 0
     inputs: Reference = 0
     outputs: Reference = 0
@@ -47,8 +45,6 @@ class OperatorCodeTable(NamedTuple):
 
 
 class TensorTable(NamedTuple):
-    """A tensor."""
-
     shape: Reference = 0
     type: Int8 = 0
     buffer: UInt32 = 0
@@ -97,8 +93,6 @@ class Int32VectorTable(NamedTuple):
 
 
 class OperatorTable(NamedTuple):
-    """An operator."""
-
     opcode_index: UInt32 = 0
     inputs: Reference = 0
     outputs: Reference = 0

@@ -14,8 +14,6 @@ _MOST_NAMED = 16
 
 @dataclass(frozen=True, slots=True)
 class TfliteSignature:
-    """A signature."""
-
     name: str
     subgraph: int
     inputs: tuple[tuple[str, int], ...]

@@ -22,8 +22,6 @@ from nnhal_frontends.errors import InvalidModel
 
 @dataclass(frozen=True, slots=True)
 class SparseLevel:
-    """A level."""
-
     format: int
     """A DimensionType."""
     size: int

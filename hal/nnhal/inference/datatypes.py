@@ -27,9 +27,7 @@ class HasElementType(Protocol):
     """An array, or what stands for one."""
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of its elements."""
-        ...
+    def dtype(self) -> np.dtype[Any]: ...
 
 
 class TensorError(NnhalError):

@@ -18,9 +18,7 @@ class SequenceCell(Protocol[State]):
     """One step of a recurrent network."""
 
     @property
-    def output_size(self) -> int:
-        """The size of an output."""
-        ...
+    def output_size(self) -> int: ...
 
     def step(self, values: Floats, state: State, aux: Floats | None = None) -> tuple[Floats, State]:
         """Return the output [batch, output size] and the next state, for an input and an optional auxiliary input."""

@@ -34,14 +34,12 @@ from nnhal.operations.reduction import (
 
 
 def reduce_all(op: OperationContext) -> tuple[Array, ...]:
-    """Whether all are true."""
     return _reduce_shaped(
         op, np.logical_and.reduce(op.value(ReduceInput.INPUT), axis=axes_of_reduce(op)).astype(np.uint8)
     )
 
 
 def reduce_any(op: OperationContext) -> tuple[Array, ...]:
-    """Whether any is true."""
     return _reduce_shaped(
         op, np.logical_or.reduce(op.value(ReduceInput.INPUT), axis=axes_of_reduce(op)).astype(np.uint8)
     )
@@ -76,7 +74,6 @@ def reduce_prod(op: OperationContext) -> tuple[Array, ...]:
 
 
 def reduce_sum(op: OperationContext) -> tuple[Array, ...]:
-    """The sum."""
     return _reduce_shaped(op, from_real(op, np.add.reduce(to_real(op, ReduceInput.INPUT), axis=axes_of_reduce(op))))
 
 

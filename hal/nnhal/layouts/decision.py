@@ -28,8 +28,6 @@ class LayoutReading(NamedTuple, Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class NodeLayouts(Generic[Value]):
-    """What the decision says of a node."""
-
     arrives: Order | None
     """The order that it follows; None for nodes of another behaviour."""
     converted: bool
@@ -66,7 +64,6 @@ class _Stored(NamedTuple, Generic[Value]):
 
 
 def decide(graph: LayoutGraph[Value]) -> LayoutDecision[Value]:
-    """Decide on the layouts of a graph."""
     return _Deciding(graph).decided()
 
 

@@ -22,7 +22,6 @@ class InlineConstants:
 
     @property
     def values(self) -> bytes:
-        """The bytes."""
         return bytes(self._values)
 
     def add(self, like: Operand, value: Array) -> Operand:

@@ -69,7 +69,6 @@ class BufferDescription:
 
     @property
     def byte_size(self) -> int:
-        """The size of the buffer in bytes."""
         return self.stride * self.height * self.layers * _PIXEL_BYTES[self.format]
 
 

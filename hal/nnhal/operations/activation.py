@@ -26,8 +26,6 @@ from nnhal.types.layout import Dimensions
 
 
 class ReluInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 4."""
 
@@ -52,8 +50,6 @@ RELU6 = OperationDefinition(OperationType.RELU6, 1, validate_relu, prepare_relu)
 
 
 class EluInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any dimensions."""
     ALPHA = 1
@@ -77,8 +73,6 @@ ELU = OperationDefinition(OperationType.ELU, 4, validate_elu, prepare_elu)
 
 
 class LogisticInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 4."""
 
@@ -101,8 +95,6 @@ LOGISTIC = OperationDefinition(OperationType.LOGISTIC, 1, validate_logistic, pre
 
 
 class TanhInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 4."""
 
@@ -125,8 +117,6 @@ TANH = OperationDefinition(OperationType.TANH, 1, validate_tanh, prepare_tanh)
 
 
 class SoftmaxInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 4."""
     BETA = 1
@@ -161,8 +151,6 @@ SOFTMAX = OperationDefinition(OperationType.SOFTMAX, 1, validate_softmax, prepar
 
 
 class LogSoftmaxInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any rank."""
     BETA = 1

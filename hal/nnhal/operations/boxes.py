@@ -58,8 +58,6 @@ def agreed(op: OperationContext, what: str, *lengths: int) -> int:
 
 
 class AxisAlignedBboxTransformInput(IntEnum):
-    """The inputs."""
-
     ROIS = 0
     """[regions, 4]: x1, y1, x2, y2."""
     DELTAS = 1
@@ -108,8 +106,6 @@ AXIS_ALIGNED_BBOX_TRANSFORM = OperationDefinition(
 
 
 class BoxWithNmsLimitInput(IntEnum):
-    """The inputs."""
-
     SCORES = 0
     """[regions, classes]; class 0 is the background."""
     BOXES = 1
@@ -273,8 +269,6 @@ DETECTION_POSTPROCESSING = OperationDefinition(
 
 
 class GenerateProposalsInput(IntEnum):
-    """The inputs."""
-
     SCORES = 0
     """Images, with a channel for each anchor."""
     DELTAS = 1

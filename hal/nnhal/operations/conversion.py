@@ -22,8 +22,6 @@ _IDENTITY_ONLY = {B8: 4, Q8AS: 4, Q8S: 4, Q16A: 4, Q16S: 4}
 
 
 class CastInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any dimensions."""
 
@@ -49,8 +47,6 @@ CAST = OperationDefinition(OperationType.CAST, 3, validate_cast, prepare_cast, c
 
 
 class QuantizeInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 4."""
 
@@ -71,8 +67,6 @@ QUANTIZE = OperationDefinition(OperationType.QUANTIZE, 3, validate_quantize, pre
 
 
 class DequantizeInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 4."""
 

@@ -34,8 +34,6 @@ from nnhal.types.layout import Dimensions
 
 
 class PairwiseInput(IntEnum):
-    """The inputs."""
-
     FIRST = 0
     """Any dimensions."""
     SECOND = 1
@@ -62,8 +60,6 @@ def pairwise(
 
 
 class BinaryInput(IntEnum):
-    """The inputs."""
-
     FIRST = 0
     """Any dimensions."""
     SECOND = 1
@@ -105,8 +101,6 @@ DIV = OperationDefinition(OperationType.DIV, 2, _validator({F32: 2, F16: 3, I32:
 
 
 class UnaryInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any dimensions."""
 
@@ -167,8 +161,6 @@ PRELU = pairwise(OperationType.PRELU, {F16: 3, F32: 3, Q8A: 3, Q8AS: 4})
 
 
 class SelectInput(IntEnum):
-    """The inputs."""
-
     MASK = 0
     """Any dimensions."""
     FIRST = 1

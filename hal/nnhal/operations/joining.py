@@ -116,8 +116,6 @@ PACK = OperationDefinition(OperationType.PACK, 6, validate_pack, prepare_pack)
 
 
 class SplitInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any rank."""
     AXIS = 1
@@ -158,8 +156,6 @@ REST = -1
 
 
 class SlicingInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any rank."""
     BEGIN = 1
@@ -197,8 +193,6 @@ SLICE = OperationDefinition(OperationType.SLICE, 3, validate_slicing, prepare_sl
 
 
 class StridedSliceInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 4."""
     BEGIN = 1

@@ -25,8 +25,6 @@ from nnhal.types.layout import Dimensions
 
 
 class GatherInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any rank."""
     AXIS = 1
@@ -57,8 +55,6 @@ GATHER = OperationDefinition(OperationType.GATHER, 3, validate_gather, prepare_g
 
 
 class EmbeddingLookupInput(IntEnum):
-    """The inputs."""
-
     LOOKUPS = 0
     """[lookups]: indices into the first axis."""
     VALUES = 1
@@ -91,8 +87,6 @@ EMBEDDING_LOOKUP = OperationDefinition(
 
 
 class HashtableLookupInput(IntEnum):
-    """The inputs."""
-
     LOOKUPS = 0
     """[lookups]: keys to find."""
     KEYS = 1
@@ -102,8 +96,6 @@ class HashtableLookupInput(IntEnum):
 
 
 class Output(IntEnum):
-    """The outputs."""
-
     RESULT = 0
     HITS = 1
 
@@ -135,8 +127,6 @@ _LARGEST_SIGNATURE = 32  # bits
 
 
 class LshProjectionInput(IntEnum):
-    """The inputs."""
-
     HASH = 0
     """[rows, bits]: seeds."""
     INPUT = 1
@@ -166,7 +156,6 @@ def validate_lsh_projection(op: Signature) -> None:
 
 
 def projection_of(op: OperationContext) -> Projection:
-    """Return the projection."""
     code = op.integer(LshProjectionInput.TYPE)
     if not 1 <= code <= 3:
         op.refuse(f"the projection is {code}, expected 1 to 3")

@@ -221,8 +221,6 @@ def _match_projection(op: OperationContext, cell: LstmInputs, sizes: Sizes) -> N
 
 
 class LstmInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """[batch, input size]."""
     INPUT_TO_INPUT_WEIGHTS = 1
@@ -289,8 +287,6 @@ LSTM = OperationDefinition(OperationType.LSTM, 1, validate_lstm, prepare_lstm)
 
 
 class UnidirectionalSequenceLstmInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """[batch, time, input size]."""
     INPUT_TO_INPUT_WEIGHTS = 1
@@ -366,8 +362,6 @@ STATES = 4
 
 
 class BidirectionalSequenceLstmInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """[batch, time, input size]."""
     FORWARD_INPUT_TO_INPUT_WEIGHTS = 1
@@ -504,8 +498,6 @@ BIDIRECTIONAL_SEQUENCE_LSTM = OperationDefinition(
 
 
 class Quantized16bitLstmInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """[batch, input size]."""
     INPUT_TO_INPUT_WEIGHTS = 1
@@ -596,8 +588,6 @@ QUANTIZED_16BIT_LSTM = OperationDefinition(
 
 
 class QuantizedLstmInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """[batch, input size]."""
     INPUT_TO_INPUT_WEIGHTS = 1

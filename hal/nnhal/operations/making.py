@@ -20,8 +20,6 @@ _VALUE_TYPES = {F16: FLOAT16, F32: FLOAT32, I32: INT32}
 
 
 class FillInput(IntEnum):
-    """The inputs."""
-
     DIMENSIONS = 0
     """[rank]: the output's dimensions."""
     VALUE = 1
@@ -47,8 +45,6 @@ FILL = OperationDefinition(OperationType.FILL, 4, validate_fill, prepare_fill)
 
 
 class RandomMultinomialInput(IntEnum):
-    """The inputs."""
-
     LOGITS = 0
     """[batch, classes]."""
     SAMPLES = 1

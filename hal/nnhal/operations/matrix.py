@@ -20,8 +20,6 @@ from nnhal.types.layout import Dimensions, combine, describe
 
 
 class FullyConnectedInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 2 to 4, read as [batch, input size]."""
     WEIGHTS = 1
@@ -79,8 +77,6 @@ FULLY_CONNECTED = OperationDefinition(
 
 
 class BatchMatmulInput(IntEnum):
-    """The inputs."""
-
     FIRST = 0
     """[batches ..., rows, columns]."""
     SECOND = 1

@@ -33,8 +33,6 @@ from nnhal.types.layout import Dimensions, combine, describe
 
 
 class TransposeInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 4."""
     PERMUTATION = 1
@@ -71,8 +69,6 @@ TRANSPOSE = OperationDefinition(OperationType.TRANSPOSE, 2, validate_transpose, 
 
 
 class ReverseInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 8."""
     AXIS = 1
@@ -112,8 +108,6 @@ REVERSE = OperationDefinition(OperationType.REVERSE, 7, validate_reverse, prepar
 
 
 class TileInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any rank."""
     MULTIPLES = 1
@@ -211,8 +205,6 @@ PAD_V2 = OperationDefinition(OperationType.PAD_V2, 3, validate_pad_v2, prepare_p
 
 
 class MirrorPadInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any rank."""
     PADDINGS = 1
@@ -369,8 +361,6 @@ SPACE_TO_BATCH_ND = OperationDefinition(
 
 
 class DepthSpaceInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Images."""
     BLOCK_SIZE = 1
@@ -418,8 +408,6 @@ SPACE_TO_DEPTH = OperationDefinition(OperationType.SPACE_TO_DEPTH, 1, validate_d
 
 
 class ChannelShuffleInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 4."""
     GROUPS = 1

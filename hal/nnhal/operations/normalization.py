@@ -23,8 +23,6 @@ from nnhal.types.layout import Dimensions
 
 
 class L2NormalizationInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 4."""
     AXIS = 1
@@ -56,8 +54,6 @@ L2_NORMALIZATION = OperationDefinition(
 
 
 class LocalResponseNormalizationInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 4."""
     RADIUS = 1
@@ -107,8 +103,6 @@ LOCAL_RESPONSE_NORMALIZATION = OperationDefinition(
 
 
 class InstanceNormalizationInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Images."""
     GAMMA = 1

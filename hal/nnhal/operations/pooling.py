@@ -53,7 +53,6 @@ FORMS = Forms(Implicit, Explicit)
 
 @once
 def window_of(op: OperationContext) -> Window:
-    """Return the window of a pooling operation."""
     return window_by_forms(op, FORMS)
 
 

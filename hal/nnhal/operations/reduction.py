@@ -22,8 +22,6 @@ from nnhal.types.layout import Dimensions
 
 
 class ReduceInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any rank."""
     AXES = 1
@@ -103,8 +101,6 @@ MEAN = OperationDefinition(OperationType.MEAN, 2, validate_mean, prepare_mean)
 
 
 class ArgExtremumInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any rank."""
     AXIS = 1
@@ -133,8 +129,6 @@ ARGMIN = OperationDefinition(OperationType.ARGMIN, 3, validate_arg_extremum, pre
 
 
 class TopkV2Input(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any rank."""
     K = 1

@@ -114,8 +114,6 @@ ROI_ALIGN = OperationDefinition(OperationType.ROI_ALIGN, 3, validate_roi_align, 
 
 
 class RoiPoolingInput(IntEnum):
-    """The inputs."""
-
     FEATURES = 0
     """Images."""
     ROIS = 1
@@ -149,8 +147,6 @@ ROI_POOLING = OperationDefinition(OperationType.ROI_POOLING, 3, validate_roi_poo
 
 
 class HeatmapMaxKeypointInput(IntEnum):
-    """The inputs."""
-
     HEATMAPS = 0
     """Images, square, with a channel for each keypoint."""
     BOXES = 1

@@ -83,8 +83,6 @@ def match_cell(op: OperationContext, cell: RnnInputs, sizes: Sizes) -> None:
 
 
 class RnnInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """[batch, input size]."""
     WEIGHTS = 1
@@ -121,8 +119,6 @@ RNN = OperationDefinition(OperationType.RNN, 1, validate_rnn, prepare_rnn)
 
 
 class UnidirectionalSequenceRnnInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """[batch, time, input size]."""
     WEIGHTS = 1
@@ -177,8 +173,6 @@ STATES = 2
 
 
 class BidirectionalSequenceRnnInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """[batch, time, input size]."""
     FORWARD_WEIGHTS = 1
@@ -252,8 +246,6 @@ BIDIRECTIONAL_SEQUENCE_RNN = OperationDefinition(
 
 
 class SvdfInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """[batch, input size]."""
     FEATURE_WEIGHTS = 1

@@ -23,8 +23,6 @@ from nnhal.types.layout import Dimensions, describe
 
 
 class ReshapeInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 4."""
     SHAPE = 1
@@ -64,8 +62,6 @@ RESHAPE = OperationDefinition(OperationType.RESHAPE, 1, validate_reshape, prepar
 
 
 class SqueezeInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Rank 1 to 4."""
     AXES = 1
@@ -97,8 +93,6 @@ SQUEEZE = OperationDefinition(OperationType.SQUEEZE, 2, validate_squeeze, prepar
 
 
 class ExpandDimsInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any rank."""
     AXIS = 1
@@ -125,8 +119,6 @@ EXPAND_DIMS = OperationDefinition(OperationType.EXPAND_DIMS, 3, validate_expand_
 
 
 class RankInput(IntEnum):
-    """The inputs."""
-
     INPUT = 0
     """Any rank."""
 

@@ -73,7 +73,6 @@ class RecordingWriter:
         return wire.RecordedContent(digest=digest, size=size, is_left_out=not kept)
 
     def end(self, figures: wire.RecordingFigures) -> None:
-        """Write the end."""
         with self._lock:
             self._room = None
             self._record(RecordKind.END, wire.RecordingEnd(figures=figures).SerializeToString())

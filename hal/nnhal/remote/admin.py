@@ -42,7 +42,6 @@ class ProcessAdmin(Closing):
 
     @property
     def endpoint(self) -> Endpoint:
-        """The endpoint of the process."""
         return self._calls.endpoint
 
     @property

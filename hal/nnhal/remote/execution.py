@@ -68,7 +68,6 @@ class RemoteExecution:
         return wire_step(self._calls, self.handle, step, name, descriptors)
 
     def release(self) -> None:
-        """Release it."""
         request = wire.ExecutionServiceReleaseRequest(execution=self.handle)
         self._calls.release(self._stub.Release, request, ("execution", self.handle))
 

@@ -19,9 +19,7 @@ class PreparationEvent(Protocol):
     """One event in the stream of any call that prepares a model."""
 
     @property
-    def preparation(self) -> wire.Preparation:
-        """The event."""
-        ...
+    def preparation(self) -> wire.Preparation: ...
 
 
 def prepared_handle(events: Generator[PreparationEvent, None, None], place: str) -> int:

@@ -124,7 +124,6 @@ class RpcChannel(grpc.Channel):
         self._channel.close()
 
     def __enter__(self) -> RpcChannel:
-        """Return the channel."""
         return self
 
     def __exit__(self, *_: object) -> None:

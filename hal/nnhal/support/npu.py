@@ -90,8 +90,6 @@ def channels_last(channels_first: bool) -> Support:
 
 @dataclass(frozen=True, slots=True)
 class NpuSupport:
-    """What an NPU supports."""
-
     name: str
     """The driver's."""
     rules: Mapping[OperationType, NpuRule]

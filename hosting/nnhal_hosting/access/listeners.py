@@ -49,7 +49,6 @@ class TcpListener:
 
     @property
     def family(self) -> socket.AddressFamily:
-        """The family of its sockets."""
         return socket.AF_INET6 if ":" in self.host else socket.AF_INET
 
     def listen(self, backlog: int = _BACKLOG, reuse_port: bool = False) -> socket.socket:

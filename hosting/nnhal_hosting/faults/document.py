@@ -70,7 +70,6 @@ class FaultDocument(BaseModel):
         return self
 
     def of(self, device: str) -> FaultDocument:
-        """Only the faults of a device."""
         return FaultDocument(fault=tuple(fault for fault in self.fault if fault.is_about(device)))
 
     def of_each_start(self) -> FaultDocument:

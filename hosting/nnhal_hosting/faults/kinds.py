@@ -83,7 +83,6 @@ class DelayFault(LayerCondition):
         return self
 
     def drawn_seconds(self, source: random.Random) -> float:
-        """A delay in seconds."""
         match self.distribution:
             case "uniform":
                 drawn = source.uniform(self.ms - self.spread_ms, self.ms + self.spread_ms)

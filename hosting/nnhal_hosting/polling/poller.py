@@ -112,7 +112,6 @@ class LeaderFollowers:
             raise
 
     def end_without_channels(self) -> None:
-        """End if there are no channels."""
         if self.channels or not self._dismiss(self):
             return
         with self._lock:

@@ -40,7 +40,6 @@ def memory_patterns(kinds: Iterable[str]) -> dict[str, int]:
 
 
 def work_looks(kinds: Iterable[str]) -> dict[str, DeviceLane]:
-    """Return a look for each kind of work."""
     return _looks(kinds, _WORK, _OTHERS)
 
 

@@ -172,7 +172,6 @@ class RequestedModel:
 
     @property
     def is_tflite_file(self) -> bool:
-        """Whether it is a file in TFLite."""
         return self.format == ModelFormat.TFLITE if self.format is not None else is_tflite(self.content)
 
     def _tflite(self) -> TfliteFile:

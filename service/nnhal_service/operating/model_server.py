@@ -18,9 +18,7 @@ class OperatedModelServer(Protocol):
     """What serves the models of a repository. Safe to use from several threads."""
 
     @property
-    def repository(self) -> Repository[ServedModel]:
-        """The models."""
-        ...
+    def repository(self) -> Repository[ServedModel]: ...
 
     @property
     def served(self) -> ServedRepository:

@@ -40,8 +40,6 @@ _SLACK = 1 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The result of a search."""
-
     groups: tuple[Group, ...] | None
     """None if no plan takes less than the limit."""
     lower_bound_ns: float
@@ -123,7 +121,6 @@ class _Frontier:
     """By device and codes."""
 
     def has_done(self, operation: int) -> bool:
-        """Return whether an operation is done."""
         return operation < self.base or bool(self.mask >> (operation - self.base) & 1)
 
 

@@ -162,8 +162,6 @@ class SharedMemory(Protocol):
 
 
 class TraceSettings(Protocol):
-    """The settings of traces."""
-
     def update(self, model_name: str, changes: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
         """Change settings of a model, or of all models if the name is empty, and return all settings.
 
@@ -172,7 +170,5 @@ class TraceSettings(Protocol):
 
 
 class LogSettings(Protocol):
-    """The settings of the log."""
-
     def update(self, changes: Mapping[str, LogSetting]) -> Mapping[str, LogSetting]:
         """Change settings, and return all settings."""

@@ -12,7 +12,6 @@ from nnhal_service.v2.backend import ModelDescription, ModelRepository
 
 
 def metadata_to_json(description: ModelDescription) -> dict[str, Any]:
-    """The metadata of a model."""
     return {
         "name": description.name,
         "versions": list(description.versions),

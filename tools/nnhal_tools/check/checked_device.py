@@ -247,7 +247,6 @@ class Prepared:
         return AskedChannel(self.session, channel, answer.burst)
 
     def release(self) -> None:
-        """Release it."""
         message = prepared_pb2.PreparedModelServiceReleaseRequest(prepared_model=self.handle)
         self.session.call(self.session.prepared_model.Release, message)
 
@@ -292,7 +291,6 @@ class Bound:
         return AskedChannel(self.session, self.session.take_socket(answer.channel_descriptor_id, "the run channel"))
 
     def release(self) -> None:
-        """Release it."""
         message = execution_pb2.ExecutionServiceReleaseRequest(execution=self.handle)
         self.session.call(self.session.execution.Release, message)
 

@@ -34,7 +34,6 @@ class Printed:
         self._grouped: dict[tuple[CheckVerdict, str], list[str]] = {}
 
     def show(self, result: CheckResult) -> None:
-        """Print one result."""
         check = result.check
         if check.group != self._group:
             self._end_group()

@@ -54,7 +54,6 @@ class SmallModel:
 
     @property
     def output(self) -> Operand:
-        """The operand of its output."""
         return self.model.main.operands[self.model.main.output_indexes[0]]
 
     @property

@@ -186,7 +186,6 @@ class _ModelOnDevice:
 
     @cached_property
     def prepared(self) -> RemotePreparedModel:
-        """The prepared model."""
         return self._device.prepare_model(self._model, deadline_ns=deadline_in(self._seconds))
 
     def release(self) -> None:

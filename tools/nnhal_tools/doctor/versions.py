@@ -28,7 +28,6 @@ def installed(name: str) -> str | None:
 
 
 def check_versions(of: Installed = installed) -> Iterator[DoctorFinding]:
-    """Check all versions."""
     yield check_python(sys.version_info[:2])
     yield check_grpc(of)
     yield from check_tritonclient(of)

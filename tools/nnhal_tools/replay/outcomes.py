@@ -39,8 +39,6 @@ class Difference:
 
 @dataclass(slots=True)
 class ReplayReport:
-    """A replay."""
-
     recording: str
     device: str
     calls: int = 0

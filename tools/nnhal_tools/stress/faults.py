@@ -91,7 +91,6 @@ class Fault:
 
 
 def spoil_request(plan: RequestPlan, random: Random) -> Fault:
-    """The request of a plan with one fault."""
     name = random.choice(list(_FAULTS))
     return _FAULTS[name](plan, random) or Fault("an input is missing", _without_input(plan.request), INVALID)
 

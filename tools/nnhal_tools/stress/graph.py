@@ -33,7 +33,6 @@ class SpecimenBuilder:
         return self._graphs[-1]
 
     def model(self) -> Model:
-        """Build the model."""
         main, *referenced = (graph.build() for graph in self._graphs)
         return Model(main, tuple(referenced), bytes(self.values))
 
@@ -80,7 +79,6 @@ class SubgraphBuilder:
         self._outputs = (output,)
 
     def build(self) -> Subgraph:
-        """Build the subgraph."""
         operands = list(self._operands)
         for index in self._outputs:
             operands[index] = replace(operands[index], lifetime=OperandLifeTime.SUBGRAPH_OUTPUT)

@@ -45,7 +45,6 @@ class Message:
 
 
 def decode(line: bytes) -> Message:
-    """Decode a line."""
     fields = json.loads(line)
     return Message(ProgressEvent(fields["event"]), fields["thread"], fields["step"], fields["text"])
 

@@ -53,13 +53,11 @@ class Specimen:
 
     @property
     def inputs(self) -> tuple[Operand, ...]:
-        """The operands that are inputs."""
         main = self.model.main
         return tuple(main.operands[index] for index in main.input_indexes)
 
     @property
     def output(self) -> Operand:
-        """The operand that is the output."""
         main = self.model.main
         return main.operands[main.output_indexes[0]]
 

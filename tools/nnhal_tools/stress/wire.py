@@ -17,7 +17,6 @@ from nnhal.v1 import prepared_model_pb2 as prepared_wire
 
 
 def prepare(calls: Calls, model: Model, deadline_ns: int) -> RemotePreparedModel:
-    """prepareModel."""
     message = device_pb2.PrepareModelRequest(
         model=model_to_wire(model, calls.issue),
         preference=types_pb2.EXECUTION_PREFERENCE_SUSTAINED_SPEED,
@@ -53,7 +52,6 @@ def execute_fenced(
     deadline_ns: int,
     duration_ns: int,
 ) -> RemoteFencedExecution:
-    """executeFenced."""
     calls = prepared.calls
     message = prepared_wire.PreparedModelServiceExecuteFencedRequest(
         prepared_model=prepared.handle,
@@ -104,7 +102,6 @@ class WireBurst:
         return result_from_wire(self._calls.call(self._stub.ExecuteSynchronously, message).result)
 
     def release_memory_resource(self, token: int) -> object:
-        """releaseMemoryResource."""
         message = burst_wire.ReleaseMemoryResourceRequest(burst=self._handle, memory_identifier_token=token)
         return self._calls.call(self._stub.ReleaseMemoryResource, message)
 

@@ -25,8 +25,6 @@ _NAMED = {"event", "level", "process", "request_id", "timestamp"}
 
 @dataclass(frozen=True, slots=True)
 class ParsedLine:
-    """What a line says."""
-
     at_ns: int | None
     """When it was written, in nanoseconds since the epoch; None if it does not say."""
     level: str

@@ -90,7 +90,6 @@ class Whole:
         )
 
     def compute(self, output: Box, values: Sequence[Array]) -> Array:
-        """The box of the whole output."""
         call = self._call
         given = {}
         for index, box, each in zip(call.activations, self.reads(output), values, strict=True):

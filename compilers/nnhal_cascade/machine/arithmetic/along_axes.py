@@ -42,8 +42,6 @@ class Mean:
 
 
 class Softmax:
-    """SOFTMAX."""
-
     def __init__(self, call: OperationCall) -> None:
         self.inputs = (call.shape(_INPUT),)
         self._op = call.op

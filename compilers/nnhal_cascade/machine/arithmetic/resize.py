@@ -37,8 +37,6 @@ class NearestNeighbour:
 
 
 class Bilinear:
-    """RESIZE_BILINEAR."""
-
     def __init__(self, call: OperationCall) -> None:
         self.inputs = (_image(call),)
         self._neighbours = [neighbours(call.op, self.inputs[0][axis], call.output[axis]) for axis in _AXES]

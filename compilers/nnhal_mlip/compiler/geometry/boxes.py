@@ -58,7 +58,6 @@ def four(values: list[int] | tuple[int, ...]) -> Extents:
 
 
 def whole(extents: Extents) -> TensorBox:
-    """Return the box of a whole tensor."""
     return TensorBox((0, 0, 0, 0), extents)
 
 

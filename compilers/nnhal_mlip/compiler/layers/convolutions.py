@@ -16,7 +16,6 @@ from nnhal_mlip.program.program import TaskKind, TaskWindow
 def add_convolution(
     draft: NetworkDraft, node: KernelNode, attrs: Conv2DAttributes, operands: list[str], output: str
 ) -> None:
-    """Add a convolution to a draft."""
     place = node.user_name
     data = _only(operands, place)
     if attrs.data_layout != "NHWC" or attrs.kernel_layout != "OHWI":

@@ -113,7 +113,6 @@ class NetworkDraft:
         self.slices[part] = LayerSlice(source, (offset[0], offset[1], offset[2], offset[3]))
 
     def network(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> TileNetwork:
-        """Return the network."""
         nodes = self.files.nodes
         return TileNetwork(
             nodes.symbol,
@@ -158,7 +157,6 @@ def ranked(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 def activation(node: KernelNode) -> TaskRange:
-    """Return the activation of a kernel."""
     kind = node.attrs.activation_type
     match kind:
         case None | "":

@@ -46,7 +46,6 @@ class TilePlan:
         return self.setting.base + self.setting.capacity - ceil_divide(self.totals.scratch, page) * page
 
     def address(self, buffer: OcmBuffer) -> int:
-        """Return the address of a buffer in each tile."""
         return (self.setting.base if buffer.pinned else self.floor) + self.offsets[id(buffer)]
 
     def placed(self, buffer: OcmBuffer, tile: int) -> PlacedBox:

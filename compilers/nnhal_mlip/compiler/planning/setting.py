@@ -82,7 +82,6 @@ class PlanSetting:
         return self.housed.homes[value].root
 
     def extents(self, value: str) -> Extents:
-        """Return the extents of a value."""
         return self.housed.network.values[value].extents
 
     def is_constant(self, root: str) -> bool:

@@ -158,7 +158,6 @@ class ConstantPool:
 
     @property
     def file(self) -> ConstantsFile:
-        """The constants file."""
         return ConstantsFile(dict(self._entries))
 
     def add(self, place: str, value: str, shape: Sequence[int], name: str) -> ConstantObject:

@@ -28,8 +28,6 @@ class StrictPart(BaseModel):
 
 
 class ScaledPart(StrictPart):
-    """A part with scales."""
-
     scales: tuple[Scale, ...] | None = None
     """The scales of values that are integers, with a zero point of 0: one, or one for each index along ``axis``."""
     axis: int | None = None

@@ -54,8 +54,6 @@ def _number_shapes(schema: dict[str, Any]) -> None:
 
 
 class KernelAttributes(StrictPart):
-    """The attributes that all kernels have."""
-
     model_config = ConfigDict(json_schema_extra=_number_shapes)
 
     layer_name: Word

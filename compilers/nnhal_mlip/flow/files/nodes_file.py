@@ -27,8 +27,6 @@ class NodeEdge(NamedTuple):
 
 
 class InputAttributes(StrictPart):
-    """The attributes of an input."""
-
     layer_name: Word
     """``input``"""
     shape: tuple[Extents]

@@ -23,7 +23,6 @@ class FlowVertex:
 
     @property
     def on_accelerator(self) -> bool:
-        """Whether the accelerator has it."""
         return bool(self.kernels or self.fields)
 
     def reads(self) -> Iterator[str]:

@@ -48,7 +48,6 @@ class PinChoice:
         return PinChoice((*(pin for pin in self.pins if pin[0] not in matches), *added), self.devices)
 
     def without(self, number: int) -> PinChoice:
-        """Return the choice without one of its pins."""
         return PinChoice(self.pins[:number] + self.pins[number + 1 :], self.devices)
 
 

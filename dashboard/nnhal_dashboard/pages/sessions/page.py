@@ -101,7 +101,6 @@ def session(request: Request, process: str, session: str) -> Response:
 def end(
     request: Request, visitor: OperatorForm, process: Annotated[str, Form()], session: Annotated[str, Form()]
 ) -> Response:
-    """End a session."""
     contacts = collector_of(request).contacts
     told = f"Session {session} of {process} has ended."
     return done(request, visitor, lambda: contacts.process(process).end_session(session), told, "/sessions")

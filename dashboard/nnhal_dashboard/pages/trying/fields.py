@@ -47,8 +47,6 @@ class ChosenFile:
 
 @dataclass(frozen=True, slots=True)
 class InputFields:
-    """The fields of one input."""
-
     tensor: Tensor
     number: int
     typed: Mapping[str, str] = field(default_factory=dict)

@@ -121,7 +121,6 @@ def first_form(tensors: Sequence[Tensor], query: QueryParams, devices: tuple[str
 
 
 def sent_form(tensors: Sequence[Tensor], form: FormData, devices: tuple[str, ...]) -> TrialForm:
-    """Return the form as it was sent."""
     second = SecondPlan(str(form.get("second", "")), str(form.get("pins", "")), devices)
     return TrialForm(fields_of(tensors, form), second, str(form.get("seconds", "")), str(form.get("runs", "")))
 

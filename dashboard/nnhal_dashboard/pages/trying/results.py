@@ -39,8 +39,6 @@ class ClassRow:
 
 @dataclass(frozen=True, slots=True)
 class ShownOutput:
-    """An output."""
-
     name: str
     type: str
     dimensions: tuple[int, ...]

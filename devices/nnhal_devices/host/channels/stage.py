@@ -42,8 +42,6 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StageSockets:
-    """The sockets of a stage."""
-
     in_bells: tuple[Channel, ...] = ()
     """Ring before it runs."""
     out_bells: tuple[Channel, ...] = ()

@@ -79,7 +79,6 @@ class DeviceAdministration:
         return len(work_of(self._device.scheduler, self._clients.all(), None))
 
     def set_log_level(self, level: str) -> None:
-        """Log from a level on."""
         show_logs(levels_from(level), SHOWN.whole_seconds)
 
 

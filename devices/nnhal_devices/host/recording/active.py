@@ -232,7 +232,6 @@ class ActiveRecording:
         started_ns: int,
         ended_ns: int,
     ) -> Events:
-        """Return the events of a request that was refused."""
         events = self.earlier_model(prepared)
         event = self.event(method, client_of(prepared), started_ns, ended_ns)
         event.request.CopyFrom(recorded_request(form, self.number_of))

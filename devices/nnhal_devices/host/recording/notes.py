@@ -28,17 +28,13 @@ class NoteLimits(NamedTuple):
 
 
 class RecordedExecution(Protocol):
-    """An execution that is recorded."""
-
     config: ExecutionConfig
 
     form: RequestForm
     """The form of its request."""
 
     @property
-    def prepared_model(self) -> PreparedModel:
-        """Its prepared model."""
-        ...
+    def prepared_model(self) -> PreparedModel: ...
 
 
 class RunNote(NamedTuple):

@@ -43,7 +43,6 @@ class KeptConstants:
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of all constants."""
         return self._bytes
 
     def get(self, client: str, digest: bytes) -> bytes | None:

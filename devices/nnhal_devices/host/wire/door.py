@@ -24,7 +24,6 @@ class WireCaller(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The host that it calls from."""
         return self.address.rpartition(":")[0] or self.address
 
     def titled(self, client_name: str) -> str:

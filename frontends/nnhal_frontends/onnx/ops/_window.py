@@ -46,7 +46,6 @@ class ImageWindow:
 
     @property
     def padded(self) -> bool:
-        """Whether there is any padding."""
         return any((self.height.before, self.height.after, self.width.before, self.width.after))
 
     @property

@@ -20,12 +20,10 @@ def add(b: NodeBuilder) -> None:
 
 
 def sub(b: NodeBuilder) -> None:
-    """a - b."""
     _convert(b, OperationType.SUB)
 
 
 def mul(b: NodeBuilder) -> None:
-    """a * b."""
     _convert(b, OperationType.MUL)
 
 

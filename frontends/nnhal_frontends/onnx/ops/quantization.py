@@ -20,7 +20,6 @@ def quantize(b: NodeBuilder) -> None:
 
 
 def dequantize(b: NodeBuilder) -> None:
-    """DEQUANTIZE."""
     if b.quantization(0) is None:
         raise b.node.unsupported(_NO_PARAMETERS, "constant parameters, one pair for the tensor")
     b.finish(OperationType.DEQUANTIZE, [b.input(0)])

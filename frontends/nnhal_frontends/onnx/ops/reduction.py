@@ -34,7 +34,6 @@ def l2(b: NodeBuilder) -> None:
 
 
 def sum_square(b: NodeBuilder) -> None:
-    """The sum of squares."""
     _reduce(b, OperationType.REDUCE_SUM, _squares(b))
 
 

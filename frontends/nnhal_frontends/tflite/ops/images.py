@@ -26,8 +26,6 @@ def resize(code: OperationType, kind: Any) -> Converter:
 
 
 def depth_space(code: OperationType, kind: Any) -> Converter:
-    """Convert DEPTH_TO_SPACE or SPACE_TO_DEPTH."""
-
     def convert(b: OperatorBuilder) -> None:
         b.finish(code, [b.input(0), b.int32(b.options(kind).BlockSize)])
 

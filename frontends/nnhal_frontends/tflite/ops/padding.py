@@ -27,7 +27,6 @@ def pad_v2(b: OperatorBuilder) -> None:
 
 
 def mirror_pad(b: OperatorBuilder) -> None:
-    """MIRROR_PAD."""
     mode = b.options(MirrorPadOptions).Mode
     if mode not in _MODES:
         raise b.unsupported(f"mode {mode}", "REFLECT, SYMMETRIC")

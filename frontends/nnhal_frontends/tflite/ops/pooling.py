@@ -11,8 +11,6 @@ from nnhal_frontends.tflite.ops.convolution import padding_scheme
 
 
 def pooling(code: OperationType) -> Converter:
-    """Convert a pooling."""
-
     def convert(b: OperatorBuilder) -> None:
         options = b.options(Pool2DOptions)
         window = (options.StrideW, options.StrideH, options.FilterWidth, options.FilterHeight)

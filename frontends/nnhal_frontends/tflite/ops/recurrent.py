@@ -46,7 +46,6 @@ def lstm(b: OperatorBuilder) -> None:
 
 
 def unidirectional_sequence_lstm(b: OperatorBuilder) -> None:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM."""
     states, layer_norms = range(18, 20), range(20, 24)
     options = b.options(UnidirectionalSequenceLSTMOptions)
     if options.DiagonalRecurrentTensors:
@@ -73,7 +72,6 @@ def bidirectional_sequence_lstm(b: OperatorBuilder) -> None:
 
 
 def rnn(b: OperatorBuilder) -> None:
-    """RNN."""
     cell, state = range(4), 4
     activation = b.activation(b.options(RNNOptions).FusedActivationFunction)
     before, after = b.state(state)
@@ -81,7 +79,6 @@ def rnn(b: OperatorBuilder) -> None:
 
 
 def unidirectional_sequence_rnn(b: OperatorBuilder) -> None:
-    """UNIDIRECTIONAL_SEQUENCE_RNN."""
     cell, state = range(4), 4
     options = b.options(SequenceRNNOptions)
     parameters = [b.activation(options.FusedActivationFunction), b.int32(options.TimeMajor)]
@@ -90,7 +87,6 @@ def unidirectional_sequence_rnn(b: OperatorBuilder) -> None:
 
 
 def bidirectional_sequence_rnn(b: OperatorBuilder) -> None:
-    """BIDIRECTIONAL_SEQUENCE_RNN."""
     states, count = (4, 8), 12
     options = b.options(BidirectionalSequenceRNNOptions)
     inputs = [b.initial_state(i) if i in states else _given(b, i) for i in range(count)]
@@ -100,7 +96,6 @@ def bidirectional_sequence_rnn(b: OperatorBuilder) -> None:
 
 
 def svdf(b: OperatorBuilder) -> None:
-    """SVDF."""
     weights_and_bias, state = range(4), 4
     options = b.options(SVDFOptions)
     parameters = [b.int32(options.Rank), b.activation(options.FusedActivationFunction)]

@@ -15,7 +15,6 @@ _LSH_TYPES = {LSHProjectionType.SPARSE: 3, LSHProjectionType.DENSE: 2}
 
 
 def slice_(b: OperatorBuilder) -> None:
-    """SLICE."""
     b.finish(OperationType.SLICE, [b.input(0), b.input(1), b.input(2)])
 
 

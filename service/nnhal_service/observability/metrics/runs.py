@@ -106,8 +106,6 @@ class _Table(dict[tuple[int, str], _Sums]):
 
 
 class _Edges(dict[_Edge, _Sums]):
-    """Sums by edge."""
-
     def __missing__(self, key: _Edge) -> _Sums:
         return self.setdefault(key, _Sums())
 

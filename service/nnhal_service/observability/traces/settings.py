@@ -80,7 +80,6 @@ class TraceTable:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that have settings of their own."""
         return tuple(self._models)
 
     def of(self, model_name: str) -> dict[str, Sequence[str]]:

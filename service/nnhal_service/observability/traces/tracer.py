@@ -146,8 +146,6 @@ class Tracer(OfRequests):
 
 
 class TraceRules(NamedTuple):
-    """What is traced."""
-
     has_files: bool
     has_exporter: bool
     all: TraceConfig

@@ -99,7 +99,6 @@ class FollowedPlan:
 
     @property
     def plans(self) -> ActivePlan:
-        """The plans that it follows."""
         return self.planned.plans
 
     @property

@@ -10,8 +10,6 @@ from nnhal.types import Memory
 
 
 class ContextMemories(NamedTuple):
-    """The memory of a context."""
-
     pools: Sequence[Memory]
     """The pools of the client."""
     arena: Sequence[Memory]

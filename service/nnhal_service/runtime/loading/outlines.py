@@ -173,7 +173,6 @@ class ModelOutline:
         return LayoutSurveys(survey_unasked(self.imported, members, descriptions, devices), None)
 
     def sketch(self, surveys: LayoutSurveys, options: Options) -> SketchedPlan:
-        """The plan."""
         survey, choice = surveys.declared, PlanChoice(options.pins, frozenset(), self.images)
         return sketch_of(survey, Refined(self.partitioning, tuple(survey.candidates), ()), choice)
 

@@ -153,7 +153,6 @@ class UsedMemory:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is none."""
         return not (self._read or self._written)
 
     def lend(self) -> None:

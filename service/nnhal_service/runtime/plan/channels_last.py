@@ -26,8 +26,6 @@ _OTHER_WORDS = ("before its transposition", "transposed")
 
 @dataclass(frozen=True, slots=True)
 class ConvertedModel:
-    """A model with channels last."""
-
     imported: ImportedModel
     """It has the same inputs and outputs, with the same dimensions. Operands and operations have other numbers."""
     origins: tuple[int | None, ...]

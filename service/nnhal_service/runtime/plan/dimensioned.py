@@ -90,7 +90,6 @@ class DimensionedPlans:
         return not self._declared.planner.is_complete
 
     def has(self, dimensions: InputDimensions) -> bool:
-        """Whether there is a plan for these dimensions."""
         return dimensions in self._kept
 
     def hold(self, dimensions: InputDimensions) -> DimensionedPlan | None:

@@ -359,7 +359,6 @@ def _relaxed(imported: ImportedModel) -> ImportedModel:
 
 
 def _without_pins(options: Options, devices: Collection[str]) -> Options:
-    """The options without the pins to these devices."""
     return replace(options, pins=tuple(pin for pin in options.pins if pin.device not in devices))
 
 

@@ -72,7 +72,6 @@ class SketchedPlan:
 
     @property
     def imported(self) -> ImportedModel:
-        """The model."""
         return self.survey.imported
 
     @property

@@ -17,8 +17,6 @@ _log = get_logger(__name__)
 
 
 class Insured(Protocol):
-    """What is to have substitutes."""
-
     def prepare_substitute(self) -> bool:
         """Prepare one that is wanted. Returns whether another may be wanted."""
         ...

@@ -176,7 +176,6 @@ class _Limits:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the run was cancelled."""
         return self._cancellation.cancelled
 
     def begin(self) -> int:

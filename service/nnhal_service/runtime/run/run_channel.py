@@ -126,7 +126,6 @@ class DirectRuns:
 
     @property
     def is_open(self) -> bool:
-        """Whether a run channel is open."""
         return bool(self._paths)
 
     @property

@@ -84,7 +84,6 @@ class ClientRuns:
             self._run_log.keep(_ended(self._name, self._version, client, ended, size, planned.devices, copied, report))
 
     def failed(self, client: str, duration_ns: int, error: BaseException) -> None:
-        """A run of a client has failed."""
         self._recorder.failed(FailureReason.BACKEND, duration_ns)
         if self._run_log is not None:
             self._run_log.keep(_failed(self._name, self._version, client, duration_ns, error))
@@ -166,7 +165,6 @@ class ClientModelRuns:
             self._run_log.keep(_ended(model, "", client, time.monotonic_ns(), 1, devices, copied, report))
 
     def failed(self, model: str, client: str, duration_ns: int, error: BaseException) -> None:
-        """A run has failed."""
         self._recorder.failed(FailureReason.BACKEND, duration_ns)
         if self._run_log is not None:
             self._run_log.keep(_failed(model, "", client, duration_ns, error))

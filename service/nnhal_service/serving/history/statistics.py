@@ -111,7 +111,6 @@ class RequestCounts:
         return replace(self, failures=dict(self.failures), batches=batches, durations=list(self.durations))
 
     def copy_more(self, copied: CopiedBytes) -> None:
-        """Count what was copied."""
         self.between_bytes += copied.between
         self.client_bytes += copied.clients
         self.staged_bytes += copied.staged
@@ -128,7 +127,6 @@ class RequestCounts:
 
     @property
     def failed(self) -> int:
-        """Requests that failed."""
         return sum(self.failures.values())
 
 

@@ -28,7 +28,6 @@ class Places(NamedTuple):
 
     @property
     def all(self) -> list[Place]:
-        """Those that there are."""
         return [place for place in (*self.inputs, *self.outputs) if place is not None]
 
 

@@ -64,7 +64,6 @@ class ServedTensor:
         return self.tensor.element_type is None
 
     def fits(self, shape: Dimensions) -> bool:
-        """Whether the tensor may have a shape."""
         stated = self.description.shape
         if shape == stated or self.has_any_rank:
             return True

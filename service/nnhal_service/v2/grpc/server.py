@@ -47,8 +47,6 @@ _GRACE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class GrpcLimits:
-    """The limits of a server."""
-
     calls: int = 1024
     """How many calls are open at a time; beyond them, calls end with RESOURCE_EXHAUSTED."""
     streams: int = 32

@@ -34,7 +34,6 @@ _MAX_CHARACTERS = 2000
 
 
 def error_response(status: int, message: str) -> Response:
-    """A response with a status and its message."""
     # JSON may write half of a surrogate pair, which is no character, and messages quote what clients write.
     written = message[:_MAX_CHARACTERS].encode(errors="replace").decode()
     content = orjson.dumps({"error": written})

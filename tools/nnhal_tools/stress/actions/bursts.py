@@ -80,7 +80,6 @@ def release_invalid_memory(actor: Actor) -> ErrorStatus:
 
 
 def open_burst(actor: Actor) -> ErrorStatus:
-    """Open a burst."""
     burst = actor.burst()
     require(burst.remote.handle > 0, f"burst {burst.remote.handle}")
     return ErrorStatus.NONE
