@@ -125,8 +125,7 @@ def _node(
             token = directory / "token"
             nodes.new_token(token)
         variables = nodes.environment(directory, token, listen)
-        # This process deploys, and Ray reads them when it is imported; its handles need no event loop.
-        os.environ.update(variables | {"RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "1"})
+        os.environ.update(variables)  # this process deploys, and Ray reads them when it is imported
         words = [*role, f"--node-ip-address={listen}"]
         words += [f"--temp-dir={directory / 'ray'}"] if "--head" in role else []
         try:

@@ -43,7 +43,8 @@ def new_token(path: Path) -> None:
 def environment(directory: Path, token: Path, address: str = LOOPBACK) -> dict[str, str]:
     """The variables of a node and of what deploys on it. Those that are set already stay, but for who may join.
 
-    ``directory`` is for HAProxy's files, ``token`` the file with the cluster's token, ``address`` that of this host.
+    ``directory`` is for files of HAProxy and of hosts, ``token`` the file with the cluster's token, ``address`` that of
+    this host.
     """
     ours = {
         "RAY_SERVE_ENABLE_HA_PROXY": "1",
@@ -66,6 +67,7 @@ def environment(directory: Path, token: Path, address: str = LOOPBACK) -> dict[s
         # As on systems whose firewalls would ask: the node's address is the loopback's, and nothing listens elsewhere.
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": str(int(address != LOOPBACK)),
         "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR": "nnhal_ray.worker_setup.set_up",
+        "TMPDIR": str(directory),  # of hosts, which are killed with the node
     }
     path = ours.pop("PATH")
     return {**ours, **os.environ, **forced, "PATH": path}

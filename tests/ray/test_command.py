@@ -57,7 +57,12 @@ def proxies() -> set[int]:
     return {each.pid for each in psutil.process_iter(["name"]) if each.info["name"] == "haproxy"}
 
 
+def directories() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("nn*ray-*"))
+
+
 def test_it_serves_at_the_loopback_alone_and_ends_with_all_that_it_has_started(models: Path) -> None:
+    before = directories()
     with command(f"model_repository={models}", "insecure=true") as (process, log):
         wait_until(lambda: "over gRPC" in log.read_text() or process.poll() is not None, "it serves", _STARTING_SECONDS)
         said = log.read_text()
@@ -73,6 +78,7 @@ def test_it_serves_at_the_loopback_alone_and_ends_with_all_that_it_has_started(m
     assert process.returncode == 0
     _, left = psutil.wait_procs(family, _ENDING_SECONDS)
     assert not left
+    assert directories() <= before
 
 
 @pytest.mark.parametrize(

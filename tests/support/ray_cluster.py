@@ -184,7 +184,6 @@ def environment_of(directory: Path, token: Path) -> dict[str, str]:
         name: value for name, value in environment(directory, token, _NOT_LOOPBACK).items() if name[:7] != "PYTEST_"
     }
     return ours | {
-        "TMPDIR": str(directory),
         "RAY_SERVE_HAPROXY_METRICS_PORT": str(free_port()),
         "RAY_SERVE_HAPROXY_STATS_PORT": str(free_port()),
         **_replica_ports("HTTP"),
