@@ -68,7 +68,7 @@ def test_files_are_staged(npu: RemoteDevice, kind: str, tmp_path: Path) -> None:
 def test_a_network_that_does_not_fit(npu: RemoteDevice) -> None:
     assert npu.supported_operations(TOO_LARGE) == [True]
     (failure,) = npu.optimize_subgraph(TOO_LARGE).failed
-    assert "bytes of SRAM, there are 1024" in failure.reason
+    assert "there are 1,024 of SRAM" in failure.reason
     with pytest.raises(HalError, match="does not fit into 1,024 bytes") as caught:
         npu.prepare_model(TOO_LARGE)
     assert caught.value.status == ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT
