@@ -33,6 +33,7 @@ SHARED = {
         "client/nnhal_client/core/binding_runs.py",
         "service/nnhal_service/runtime/run/reports.py",
     },
+    "Shape": {"compilers/nnhal_cascade/geometry/box.py", "hal/nnhal/extensions/onnx_corners.py"},
     "Softmax": {
         "compilers/nnhal_cascade/machine/arithmetic/along_axes.py",
         "devices/nnhal_devices/cpu_ref/onnx_operators.py",

@@ -115,9 +115,7 @@ def main() -> int:
         endpoint.clear_trouble()
         get_logger(__name__).info("serving", device=name, endpoint=str(directory), version=driver.version)
         set_start_apart()
-        supervision.ready()
-        if not supervision.is_supervised:
-            print(f"nnhal device: {name} serves at {directory}, until SIGTERM or SIGINT", file=sys.stderr)
+        supervision.ready(f"nnhal device: {name} serves at {directory}, until SIGTERM or SIGINT")
         return supervision.wait()
 
 

@@ -92,14 +92,19 @@ class Supervision:
         if self._socket is None:
             signal.signal(signal.SIGINT, self._stop)
 
-    def ready(self) -> None:
-        """Tell the supervisor, or the service manager, that the process serves."""
+    def ready(self, words: str = "") -> None:
+        """Tell the supervisor, or the service manager, that the process serves; without a supervisor tell the user in
+        ``words``.
+        """
         self.end_at_interrupt()
         if self._socket is None:
             try:
                 tell_manager(SERVES)
             except OSError as error:  # the variable may be another process's; a manager that waits gives up by itself
-                print(error, file=sys.stderr)
+                words = f"{error}\n{words}" if words else str(error)
+            if words:
+                with contextlib.suppress(OSError):  # nobody reads it
+                    print(words, file=sys.stderr, flush=True)
             return
         with contextlib.suppress(OSError):  # the supervisor has ended; wait() will see it
             self._socket.send(READY)

@@ -55,11 +55,7 @@ def main() -> int:
             get_logger(__name__).info("serving", endpoint=str(arguments.endpoint), devices=len(arguments.devices))
             for protocol, address in process.addresses.items():
                 print(f"{protocol}: {address}", file=sys.stderr)
-            supervision.ready()
-            if not supervision.is_supervised:
-                print(
-                    f"nnhal serve: serves at {arguments.endpoint}, until SIGTERM or SIGINT", file=sys.stderr, flush=True
-                )
+            supervision.ready(f"nnhal serve: serves at {arguments.endpoint}, until SIGTERM or SIGINT")
             status = supervision.wait()
     except NnhalError as error:
         print(f"nnhal serve: {error}", file=sys.stderr)

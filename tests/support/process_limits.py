@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count, islice
 from pathlib import Path
 
@@ -36,6 +37,16 @@ def descriptor_limit(spare: int, pid: int) -> Iterator[None]:
         yield
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """Let this process have no descriptor more than it has now."""
+    with descriptor_limit(0, os.getpid()), ExitStack() as held:
+        with suppress(OSError):
+            while True:  # also that by which the limit was found, unless another thread has it
+                held.callback(os.close, os.eventfd(0))
+        yield
 
 
 def peak_bytes(pid: int) -> int:

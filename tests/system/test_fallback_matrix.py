@@ -110,10 +110,12 @@ def test_a_chain_of_devices_computes_what_one_does_with_only_the_necessary_copie
 
 def check_edges(explanation: Explanation) -> None:
     """Check that every edge's strategy follows from the import flags, and that its reason names both devices."""
+    borders = [{edge.source, edge.destination} for edge in explanation.edges]
+    of_client = {"hardware_buffer_blob"} if {"client", "ethos_n"} in borders else {"ashmem"}
     for edge in explanation.edges:
         possible = IMPORTS[edge.source] & IMPORTS[edge.destination]
         if "client" in (edge.source, edge.destination):
-            possible &= {"ashmem"}
+            possible &= of_client
         assert edge.sync == (edge.source == "gpu_acc")
         if possible:
             assert (edge.strategy, edge.copied_bytes) == ("ExportToTarget", 0), edge

@@ -395,7 +395,7 @@ class TestFailuresOfTheProcess:
         with bench.execution(reusable=True) as (execution, result):
             execution.set_loop_timeout(3_000_000_000 + list(WAYS).index(way))  # no execution has left such a binding
             with monkeypatch.context() as patch:
-                patch.setattr("nnhal_client.ndk.binding.create_ashmem", raising(self.EXHAUSTED))
+                patch.setattr("nnhal.tensors.create_ashmem", raising(self.EXHAUSTED))
                 refused(
                     ResultCode.OUT_OF_MEMORY, lambda: WAYS[way](execution, bench.compilation), "Too many open files"
                 )
@@ -408,7 +408,7 @@ class TestFailuresOfTheProcess:
     def test_any_other_error_is_raised_as_it_is(self, bench: Bench, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with bench.execution() as (execution, _):
             execution.set_loop_timeout(4_000_000_000 + list(WAYS).index(way))
-            monkeypatch.setattr("nnhal_client.ndk.binding.create_ashmem", raising(RuntimeError("a mistake")))
+            monkeypatch.setattr("nnhal.tensors.create_ashmem", raising(RuntimeError("a mistake")))
             with pytest.raises(RuntimeError, match="a mistake"):
                 WAYS[way](execution, bench.compilation)
             refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0), "OP_FAILED")

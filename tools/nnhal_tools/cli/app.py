@@ -103,7 +103,7 @@ COMMANDS = {
     ),
     "drill": LazyCommand(
         "nnhal_tools.cli.drill:drill",
-        "Kill, hang, cut off and update a testbed of its own under requests, and count the requests that are lost.",
+        "Kill, hang, cut off, update and abuse a testbed of its own under requests, and count those that are lost.",
     ),
     "doctor": LazyCommand(
         "nnhal_tools.cli.doctor:doctor",

@@ -6,17 +6,15 @@ import os
 import signal
 import socket
 from collections.abc import Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
-from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from nnhal_hosting.spare_descriptor import FOR_LOOKS, SpareDescriptor
 from nnhal_service.runtime.devices.hangs import AwaitedDevice, DeviceWait, HangWatch, answers
 from tests.support.busy import slow_down, spinning
-from tests.support.process_limits import descriptor_limit
+from tests.support.process_limits import no_descriptors
 from tests.support.processes import device_process
 from tests.support.waiting import stop, wait_until
 
@@ -86,7 +84,7 @@ def test_a_device_that_was_stopped_does_not_answer(short_path: Path) -> None:
 def test_a_device_that_cannot_be_asked_is_not_taken_for_one_that_hangs(short_path: Path) -> None:
     with device_process("null", short_path) as (child, endpoint), RemoteDevice(endpoint) as remote:
         stop(child.pid)
-        with descriptor_limit(0, os.getpid()), closing(Descriptor(os.eventfd(0))):  # that by which the limit was found
+        with no_descriptors():
             assert answers(remote, 0.1, SpareDescriptor())
         os.kill(child.pid, signal.SIGCONT)
 
@@ -97,6 +95,6 @@ def test_a_device_is_asked_with_a_descriptor_in_reserve(short_path: Path) -> Non
         spare = SpareDescriptor()
         spare.keep()
         FOR_LOOKS.keep()
-        with descriptor_limit(0, os.getpid()), closing(Descriptor(os.eventfd(0))):
+        with no_descriptors():
             assert not answers(remote, 0.1, spare)
         os.kill(child.pid, signal.SIGCONT)
