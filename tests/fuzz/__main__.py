@@ -23,6 +23,8 @@ from tests.fuzz.targets import LIVE, NAMES, target
 
 _ROUND_SECONDS = 120.0
 """How long a target has its turn at most."""
+_LEAST_SECONDS = 1.0
+"""A turn, if the others and their starts took all the time."""
 _START_SECONDS = 120.0
 _EXECUTED = re.compile(r"number_of_executed_units: (\d+)")
 
@@ -100,9 +102,9 @@ def main() -> int:
     before = sum(counts.get("findings", 0) for counts in state.counts.values())
     in_rounds = seconds >= _ROUND_SECONDS * len(names)
     queue = list(names)
-    while (left := end - time.monotonic()) > 0 and queue:
+    while queue and ((left := end - time.monotonic()) > 0 or not in_rounds):
         turn = guided_turn if given.guided and queue[0] not in LIVE else plain_turn
-        turn(queue[0], min(_ROUND_SECONDS, left) if in_rounds else left / len(queue), state)
+        turn(queue[0], min(_ROUND_SECONDS, left) if in_rounds else max(left / len(queue), _LEAST_SECONDS), state)
         queue = [*queue[1:], queue[0]] if in_rounds else queue[1:]
     for name in names:
         print(f"{name:16}", ", ".join(f"{number} {what}" for what, number in state.counts.get(name, {}).items()))
