@@ -11,7 +11,6 @@ from onnx.shape_inference import InferenceError, infer_shapes
 from nnhal.extensions.onnx_shapes import inferred_as_computed
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.onnx.inference_bounds import InferenceBounds
-from nnhal_frontends.onnx.rounded_lengths import may_differ, stand_ins
 from nnhal_frontends.onnx.screening import MAX_RANK
 
 _MOST_ROUNDS = 8
@@ -81,7 +80,7 @@ def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[
             value.type.tensor_type.ClearField("shape")
     _drop_empty_axes(bare.graph)
     try:
-        inferred = _with_rounded(bare, _inferred(bare))
+        inferred = inferred_as_computed(bare, _inferred)
     except InferenceError as error:
         _require_types(error)
         if not lenient:
@@ -114,10 +113,6 @@ def _require_types(error: InferenceError) -> None:
 
 
 def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:
-    return inferred_as_computed(model, _inferred_by_onnx)
-
-
-def _inferred_by_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
     """Infer with ranks that onnx leaves unknown: the result of Reshape has as many axes as its target has elements.
 
     The first inference is without data, and finds vectors whose elements would be too many to be propagated.
@@ -133,29 +128,6 @@ def _inferred_by_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def _with_rounded(bare: onnx.ModelProto, inferred: onnx.ModelProto) -> onnx.ModelProto:
-    """Infer again with other nodes in the place of those whose lengths ONNX Runtime rounds otherwise."""
-    if not may_differ(inferred.graph):
-        return inferred
-    seen, replaced = onnx.ModelProto(), set[int]()
-    for _ in range(_MOST_ROUNDS):
-        found = [*stand_ins(inferred.graph)]
-        if not found:
-            break
-        if not replaced:
-            seen.CopyFrom(bare)
-            del seen.graph.value_info[:]  # they may have the lengths of the inference
-        for index, node, factors in found:
-            seen.graph.node[index].CopyFrom(node)
-            replaced.add(index)
-            seen.graph.initializer.extend(filter(None, [factors]))
-        inferred = _inferred(seen)
-    for index in replaced:
-        inferred.graph.node[index].CopyFrom(bare.graph.node[index])
-    del inferred.graph.initializer[len(bare.graph.initializer) :]
-    return inferred
-
-
 def _add_known(graph: onnx.GraphProto) -> bool:
     """Return whether the rank or shape of a tensor was found that onnx does not infer."""
     return _add_ranks(graph) | _add_batches(graph)
@@ -167,7 +139,7 @@ def _without_inner_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     bare.CopyFrom(model)
     del bare.graph.value_info[:]
     try:
-        return _inferred(bare)
+        return inferred_as_computed(bare, _inferred)
     except InferenceError:
         return infer_shapes(model)
 

@@ -1,30 +1,34 @@
-"""Dimensions of what pools compute, where onnx infers others than ONNX Runtime computes."""
+"""Dimensions of what pools and resizes compute, where onnx infers others than ONNX Runtime computes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import onnx
+from onnx import numpy_helper
 
+_RESIZES = {"Resize": 2, "Upsample": 1}
+"""The place of the factors, from opset 11 on for Resize."""
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _OPAQUE = "nnhal.opaque"
 """A domain of which onnx knows nothing, and so infers nothing."""
 _MOST_ROUNDS = 8
-"""Rounds of inference; each finds pools that read what the one before it has corrected."""
+"""Rounds of inference; each finds nodes that read what the one before it has corrected."""
 
 
 def inferred_as_computed(
     model: onnx.ModelProto, infer: Callable[[onnx.ModelProto], onnx.ModelProto]
 ) -> onnx.ModelProto:
-    """Infer the shapes of a model by ``infer``, and again with the dimensions of pools as ONNX Runtime computes them.
+    """Infer the shapes of a model by ``infer``, and again with dimensions as ONNX Runtime computes them.
 
     Raises as ``infer`` does.
     """
     inferred = infer(model)
     corrected: dict[str, onnx.ValueInfoProto] = {}
     for _ in range(_MOST_ROUNDS):
-        found = _pooled_otherwise(inferred.graph)
+        found = _pooled_otherwise(inferred.graph) | _resized_otherwise(inferred.graph)
         if not found:
             break
         corrected |= found
@@ -76,6 +80,36 @@ def _pooled_otherwise(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
                 if value is not None:
                     found[name] = onnx.ValueInfoProto(name=name, type=value.type)
                     found[name].type.tensor_type.shape.CopyFrom(corrected.type.tensor_type.shape)
+    return found
+
+
+def _resized_otherwise(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
+    """Return outputs of Resize and Upsample, likewise: ONNX Runtime multiplies lengths by factors in float32."""
+    resizes = [node for node in graph.node if node.op_type in _RESIZES and not node.domain]
+    if not resizes:
+        return {}
+    infos = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
+    made_here = [(node.output[0], a.t) for node in graph.node if node.op_type == "Constant" for a in node.attribute]
+    constants = {**{tensor.name: tensor for tensor in graph.initializer}, **dict(made_here)}
+    found = {}
+    for node in resizes:
+        place = 1 if len(node.input) == 2 else _RESIZES[node.op_type]
+        factors = constants.get(node.input[place]) if len(node.input) > place else None
+        given, made = infos.get(node.input[0]), infos.get(node.output[0])
+        if factors is None or given is None or made is None or not made.type.tensor_type.HasField("shape"):
+            continue
+        lengths = [dim.dim_value for dim in given.type.tensor_type.shape.dim]
+        axes = next((a.ints for a in node.attribute if a.name == "axes"), range(len(lengths)))
+        if factors.dims != [len(axes)]:
+            continue
+        corrected = onnx.ValueInfoProto()
+        corrected.CopyFrom(made)
+        for axis, factor in zip(axes, numpy_helper.to_array(factors), strict=True):
+            dim = corrected.type.tensor_type.shape.dim[axis]
+            if lengths[axis] and dim.dim_value:
+                dim.dim_value = int(factor * np.float32(lengths[axis]))
+        if corrected != made:
+            found[made.name] = corrected
     return found
 
 
