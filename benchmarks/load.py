@@ -34,7 +34,7 @@ class LoadError(ValueError):
 
 
 class Target(NamedTuple):
-    """What clients send requests to. Tensors are float32 of fixed dimensions."""
+    """A model that clients send requests to. Tensors are float32 of fixed dimensions."""
 
     kind: str
     """One of HTTP, GRPC, NATIVE, and IN_PROCESS: ONNX Runtime with one thread, the floor of all."""

@@ -53,7 +53,7 @@ class MlipNetwork:
 
 @dataclass(frozen=True, slots=True)
 class MlipRun:
-    """What came of a network."""
+    """The outcome of a network."""
 
     network: MlipNetwork
     subgraphs: int

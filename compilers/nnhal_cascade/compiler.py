@@ -51,7 +51,7 @@ class DoesNotFitError(ValueError):
         known = smallest.system.spill is None
         bound = f"; bound {memory_bound(smallest.graph, recompute).bytes:,} bytes" if known else ""
         self.found = f"the least found is {self.least:,} bytes, with plans of up to {parts} parts{bound}"
-        """How far the search went, in words."""
+        """The extent of the search, in words."""
         super().__init__(f"the network does not fit into {budget:,} bytes of working memory: {self.found}")
 
 

@@ -43,7 +43,7 @@ class Value:
 
     name: str
     array: Array
-    """What ONNX Runtime computes for the inputs that are drawn."""
+    """The results of ONNX Runtime for the inputs that are drawn."""
     epsilons: int = 0
     """How far another runtime may be from it, as ``Limit`` says, added over all operators before."""
 

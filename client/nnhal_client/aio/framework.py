@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from nnhal.contexts import AsyncClosing
 from nnhal.remote.calls import Calls
 from nnhal.v1 import framework_pb2_grpc
-from nnhal_client.aio.in_thread import in_thread
 from nnhal_client.aio.memory import AsyncDomainMemory
 from nnhal_client.aio.model import AsyncModel
 from nnhal_client.core.model_runs import CONCURRENCY
@@ -16,6 +18,39 @@ from nnhal_client.framework import DeviceInfo, Framework
 from nnhal_client.memory import DomainMemory
 from nnhal_client.model import Model
 from nnhal_client.planned import ModelPlan
+
+P = ParamSpec("P")
+B = TypeVar("B")
+R = TypeVar("R")
+T = TypeVar("T")
+B_co = TypeVar("B_co", covariant=True)
+
+
+class Wrapping(Protocol[B_co]):
+    """An object for asyncio around a blocking one."""
+
+    @property
+    def blocking(self) -> B_co:
+        """The blocking object."""
+        ...
+
+
+def in_thread(
+    method: Callable[Concatenate[B, P], R],
+) -> Callable[[Callable[[Any, R], T]], Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]]:
+    """Make a method for asyncio of a blocking object's method, with the signature and docstring of that.
+
+    The function that is decorated turns the blocking answer into its own.
+    """
+
+    def derive(answer_of: Callable[[Any, R], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+        @wraps(method)
+        async def call(self: Wrapping[B], /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return answer_of(self, await asyncio.to_thread(method, self.blocking, *args, **kwargs))
+
+        return call
+
+    return derive
 
 
 class AsyncFramework(AsyncClosing):

@@ -36,11 +36,11 @@ class CascadeRequest:
     budget: int
     """Bytes of the working memory, at most the size of its region."""
     search: CompilerOptions = field(default_factory=CompilerOptions)
-    """What else the compiler is told."""
+    """Further options of the compiler."""
 
     @property
     def options(self) -> CompilerOptions:
-        """What the compiler is told, with the budget."""
+        """The options of the compiler, with the budget."""
         return replace(self.search, budget=self.budget)
 
 

@@ -123,9 +123,9 @@ class TaskKind(IntEnum):
 
 
 ROW_KINDS = (TaskKind.SOFTMAX, TaskKind.NORMALIZATION)
-"""What computes each row of channels from the row of its input at the same place."""
+"""A task that computes each row of channels from the row of its input at the same place."""
 ELEMENT_KINDS = (TaskKind.SUM, TaskKind.COPY, TaskKind.PRODUCT, *ROW_KINDS)
-"""What computes elements of its output from those of its inputs at the same place, without a window."""
+"""A task that computes elements of its output from those of its inputs at the same place, without a window."""
 JOINING_KINDS = (TaskKind.SUM, TaskKind.PRODUCT, TaskKind.MATMUL)
 """What may have several inputs."""
 
