@@ -6,7 +6,6 @@ import os
 import select
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from nnhal.link import channel_pair
 from nnhal.memory import create_ashmem
 from nnhal.types import ErrorStatus
 from nnhal_hosting.handed_over import ChannelEnds, require_usable
-from tests.support.process_limits import descriptor_limit
+from tests.support.process_limits import apart, no_descriptors
 
 
 def refused(descriptor: Descriptor, words: str, ends: ChannelEnds | None = None) -> None:
@@ -153,16 +152,14 @@ def test_the_refusal_says_which_of_several_it_is() -> None:
 
 def test_a_socket_that_cannot_be_looked_into_is_refused_for_now() -> None:
     """As without a free descriptor: links might wait in it."""
+    apart(hand_over_without_descriptors)
+
+
+def hand_over_without_descriptors() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         given = Descriptor(theirs.detach())
-        with descriptor_limit(0, os.getpid()):
-            held = []
-            with suppress(OSError):
-                while True:
-                    held.append(Descriptor(os.dup(given.fileno())))
-            with pytest.raises(HalError, match="a socket cannot be looked into") as refusal:
-                require_usable([given], ChannelEnds())
+        with no_descriptors(), pytest.raises(HalError, match="a socket cannot be looked into") as refusal:
+            require_usable([given], ChannelEnds())
         assert refusal.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
-        held.clear()
         require_usable([given], ChannelEnds())

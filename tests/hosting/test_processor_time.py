@@ -7,11 +7,9 @@ from threading import Event
 
 import pytest
 
-from nnhal_hosting import processor_time
 from nnhal_hosting.processor_time import ProcessorTime, ThreadTime, share_given
-from nnhal_hosting.spare_descriptor import SpareDescriptor
 from tests.support.busy import spinning
-from tests.support.process_limits import no_descriptors
+from tests.support.process_limits import apart, no_descriptors
 from tests.support.waiting import stop, wait_until
 
 PAUSE = Event()
@@ -83,7 +81,10 @@ def test_no_more_counts_than_may_have_passed() -> None:
     wait_until(lambda: time.passed(1e-9) == 1e-9, "some time passes")
 
 
-def test_nothing_counts_while_the_kernel_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processor_time, "FOR_LOOKS", SpareDescriptor())  # this process may keep another
+def test_nothing_counts_while_the_kernel_cannot_be_asked() -> None:
+    apart(count_without_descriptors)
+
+
+def count_without_descriptors() -> None:
     with no_descriptors():
         assert counted(os.getpid(), 0.2) < 0.5  # what passes before the kernel is asked for the first time

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count, islice
+from multiprocessing import get_context
 from pathlib import Path
+from typing import ParamSpec
+
+P = ParamSpec("P")
 
 _KIBIBYTE = 1 << 10
 
@@ -39,12 +44,18 @@ def descriptor_limit(spare: int, pid: int) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
 
 
+def apart(check: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Call a function of a module in a new process, where no thread of another test opens or closes descriptors."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        process.submit(check, *args, **kwargs).result()
+
+
 @contextmanager
 def no_descriptors() -> Iterator[None]:
-    """Let this process have no descriptor more than it has now."""
+    """Let this process, which has been started for that (``apart``), have no descriptor more than it has now."""
     with descriptor_limit(0, os.getpid()), ExitStack() as held:
         with suppress(OSError):
-            while True:  # also that by which the limit was found, unless another thread has it
+            while True:  # also that by which the limit was found
                 held.callback(os.close, os.eventfd(0))
         yield
 

@@ -14,7 +14,7 @@ from nnhal.remote import RemoteDevice
 from nnhal_hosting.spare_descriptor import FOR_LOOKS, SpareDescriptor
 from nnhal_service.runtime.devices.hangs import AwaitedDevice, DeviceWait, HangWatch, answers
 from tests.support.busy import slow_down, spinning
-from tests.support.process_limits import no_descriptors
+from tests.support.process_limits import apart, no_descriptors
 from tests.support.processes import device_process
 from tests.support.waiting import stop, wait_until
 
@@ -82,19 +82,20 @@ def test_a_device_that_was_stopped_does_not_answer(short_path: Path) -> None:
 
 
 def test_a_device_that_cannot_be_asked_is_not_taken_for_one_that_hangs(short_path: Path) -> None:
-    with device_process("null", short_path) as (child, endpoint), RemoteDevice(endpoint) as remote:
-        stop(child.pid)
-        with no_descriptors():
-            assert answers(remote, 0.1, SpareDescriptor())
-        os.kill(child.pid, signal.SIGCONT)
+    apart(ask_without_descriptors, short_path, kept=False)
 
 
 def test_a_device_is_asked_with_a_descriptor_in_reserve(short_path: Path) -> None:
-    with device_process("null", short_path) as (child, endpoint), RemoteDevice(endpoint) as remote:
-        stop(child.pid)
-        spare = SpareDescriptor()
+    apart(ask_without_descriptors, short_path, kept=True)
+
+
+def ask_without_descriptors(directory: Path, *, kept: bool) -> None:
+    spare = SpareDescriptor()
+    if kept:
         spare.keep()
         FOR_LOOKS.keep()
+    with device_process("null", directory) as (child, endpoint), RemoteDevice(endpoint) as remote:
+        stop(child.pid)
         with no_descriptors():
-            assert not answers(remote, 0.1, spare)
+            assert answers(remote, 0.1, spare) != kept
         os.kill(child.pid, signal.SIGCONT)
