@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -24,6 +25,10 @@ MOST_PLANS = 8
 """Plans of one model that are kept; the one that was used longest ago is released for another."""
 _MOST_REFUSED = 64
 """Dimensions that are remembered since no plan can be made for them."""
+_RETRY_SECONDS = 1.0
+"""Time after which a plan that failed for want of a device, a descriptor or memory is made again."""
+_OF_THE_MODEL = (ErrorStatus.INVALID_ARGUMENT, ErrorStatus.GENERAL_FAILURE)
+"""What a device says of a model that it will never take."""
 _log = get_logger(__name__)
 
 InputDimensions = tuple[Dimensions, ...]
@@ -33,11 +38,9 @@ InputDimensions = tuple[Dimensions, ...]
 class DimensionedPlan:
     """A plan for certain dimensions. It is released when nothing holds it and it is no longer kept."""
 
-    def __init__(self, dimensions: InputDimensions, plans: ActivePlan, prepare_seconds: float) -> None:
+    def __init__(self, dimensions: InputDimensions, plans: ActivePlan) -> None:
         self.dimensions = dimensions
         self.plans = plans
-        self.prepare_seconds = prepare_seconds
-        """What it took to import the model for these dimensions, to plan it and to prepare its steps."""
         self.users = 0
         """Contexts that are bound to it."""
         self.is_kept = True
@@ -67,7 +70,7 @@ class DimensionedPlans:
         self._lock = threading.Lock()
         self._kept: OrderedDict[InputDimensions, DimensionedPlan] = OrderedDict()
         self._held: set[DimensionedPlan] = set()
-        self._refused: OrderedDict[InputDimensions, None] = OrderedDict()
+        self._refused: OrderedDict[InputDimensions, float] = OrderedDict()  # until when, of time.monotonic()
         self._preparing: dict[InputDimensions, threading.Event] = {}
         self._closed = False
         self._substitutes = NO_SUBSTITUTES
@@ -99,7 +102,7 @@ class DimensionedPlans:
         """
         while True:
             with self._lock:
-                if self._closed or dimensions in self._refused:
+                if self._closed or self._is_refused(dimensions):
                     return None
                 found = self._kept.get(dimensions)
                 if found is not None:
@@ -123,9 +126,9 @@ class DimensionedPlans:
         Nothing is done if there is one, one is being prepared, or preparations are put off.
         """
         with self._lock:
-            if self._closed or self._preparing or dimensions in self._kept or dimensions in self._refused:
+            if self._closed or self._preparing or dimensions in self._kept:
                 return  # one preparation at a time leaves processors for others
-            if self.is_put_off:
+            if self.is_put_off or self._is_refused(dimensions):
                 return
             self._preparing[dimensions] = threading.Event()
         prepare = partial(copy_context().run, self._prepare, dimensions)
@@ -161,15 +164,14 @@ class DimensionedPlans:
             opened = self._opened(dimensions)
             prepared = self._make(opened)
             _require_alike(self._declared, prepared)
-            seconds = time.perf_counter() - began
             plans = ActivePlan(prepared, lambda: self._followed(plans))
             plans.insure(self._substitutes)
-            unused = self._keep(DimensionedPlan(dimensions, plans, seconds))
+            unused = self._keep(DimensionedPlan(dimensions, plans))
             _log.info(
                 "a plan for certain dimensions is prepared",
                 inputs={name: list(given) for name, given in opened.items()},
                 steps=len(prepared.parts),
-                seconds=round(seconds, 3),
+                seconds=round(time.perf_counter() - began, 3),
                 constant_bytes=prepared.constant_bytes,
             )
         except (NnhalError, FrontendError, PlacementError, OSError) as error:
@@ -177,7 +179,7 @@ class DimensionedPlans:
                 prepared.release()
             _log.info("no plan for certain dimensions", inputs=list(map(list, dimensions)), reason=str(error))
             with self._lock:
-                self._refused[dimensions] = None
+                self._refused[dimensions] = _refused_until(error)
                 if len(self._refused) > _MOST_REFUSED:
                     self._refused.popitem(last=False)
         finally:
@@ -185,6 +187,9 @@ class DimensionedPlans:
                 self._preparing.pop(dimensions).set()
             for plan in unused:
                 plan.plans.close()
+
+    def _is_refused(self, dimensions: InputDimensions) -> bool:
+        return time.monotonic() < self._refused.get(dimensions, 0.0)
 
     def _opened(self, dimensions: InputDimensions) -> dict[str, Dimensions]:
         """The dimensions of those inputs that the model leaves open, by name."""
@@ -210,6 +215,14 @@ class DimensionedPlans:
         unused = [plan for plan in plans if not plan.users]
         self._held.difference_update(unused)
         return unused
+
+
+def _refused_until(error: Exception) -> float:
+    """The time, as ``time.monotonic`` has it, before which a plan that failed is not tried again."""
+    is_of_the_model = isinstance(error, (FrontendError, PlacementError)) or (
+        isinstance(error, HalError) and error.status in _OF_THE_MODEL
+    )
+    return math.inf if is_of_the_model else time.monotonic() + _RETRY_SECONDS
 
 
 def _require_alike(declared: PreparedPlan, dimensioned: PreparedPlan) -> None:
