@@ -48,7 +48,6 @@ _MOST_COLOURS = 256
 
 
 def main() -> int:
-    """Write the pictures."""
     parser = argparse.ArgumentParser("python -m tests.screenshots", description=__doc__)
     parser.add_argument("--out", type=Path, default=PICTURES, help="the directory for the pictures")
     parser.add_argument("--whole", action="store_true", help="whole pages, not only what a window shows")
@@ -147,7 +146,6 @@ def _apply_pin(page: Page) -> None:
 
 
 def _recorded_run(page: Page) -> str:
-    """Record some runs, and return the address of one of them."""
     page.goto("/runs")
     form = page.locator("form", has=page.get_by_role("button", name="Record"))
     form.locator("select[name=model]").select_option(_PINNED)
@@ -161,7 +159,6 @@ def _recorded_run(page: Page) -> str:
 
 
 def _packed(picture: bytes) -> bytes:
-    """Return a PNG with few colours."""
     packed = io.BytesIO()
     taken = Image.open(io.BytesIO(picture)).convert("RGB")
     taken.quantize(_MOST_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(

@@ -24,7 +24,6 @@ SOURCES = (
 
 
 def packages() -> list[str]:
-    """Yield the packages that declare what they export."""
     return [
         ".".join(path.parent.relative_to(ROOT / source).parts)
         for source in SOURCES

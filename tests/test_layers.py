@@ -103,12 +103,10 @@ def imports_of(path: Path) -> list[str]:
 
 
 def belongs(name: str, to: str) -> bool:
-    """Return whether a module belongs to a package, or is the package."""
     return name == to or name.startswith(to + ".")
 
 
 def within(name: str, packages: Iterable[str]) -> bool:
-    """Return whether a module belongs to one of some packages."""
     return any(belongs(name, package) for package in packages)
 
 

@@ -14,13 +14,11 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 
 
 def make(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Have make say its Python, with the programs of a folder alone."""
     words = [str(shutil.which("make")), "-s", "-f", str(MAKEFILE), "--eval=say:; @: $(info $(PYTHON))", "say"]
     return subprocess.run(words, env={"PATH": str(folder), **variables}, capture_output=True, text=True, check=False)
 
 
 def program(path: Path, text: str) -> None:
-    """Write a program of the shell."""
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
 

@@ -46,7 +46,6 @@ loaded one; the words of the cascading planner's RFC, which are the partitioner'
 
 
 def public_classes() -> Iterator[tuple[str, str]]:
-    """The name of each public class, and the file that defines it."""
     for source in SOURCES:
         for path in sorted((ROOT / source).rglob("*.py")):
             file = str(path.relative_to(ROOT))

@@ -109,7 +109,6 @@ def name_of(node: ast.expr) -> str:
 
 
 def reads(call: ast.Call) -> bool:
-    """Whether a call may open a file for reading."""
     name, last = name_of(call.func), call.func.attr if isinstance(call.func, ast.Attribute) else ""
     if name in WHOLE_LIBRARIES | PATHS_OF_LIBRARIES or last in READS:
         return True
@@ -123,7 +122,7 @@ def reads(call: ast.Call) -> bool:
 
 
 def is_plain(called: str) -> bool:
-    """Whether what is read is named in the call: a file of the kernel's, or one of the package itself."""
+    """Return whether what is read is named in the call: a file of the kernel's, or one of the package itself."""
     return bool(re.match(r"Path\(f?'/proc/|files\('nnhal", called))
 
 

@@ -23,7 +23,6 @@ class StartVisit(Protocol):
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Start a browser for the tests of a file."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium: 'make browser' says how to install it")
     with sync_playwright() as playwright, launch(playwright, CHROMIUM) as started:
@@ -32,14 +31,12 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def testbed(browser: Browser) -> Iterator[Showcase]:
-    """Start a testbed for the tests of a file."""
     with showcase() as started:
         yield started
 
 
 @pytest.fixture
 def start_visit(browser: Browser, testbed: Showcase) -> Iterator[StartVisit]:
-    """Return what starts visits of the dashboard. Each is checked when the test ends."""
     with ExitStack() as visits:
 
         def start(**options: Any) -> Visit:

@@ -50,7 +50,6 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def start(browser: Browser, address: str) -> Iterator[StartVisit]:
-    """Return what starts visits of these pages."""
     with ExitStack() as visits:
 
         def begin(**options: Any) -> Visit:

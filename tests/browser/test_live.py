@@ -126,7 +126,6 @@ def _mark(page: Page) -> None:
 
 
 def _is_marked(page: Page) -> bool:
-    """Whether a page has not been loaded again since it was marked."""
     return bool(page.evaluate("window.marked === true"))
 
 
@@ -141,7 +140,6 @@ def _request(testbed: Showcase) -> None:
 
 
 def _colour_of(page: Page, name: str) -> str:
-    """The colour that a name of the style sheet stands for."""
     script = """(name) => {
         const probe = document.body.appendChild(document.createElement("i"));
         probe.style.color = `var(${name})`;

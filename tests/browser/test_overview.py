@@ -37,7 +37,6 @@ def testbed(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def _ask(testbed: Showcase, stopped: threading.Event) -> None:
-    """Ask for the model over and over, as one client."""
     tensor = {"name": "image", "shape": [1, 1, 8, 8], "datatype": "FP32", "data": [0.0] * 64}
     with httpx.Client(base_url=f"http://{testbed.http}", timeout=60) as client:
         while not stopped.is_set():
@@ -45,7 +44,6 @@ def _ask(testbed: Showcase, stopped: threading.Event) -> None:
 
 
 def answer(page: Page, to: str) -> Locator:
-    """What the overview answers to one of its three questions."""
     return (
         page.locator(".glance > div").filter(has=page.get_by_role("term").filter(has_text=to)).get_by_role("definition")
     )

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def scriptless(start_visit: StartVisit) -> Visit:
-    """Start a visit by a browser that runs no script."""
     return start_visit(java_script_enabled=False)
 
 

@@ -30,7 +30,6 @@ def options(kind: type, name: str) -> list[tuple[str, object]]:
 
 
 def public(kind: type) -> set[str]:
-    """What a class offers."""
     return {name for name in dir(kind) if not name.startswith("_")} - OF_DRIVERS
 
 

@@ -25,7 +25,6 @@ def vectors() -> list[Vector]:
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def runner(request: pytest.FixtureRequest) -> Iterator[VectorRunner]:
-    """Open a session with each device."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
         yield VectorRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])

@@ -25,7 +25,6 @@ pytestmark = NEEDS_VECTORS
 
 @pytest.fixture(scope="module")
 def vectors() -> Mapping[Form, Vector]:
-    """Return the smallest vector for each form of each operation."""
     return smallest_by_form()
 
 

@@ -33,14 +33,12 @@ class Npu(NamedTuple):
     support: Callable[[ResolvedModel], Sequence[Support]]
 
     def takes(self, vector: Vector) -> bool:
-        """Return whether it supports a vector that has a signed counterpart."""
         resolved = ResolvedModel(vector.model, inline_constants(vector.model))
         return has_signed_counterpart(vector) and is_taken(resolved, self.support)
 
 
 @pytest.fixture(scope="module", params=["ethos_n", "ethos_u"])
 def npu(request: pytest.FixtureRequest) -> Iterator[Npu]:
-    """Open a session with each of them."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
         device_process(request.param, Path(directory)) as (_, endpoint),

@@ -39,7 +39,6 @@ class Line(NamedTuple):
 
 @pytest.fixture(scope="module")
 def tests() -> list[Line]:
-    """Return all vectors."""
     found = []
     for line in vector_lines():
         vector = parse_vector(json.loads(line))

@@ -28,7 +28,6 @@ class RowState:
 
     @property
     def state(self) -> State:
-        """The row's state."""
         if self.row.not_applicable is not None:
             return State.NOT_APPLICABLE
         return State.SHOWN if self.tests else State.MISSING
@@ -57,7 +56,6 @@ def _mistake(row: Row | None, id_: str, test: str) -> str | None:
 
 
 def summary(states: Iterable[RowState]) -> str:
-    """Return how many rows are in each state."""
     count = Counter(state.state for state in states)
     return (
         f"{count.total()} rows: {count[State.SHOWN]} shown by a test, {count[State.NOT_APPLICABLE]} do not apply, "

@@ -37,7 +37,6 @@ class Bed:
     folder: Path
 
     def here(self, words: Sequence[str]) -> list[str]:
-        """A command with the folders of this host."""
         return [self._moved(word) for word in words]
 
     def _moved(self, word: str) -> str:
@@ -72,7 +71,6 @@ class Bed:
 
 
 def addresses(said: Path) -> dict[str, str]:
-    """The ports that a process has said it listens at, by protocol."""
     wait_until(lambda: bool(_ADDRESS.search(said.read_text())), "an address", 60)
     return dict(_ADDRESS.findall(said.read_text()))
 

@@ -15,13 +15,12 @@ _PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def let_through(path: str) -> bool:
-    """Whether .dockerignore, all of whose exceptions are folders, files and one pattern, lets a path through."""
+    """Return whether .dockerignore, all of whose exceptions are folders, files and one pattern, lets a path through."""
     exceptions = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     return any(path == name or path.startswith(f"{name}/") for name in exceptions)
 
 
 def requirements(*arguments: str) -> list[str]:
-    """What deploy/requirements.py prints."""
     done = [sys.executable, str(ROOT / "deploy/requirements.py"), str(ROOT / "pyproject.toml"), *arguments]
     return subprocess.run(done, capture_output=True, text=True, check=True).stdout.splitlines()
 

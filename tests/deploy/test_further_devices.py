@@ -67,6 +67,5 @@ def test_the_near_end_connects_where_the_user_says(remote: str) -> None:
 
 
 def endpoint_of(service: ComposeService) -> str:
-    """Where a device serves."""
     words = " ".join(service.argv).replace("=", " ").split()
     return words[words.index("--endpoint") + 1]

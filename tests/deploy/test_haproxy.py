@@ -68,7 +68,6 @@ class Balanced:
     stats: str
 
     def infer(self) -> int:
-        """Send a request and return its status."""
         try:
             with urllib.request.urlopen(f"{self.url}/v2/models/digits/infer", b"{}", timeout=30) as answer:
                 return int(answer.status)
@@ -76,7 +75,6 @@ class Balanced:
             return error.code
 
     def state(self, backend: str, server: str) -> str:
-        """What HAProxy thinks of a server."""
         with urllib.request.urlopen(f"{self.stats}/;csv", timeout=30) as answer:
             lines: list[str] = answer.read().decode().lstrip("# ").splitlines()
         column = lines[0].split(",").index("status")

@@ -139,7 +139,6 @@ class Pod:
         shutil.copy(ROOT / "tools/nnhal_tools/demo/data/digits.onnx", folder / "models/digits/1/model.onnx")
 
     def here(self, word: str) -> str:
-        """A word with the folders of this host."""
         return re.sub("(^|[= ])/(run|etc|models|var)", rf"\1{self.folder}/\2", word)
 
     @contextmanager

@@ -21,7 +21,6 @@ H = StatePair("before", "after")
 
 
 def imported(content: bytes, *pairs: StatePair, shapes: Mapping[str, Any] | None = None) -> ImportedModel:
-    """A model with states."""
     return import_model(content, states=pairs, shapes=shapes)
 
 

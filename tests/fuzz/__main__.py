@@ -39,13 +39,11 @@ class State:
         self.counts: dict[str, dict[str, int]] = json.loads(self._file.read_text()) if self._file.exists() else {}
 
     def folder(self, *names: str) -> Path:
-        """A folder for what is kept of a target."""
         found = self._folder.joinpath(*names)
         found.mkdir(parents=True, exist_ok=True)
         return found
 
     def add(self, name: str, **more: int) -> None:
-        """Add to the counts of a target, and save them."""
         counts = self.counts.setdefault(name, {})
         for what, number in more.items():
             counts[what] = counts.get(what, 0) + number
@@ -73,7 +71,6 @@ def plain_turn(name: str, seconds: float, state: State) -> None:
 
 
 def guided_turn(name: str, seconds: float, state: State) -> None:
-    """Give a target its turn with atheris."""
     corpus, findings = state.folder("corpus", name), state.folder("findings")
     for number, seed in enumerate(target(name).corpus()):
         (corpus / f"seed-{number}").write_bytes(seed)

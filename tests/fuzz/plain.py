@@ -29,7 +29,6 @@ _HANGING_SECONDS = 120
 
 
 def input_of(found: FuzzTarget, corpus: list[bytes], number: int) -> bytes:
-    """Return an input of a target by its number."""
     source = Random(f"{found.name} {number}")
     return found.changed(source.choice(corpus), source)
 

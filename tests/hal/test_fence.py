@@ -42,7 +42,6 @@ def fences(count: int) -> tuple[list[Signal], list[Fence]]:
 
 
 def pair() -> tuple[socket.socket, Fence]:
-    """Make a pending fence and the bare socket that signals it."""
     ours, theirs = socket.socketpair()
     return ours, Fence(Descriptor(theirs.detach()))
 
@@ -67,7 +66,6 @@ Waiting = Callable[..., Future[None]]
 
 @pytest.fixture
 def waiting() -> Iterator[Waiting]:
-    """Waits for fences in threads."""
     with ThreadPoolExecutor() as pool:
 
         def start(waited: list[Fence], deadline_ns: int = -1, cancelled: int | None = None) -> Future[None]:

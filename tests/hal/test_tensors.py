@@ -20,7 +20,6 @@ from nnhal.types import Ashmem, MappableFile, Memory, OperandType
 
 
 def tensor_of(code: int, dimensions: tuple[int, ...], element_type: Any, scalar: bool = False) -> Tensor:
-    """Make a tensor ``x``."""
     element = None if element_type is None else np.dtype(element_type)
     stored = stored_type(code, element)
     return Tensor("x", code, dimensions, prod(dimensions) * stored.itemsize, 0.0, 0, element, stored, scalar)

@@ -14,7 +14,6 @@ OTHER_USER = 65534
 
 
 def key_file(folder: Path, content: str = KEY, mode: int = 0o600) -> Path:
-    """Write a file with a key."""
     path = folder / "key"
     path.write_text(content)
     path.chmod(mode)

@@ -48,7 +48,6 @@ def test_all_is_all_of_them() -> None:
 
 
 def run_without(module: str, program: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process that does not find a module."""
     hidden = (
         "import importlib.machinery as m, sys\n"
         "find = m.PathFinder.find_spec\n"

@@ -174,7 +174,6 @@ class Request(NamedTuple):
 
 @st.composite
 def requests(draw: st.DrawFn, targets: Sequence[bytes] = TARGETS) -> Request:
-    """Any request that HTTP allows."""
     method, target, body = draw(st.sampled_from(METHODS)), draw(st.sampled_from(targets)), draw(BODIES)
     version = draw(st.sampled_from((b"1.1", b"1.1", b"1.1", b"1.0")))
     if method == b"CONNECT":

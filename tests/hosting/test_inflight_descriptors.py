@@ -10,7 +10,7 @@ from nnhal_hosting.inflight_descriptors import InflightWatch
 
 
 def is_closed_elsewhere(reader: int) -> bool:
-    """Whether the other end of a pipe is closed everywhere."""
+    """Return whether the other end of a pipe is closed everywhere."""
     return bool(select.select([reader], [], [], 0)[0])
 
 

@@ -29,7 +29,6 @@ except ZeroDivisionError:
 
 
 def logged(as_json: bool) -> tuple[str, str]:
-    """What a process has printed, and what it has logged."""
     program = PROGRAM.format(as_json=as_json)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return done.stdout, done.stderr

@@ -14,7 +14,6 @@ SECONDS = 30
 
 
 def manager(address: str) -> socket.socket:
-    """The socket at which a service manager hears what its services do."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     listener.bind(address)
     listener.settimeout(SECONDS)

@@ -16,7 +16,6 @@ from nnhal_hosting.sessions import Ownership
 
 @pytest.fixture
 def owner() -> Ownership:
-    """Return the owner of an empty session."""
     return Ownership(Session(SessionLimits(descriptors=1, sessions=1), os.getpid(), os.getuid()))
 
 

@@ -8,7 +8,6 @@ from nnhal_hosting.trace import Trace
 
 
 def events(trace: Trace, kind: str) -> list[dict[str, Any]]:
-    """Return the events of a kind, as a viewer reads them."""
     read: list[dict[str, Any]] = json.loads(json.dumps(trace.as_dict()))["traceEvents"]
     return [event for event in read if event["ph"] == kind]
 

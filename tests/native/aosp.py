@@ -45,7 +45,6 @@ def main(sources: Path) -> int:
 
 
 def _programs(sources: Path) -> Mapping[str, Sequence[Path]]:
-    """The files of each program."""
     test = sources / "test"
     own = [test / "TestMain.cpp", _STUBS / "compute_mode.cpp"]
     programs = {

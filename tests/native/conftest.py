@@ -65,8 +65,6 @@ def environment(libraries: Path, framework: Path | str) -> Mapping[str, str]:
 
 @pytest.fixture
 def program(libraries: Path, testbed: Testbed) -> Program:
-    """Run programs on the framework."""
-
     def run(name: str, *arguments: str) -> list[str]:
         ended = subprocess.run(
             [libraries / name, *arguments],

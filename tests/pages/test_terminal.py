@@ -18,7 +18,6 @@ NAME = "CONV_2D_63:model/conv2d_35/[BiasAdd]"
 
 
 def printed(width: int, table: Table) -> list[str]:
-    """The lines of a table on a console of that width."""
     file = io.StringIO()
     show_table(table, Console(file=file, width=width))
     return file.getvalue().splitlines()

@@ -66,7 +66,6 @@ async def by_rest(address: str) -> None:
 
 
 async def by_grpc(address: str) -> None:
-    """gRPC."""
     async with InferenceGRPCClient(address) as client:
         assert await client.is_server_live()
         assert await client.is_server_ready()
@@ -77,7 +76,6 @@ async def by_grpc(address: str) -> None:
 
 
 def main() -> None:
-    """Both, one after the other."""
     http, grpc = sys.argv[1:]
     asyncio.run(by_rest(http))
     asyncio.run(by_grpc(grpc))

@@ -19,7 +19,6 @@ from tests.support.wire import WireDevice
 
 @pytest.fixture
 def other(cpu_ref: Endpoint) -> Iterator[RemoteDevice]:
-    """A second session with the shared cpu_ref process."""
     with RemoteDevice(cpu_ref, "other") as remote:
         yield remote
 
@@ -33,7 +32,6 @@ def wire(cpu_ref: Endpoint) -> Iterator[WireDevice]:
 
 @pytest.fixture(scope="session")
 def device_with_faults() -> Iterator[FaultyDevice]:
-    """A shared device for the faults that it survives."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, faulty_device(Path(directory)) as device:
         yield device
 

@@ -55,13 +55,11 @@ QUANTISED = ["unsigned", "signed"]
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    """Return each element type."""
     return KINDS[request.param]
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def any_device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
-    """A session with each of the devices."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as session:
         yield session
@@ -69,7 +67,6 @@ def any_device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
 
 @pytest.fixture
 def prepared(device: RemoteDevice, kind: Kind) -> RemotePreparedModel:
-    """A convolution of each element type."""
     return device.prepare_model(doubling(kind))
 
 
@@ -183,7 +180,6 @@ PAIRINGS = {
 
 @pytest.fixture(params=PAIRINGS)
 def pairing(request: pytest.FixtureRequest) -> Roles:
-    """Roles of two models, paired in each way."""
     return PAIRINGS[request.param]
 
 

@@ -71,7 +71,6 @@ _MODELS = (convolution(), reshaped())
 
 
 def _damaged(value: Any, draw: st.DrawFn) -> Any:
-    """Return strategies for a value with one part damaged."""
     match value:
         case bool():
             return not value
@@ -117,7 +116,6 @@ def damaged_models(draw: st.DrawFn) -> Model:
 
 @pytest.fixture(scope="module", params=_DRIVERS)
 def device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
-    """A session with a process of each driver."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
         device_process(request.param, Path(directory)) as (_, endpoint),

@@ -55,7 +55,7 @@ def others_are_unharmed(cpu_ref: Endpoint) -> Iterator[None]:
 
 
 def released(device: RemoteDevice, before: tuple[int, ...]) -> bool:
-    """Whether a device holds no more than before; what an earlier test left may be gone as well."""
+    """Return whether a device holds no more than before; what an earlier test left may be gone as well."""
     return all(now <= then for now, then in zip(holdings(device), before, strict=True))
 
 

@@ -49,14 +49,12 @@ from tests.support.wire import WireDevice
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(cpu_ref: Endpoint) -> Iterator[None]:
-    """Check that no test leaves a buffer, or any memory of one."""
     with everything_given_back(cpu_ref):
         yield
 
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    """Return each element type."""
     return KINDS[request.param]
 
 
@@ -344,7 +342,6 @@ def test_copying_a_file_that_shrinks_at_the_same_time_is_at_worst_an_error(
 
 
 def refused(copy: Callable[[], object]) -> bool:
-    """Return whether a copy was refused, as invalid or as a failure."""
     try:
         copy()
     except HalError as error:

@@ -37,19 +37,16 @@ SLOW_ELEMENTS, SLOW_OPERATIONS = 1 << 20, 400
 
 @pytest.fixture(params=BURST_ENTRY_POINTS)
 def entry(request: pytest.FixtureRequest) -> BurstEntryPoint:
-    """Return each way to execute in a burst."""
     return BURST_ENTRY_POINTS[request.param]
 
 
 @pytest.fixture
 def target(wire: WireDevice) -> Target:
-    """Return a burst of an addition."""
     return Target(wire, wire.prepare(addition_model()))
 
 
 @pytest.fixture(scope="module")
 def slow(cpu_ref: Endpoint) -> Iterator[Target]:
-    """Return a burst of a slow addition."""
     with WireDevice(cpu_ref) as wire:
         yield Target(wire, wire.prepare(addition_model(SLOW_ELEMENTS, SLOW_OPERATIONS)))
 

@@ -60,7 +60,6 @@ MEASURED = ExecutionConfig(measure_timing=True)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the example and the backend that has modes."""
     made = tmp_path_factory.mktemp("backends")
     library(EXAMPLE, made / "Acme_Simple_backend.so")
     library(MODES, made / "Acme_Modes_backend.so.1.2")

@@ -34,13 +34,11 @@ OF_MODEL = 107
 
 
 def asked(endpoint: Endpoint, *ids: str, seconds: float = SECONDS) -> dict[str, CheckResult]:
-    """Make checks, or all, and return their results by id."""
     checks = [CHECKS[each] for each in ids] or list(CHECKS.values())
     return {result.check.id: result for result in run_checks(endpoint, checks, seconds)}
 
 
 def of_group(results: Sequence[CheckResult], verdict: CheckVerdict) -> dict[str, list[str]]:
-    """The names of the checks that ended so, by their group."""
     found: dict[str, list[str]] = {}
     for result in results:
         if result.verdict is verdict:
@@ -49,7 +47,6 @@ def of_group(results: Sequence[CheckResult], verdict: CheckVerdict) -> dict[str,
 
 
 def require_passed(endpoint: Endpoint) -> dict[str, list[str]]:
-    """Make all checks, of which none may fail, and return what is not offered."""
     results = list(asked(endpoint).values())
     assert [(result.check.id, result.words) for result in results if result.verdict is CheckVerdict.FAILED] == []
     return of_group(results, CheckVerdict.NOT_OFFERED)
@@ -140,7 +137,6 @@ def test_an_answer_that_cannot_be_fails_its_check(
 
 
 def not_served(_: object, __: object, context: grpc.ServicerContext) -> NoReturn:
-    """Answer as a device that has not this method."""
     context.abort(grpc.StatusCode.UNIMPLEMENTED, "")
 
 

@@ -26,7 +26,6 @@ def steps(number: int) -> list[int]:
 
 
 def holdings(device: RemoteDevice) -> tuple[int, ...]:
-    """Return what the device reports that it holds."""
     usage = device.usage()
     return (
         usage.sessions,

@@ -59,14 +59,12 @@ _MODELS = os.environ.get("NNHAL_MODELS", "")
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def endpoint(request: pytest.FixtureRequest) -> Endpoint:
-    """Run each device that caches."""
     found: Endpoint = request.getfixturevalue(request.param)
     return found
 
 
 @pytest.fixture
 def device(endpoint: Endpoint) -> Iterator[CachingDevice]:
-    """Open a session with each device that caches."""
     with WireDevice(endpoint) as wire:
         yield CachingDevice(wire)
 
@@ -79,26 +77,22 @@ def entry(device: CachingDevice, tmp_path: Path) -> Entry:
 
 @pytest.fixture(params=[OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM], ids=["float32", "quant8"])
 def code(request: pytest.FixtureRequest) -> OperandType:
-    """Return each type of a model's tensors."""
     found: OperandType = request.param
     return found
 
 
 @pytest.fixture
 def sample(code: OperandType) -> Sample:
-    """Return a sum of each type."""
     return broadcast_sum(code)
 
 
 @pytest.fixture
 def saved(device: CachingDevice, entry: Entry, sample: Sample) -> Entry:
-    """Return an entry that holds the sum."""
     assert device.prepare(sample.model, entry.create()).status == NONE
     return entry
 
 
 def assert_no_entry(found: Notification) -> None:
-    """Check that nothing was restored."""
     assert (found.status, found.prepared_model) == (FAILURE, 0)
 
 

@@ -42,7 +42,6 @@ ROUNDS = 30
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def endpoint(request: pytest.FixtureRequest) -> Endpoint:
-    """Run each of the devices."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     return endpoint
 
@@ -60,7 +59,6 @@ def others_are_unharmed(endpoint: Endpoint) -> Iterator[None]:
 
 @pytest.fixture
 def session(endpoint: Endpoint) -> Iterator[RemoteDevice]:
-    """A session with the device."""
     with RemoteDevice(endpoint, "test") as device:
         yield device
 
@@ -75,13 +73,11 @@ class Rush:
         self.buffer = allocate(session, self._prepared, [0], [0])
 
     def copy_in(self, number: int) -> int:
-        """Call copyFrom."""
         values = self._given(number)
         self.buffer.copy_from(values.pool, values.dimensions)
         return values.pool.size
 
     def copy_out(self, number: int) -> int:
-        """Call copyTo."""
         size = self._given(number).pool.size
         self.buffer.copy_to(create_ashmem(size))
         return size
@@ -110,7 +106,6 @@ class Rush:
         return FLOAT32.size
 
     def check(self) -> int:
-        """Check that all steps still work."""
         copied = 0
         for number in range(3):
             self.write(number)

@@ -41,13 +41,11 @@ ROUNDS = 20
 
 @pytest.fixture(params=ENTRY_POINTS)
 def entry(request: pytest.FixtureRequest) -> EntryPoint:
-    """Return each way to execute."""
     return ENTRY_POINTS[request.param]
 
 
 @pytest.fixture(scope="module")
 def counter(cpu_ref: Endpoint) -> Iterator[Target]:
-    """Prepare the loop."""
     with WireDevice(cpu_ref) as wire:
         yield Target(wire, wire.prepare(counting_loop()))
 
@@ -68,7 +66,6 @@ def counting_loop() -> Model:
 
 
 def count(target: Target, entry: EntryPoint, rounds: int, config: ExecutionConfig) -> int:
-    """Run the loop and return its result."""
     memory = create_ashmem(8)
     pool = open_pool(memory, writable=True)
     pool.write(0, np.array([rounds], np.int32).view(np.uint8))

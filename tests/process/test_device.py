@@ -35,7 +35,6 @@ SERVICES = {
 
 @pytest.fixture(scope="module", params=["null", "cpu_ref", "cpu_acc"])
 def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
-    """Run a process of each driver."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
         device_process(request.param, Path(directory)) as (_, found),
@@ -45,14 +44,12 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
 
 @pytest.fixture
 def each(endpoint: Endpoint) -> Iterator[RemoteDevice]:
-    """Open a session with each device."""
     with RemoteDevice(endpoint, "test") as device:
         yield device
 
 
 @pytest.fixture(scope="module")
 def rpc(endpoint: Endpoint) -> Iterator[grpc.Channel]:
-    """Return a gRPC channel to each device, without a session."""
     with open_rpc(endpoint) as channel:
         yield channel
 

@@ -70,14 +70,12 @@ ROLE = BufferRole(0, 0)
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(cpu_ref: Endpoint) -> Iterator[None]:
-    """Check that no test leaves a buffer, or any memory of one."""
     with everything_given_back(cpu_ref):
         yield
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def any_device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
-    """A session with each of the devices."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as session:
         yield session
@@ -85,7 +83,6 @@ def any_device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
 
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest) -> Way:
-    """Return each way to execute."""
     return WAYS[request.param]
 
 
@@ -97,13 +94,11 @@ def unfenced(request: pytest.FixtureRequest) -> Way:
 
 @pytest.fixture
 def doubler(any_device: RemoteDevice) -> RemotePreparedModel:
-    """A convolution."""
     return any_device.prepare_model(doubling(FLOAT32))
 
 
 @pytest.fixture
 def adder(any_device: RemoteDevice) -> RemotePreparedModel:
-    """An addition."""
     return any_device.prepare_model(adding(FLOAT32))
 
 

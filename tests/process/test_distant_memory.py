@@ -70,7 +70,6 @@ def driver(served: tuple[Distant, Endpoint]) -> Iterator[Distant]:
 
 @pytest.fixture
 def distant(driver: Distant, served: tuple[Distant, Endpoint]) -> Iterator[RemoteDevice]:
-    """Open a session with the device."""
     with RemoteDevice(served[1], "test") as remote:
         yield remote
 

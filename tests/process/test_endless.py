@@ -55,27 +55,23 @@ def remote() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def wire(endpoint: Endpoint) -> Iterator[WireDevice]:
-    """A session with the device, at the level of messages."""
     with WireDevice(endpoint) as session:
         yield session
 
 
 @pytest.fixture
 def target(wire: WireDevice) -> Target:
-    """The endless model, prepared."""
     return Target(wire, wire.prepare(endless_model()))
 
 
 @pytest.fixture
 def others(endpoint: Endpoint) -> Iterator[Others]:
-    """Another client of the device."""
     with RemoteDevice(endpoint, "others") as remote:
         yield Others(remote)
 
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    """Threads in which calls wait."""
     with ThreadPoolExecutor(16) as pool:
         yield pool
 
@@ -88,7 +84,6 @@ class Others:
         self._addition = addition_in_ashmem()
 
     def are_served(self) -> None:
-        """Check that an execution ends, and is right."""
         request, run = self._addition.request, self._prepared.execute
         self._addition.check(lambda: run(request), 1, 2)
 

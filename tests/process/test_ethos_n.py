@@ -34,7 +34,6 @@ CLAMPED = single(OperationType.RELU, Q8A, [(1, BYTES)]).model
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[Endpoint]:
-    """Run a process that the tests share."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
         device_process("ethos_n", Path(directory)) as (_, found),
@@ -44,7 +43,6 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def npu(endpoint: Endpoint) -> Iterator[RemoteDevice]:
-    """Open a session."""
     with RemoteDevice(endpoint, "test") as device:
         yield device
 

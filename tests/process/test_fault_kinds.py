@@ -56,7 +56,7 @@ def test_a_fence_does_not_signal_until_the_fault_is_cleared(faulty: FaultyDevice
 
 
 def _has_succeeded(launched: Launched) -> bool:
-    """Whether an execution has ended well; there is no information before it has."""
+    """Return whether an execution has ended well; there is no information before it has."""
     try:
         return launched.info().status == ErrorStatus.NONE
     except HalError:

@@ -46,7 +46,6 @@ SHORT_NS = 20_000_000
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    """Threads in which calls wait."""
     with ThreadPoolExecutor(4) as pool:
         yield pool
 

@@ -69,7 +69,6 @@ MOMENT_NS = 20_000_000
 
 @pytest.fixture(params=LAUNCH_POINTS)
 def launch(request: pytest.FixtureRequest) -> LaunchPoint:
-    """Return each way to launch a request."""
     return LAUNCH_POINTS[request.param]
 
 
@@ -88,25 +87,21 @@ def session(cpu_ref: Endpoint) -> Iterator[WireDevice]:
 
 @pytest.fixture(scope="module")
 def target(session: WireDevice) -> Target:
-    """Prepare an addition."""
     return Target(session, session.prepare(addition_model()))
 
 
 @pytest.fixture(scope="module")
 def failing(session: WireDevice) -> Target:
-    """Prepare a model that fails when it runs."""
     return Target(session, session.prepare(lookup_model()))
 
 
 @pytest.fixture(scope="module")
 def slow(session: WireDevice) -> Target:
-    """Prepare a slow addition."""
     return Target(session, session.prepare(addition_model(SLOW_ELEMENTS, SLOW_OPERATIONS)))
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def any_target(request: pytest.FixtureRequest) -> Iterator[Target]:
-    """Prepare the addition on each of the devices."""
     with WireDevice(request.getfixturevalue(request.param)) as wire:
         yield Target(wire, wire.prepare(addition_model()))
 

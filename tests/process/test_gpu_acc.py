@@ -58,21 +58,18 @@ def gpu_acc() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def gpu(gpu_acc: Endpoint) -> Iterator[RemoteDevice]:
-    """Open a session."""
     with RemoteDevice(gpu_acc, "test") as device:
         yield device
 
 
 @pytest.fixture
 def launcher(gpu: RemoteDevice) -> Iterator[RemoteLauncher]:
-    """Open a launch channel of the session."""
     opened = gpu.open_launcher()
     yield opened
     opened.close()
 
 
 def bound(device: RemoteDevice, memory: Memory | None = None) -> tuple[RemoteExecution, Addition]:
-    """Return a reusable execution of an addition, and the addition."""
     addition = Addition(memory or create_ashmem(3 * 4 * ELEMENTS), ELEMENTS)
     prepared = device.prepare_model(addition_model(ELEMENTS))
     return prepared.create_reusable_execution(addition.request), addition
@@ -84,7 +81,6 @@ def wait(fence: Fence | None) -> None:
 
 
 def enqueue(launcher: RemoteLauncher, execution: RemoteExecution, duration_ns: int = -1) -> None:
-    """Enqueue an execution, and wait until it is in the queue."""
     wait(launcher.launch(execution, duration_ns=duration_ns, enqueue=True))
 
 

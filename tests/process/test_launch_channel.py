@@ -47,7 +47,6 @@ def target(wire: WireDevice) -> Target:
 
 @pytest.fixture
 def launcher(device: RemoteDevice) -> Iterator[RemoteLauncher]:
-    """Open a launch channel."""
     opened = device.open_launcher()
     yield opened
     opened.close()
@@ -55,13 +54,11 @@ def launcher(device: RemoteDevice) -> Iterator[RemoteLauncher]:
 
 @pytest.fixture
 def bound(device: RemoteDevice) -> tuple[RemoteExecution, Addition]:
-    """Return a reusable execution of an addition, and the addition."""
     addition = addition_in_ashmem()
     return device.prepare_model(addition_model()).create_reusable_execution(addition.request), addition
 
 
 def run(launcher: RemoteLauncher, execution: RemoteExecution) -> None:
-    """Launch an execution, wait for its end, and check that it succeeded."""
     fence = launcher.launch(execution)
     assert fence is not None
     fence.wait()
@@ -69,7 +66,6 @@ def run(launcher: RemoteLauncher, execution: RemoteExecution) -> None:
 
 
 def end(channel: WireLaunches, message: bytes, reason: str, descriptors: Sequence[int] = ()) -> None:
-    """Send a message that ends a channel, and check that an answer says why."""
     refused = execution_pb2.LaunchAnswer.FromString(last_words(channel.channel, message, descriptors)).refused
     assert ErrorStatus(refused.status) == INVALID
     assert reason in refused.message
@@ -181,7 +177,6 @@ def datagrams() -> int:
 
 
 def a_link(endpoint: Endpoint) -> int:
-    """Connect to the link of a device."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(str(endpoint.link))
     return connection.detach()

@@ -45,14 +45,12 @@ from tests.support.waiting import wait_until
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(cpu_ref: Endpoint) -> Iterator[None]:
-    """Check that no test leaves a buffer, or any memory of one."""
     with everything_given_back(cpu_ref):
         yield
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def any_device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
-    """A session with each of the devices."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as session:
         yield session
@@ -60,7 +58,6 @@ def any_device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
 
 @pytest.fixture
 def doubler(any_device: RemoteDevice) -> RemotePreparedModel:
-    """A convolution."""
     return any_device.prepare_model(doubling(FLOAT32))
 
 
@@ -102,7 +99,6 @@ def test_the_output_of_a_launched_execution_is_in_the_buffer_when_its_fence_sign
 
 
 def wait(launched: RemoteFencedExecution) -> None:
-    """Wait for an execution, and check that it succeeded."""
     if launched.fence is not None:
         launched.fence.wait(30)
     info = launched.info()

@@ -67,7 +67,6 @@ def three_layers() -> Model:
 
 @pytest.fixture(scope="module", params=DRIVERS)
 def device(request: pytest.FixtureRequest) -> Iterator[FaultyDevice]:
-    """A device that takes faults."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as name, faulty_device(Path(name), driver=request.param) as found:
         yield found
 

@@ -18,7 +18,6 @@ Ask = Callable[[WireDevice], object]
 
 
 def execute(request: request_pb2.Request) -> Ask:
-    """Execute a request."""
     return lambda wire: wire.call(
         wire.prepared_model.ExecuteSynchronously,
         prepared_model_pb2.PreparedModelServiceExecuteSynchronouslyRequest(
@@ -28,7 +27,6 @@ def execute(request: request_pb2.Request) -> Ask:
 
 
 def with_hints(**lists: Any) -> Ask:
-    """Create an execution with hints."""
     return lambda wire: wire.call(
         wire.prepared_model.CreateReusableExecution,
         prepared_model_pb2.CreateReusableExecutionRequest(
@@ -47,12 +45,10 @@ def launch(wire: WireDevice) -> object:
 
 
 def allocate(**lists: Any) -> Ask:
-    """Allocate a buffer."""
     return lambda wire: wire.call(wire.device.Allocate, device_pb2.AllocateRequest(**lists))
 
 
 def supports(model: model_pb2.Model) -> Ask:
-    """Ask for the supported operations of a model."""
     return lambda wire: wire.call(
         wire.device.GetSupportedOperations, device_pb2.GetSupportedOperationsRequest(model=model)
     )

@@ -41,7 +41,6 @@ def clamped() -> Model:
 
 
 def long_row() -> Model:
-    """A row that no tile can hold."""
     recipe = MlipRecipe(F16)
     inputs = [recipe.tensor((1, 1 << 20)), recipe.weights((1, 1 << 20)), recipe.bias(1), *recipe.integers(0)]
     return recipe.finish(recipe.operation(OperationType.FULLY_CONNECTED, inputs, recipe.like())).model

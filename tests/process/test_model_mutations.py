@@ -36,7 +36,6 @@ def session(cpu_ref: Endpoint) -> Iterator[WireDevice]:
 
 @pytest.fixture(params=SAMPLES)
 def model(request: pytest.FixtureRequest) -> Model:
-    """Return each sample."""
     return sample(request.param)
 
 

@@ -43,7 +43,6 @@ EXPIRED_NS = 1
 
 @pytest.fixture(params=[prepare_model, prepare_model_with_config])
 def prepare(request: pytest.FixtureRequest) -> Prepare:
-    """Return each call that prepares a model."""
     chosen: Prepare = request.param
     return chosen
 

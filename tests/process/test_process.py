@@ -32,7 +32,6 @@ def command(*arguments: str) -> list[str]:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a device process that ends by itself."""
     return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=SECONDS, check=False)
 
 

@@ -54,27 +54,23 @@ WITH_CONFIG = [name for name in ALL_ENTRY_POINTS if "config" in name or "reusabl
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def endpoint(request: pytest.FixtureRequest) -> Endpoint:
-    """Run each device that computes."""
     found: Endpoint = request.getfixturevalue(request.param)
     return found
 
 
 @pytest.fixture
 def session(endpoint: Endpoint) -> Iterator[WireDevice]:
-    """Open a session with each of them."""
     with WireDevice(endpoint) as wire:
         yield wire
 
 
 @pytest.fixture
 def preparing(session: WireDevice) -> CachingDevice:
-    """Open a session for preparations with each of them."""
     return CachingDevice(session)
 
 
 @pytest.fixture(params=ENTRY_POINTS)
 def entry(request: pytest.FixtureRequest) -> EntryPoint:
-    """Return each way to execute."""
     return ENTRY_POINTS[request.param]
 
 
@@ -117,7 +113,6 @@ def test_a_preparation_may_have_the_latest_possible_deadline(preparing: CachingD
 
 
 def status_of(target: Target, entry: EntryPoint, elements: int, operations: int, deadline_ns: int) -> ErrorStatus:
-    """Run an addition with a deadline and return its status; check the sum if it is NONE."""
     addition = addition_in_ashmem(elements)
     try:
         addition.check(lambda: entry(target, addition.request, MEASURED, deadline_ns), 1, 2, operations)
@@ -172,7 +167,6 @@ class Occupied:
         self._busy = threads.submit(synchronously, target, self._gate.request, PATIENT, NO_DEADLINE)
 
     def end(self) -> None:
-        """Let the execution end."""
         self._gate.open()
         self._busy.result(SECONDS)
 
@@ -208,7 +202,6 @@ def observer(cpu_ref: Endpoint) -> Iterator[Observer]:
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    """Return threads for calls that block."""
     with ThreadPoolExecutor(4) as pool:
         yield pool
 

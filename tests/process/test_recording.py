@@ -39,7 +39,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[Endpoint]:
-    """A shared device that may be recorded."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, recordable_device(Path(directory)) as endpoint:
         yield endpoint
 

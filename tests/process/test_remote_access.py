@@ -30,11 +30,9 @@ class Secrets:
 
     @property
     def token(self) -> str:
-        """A file with a token that may use models."""
         return self.written("ci-token")
 
     def written(self, token: str) -> str:
-        """A file with a token."""
         path = self.folder / f"{token}.txt"
         path.write_text(f"{token}\n")
         return str(path)
@@ -64,7 +62,6 @@ def far(secrets: Secrets) -> Iterator[Served]:
 
 
 def refusal(far: Served, **options: str) -> str:
-    """Why a connection is refused."""
     with pytest.raises(OSError) as caught, connection_to(far, **options):
         pass
     return str(caught.value)

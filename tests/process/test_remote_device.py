@@ -70,7 +70,6 @@ def addition(elements: int, kind: str = "ashmem", directory: Path = Path()) -> t
 
 
 def result_of(opened: Pool, elements: int) -> Array:
-    """The result of an addition."""
     return opened.read(8 * elements, 4 * elements).view(np.float32)
 
 

@@ -45,7 +45,6 @@ class Session:
     token: str
 
     def failure(self, method: MethodDescriptor, request: Any) -> grpc.RpcError | None:
-        """Make a call and return its error."""
         kind = f"{'stream' if method.client_streaming else 'unary'}_{'stream' if method.server_streaming else 'unary'}"
         path = f"/{method.containing_service.full_name}/{method.name}"
         answers = GetMessageClass(method.output_type).FromString

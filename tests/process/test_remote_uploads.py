@@ -32,7 +32,6 @@ DIGEST = hashlib.sha256(CONTENT).digest()
 
 @pytest.fixture(scope="module")
 def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A device that takes little."""
     limits = {
         "NNHAL_DEVICE_WIRE_SESSION_BYTES": str(LIMIT),
         "NNHAL_DEVICE_WIRE_UPLOAD_BYTES": str(LIMIT),
@@ -66,7 +65,6 @@ def upload(
 
 
 def refused(connection: WireConnection, method: Callable[..., object], request: object) -> HalError:
-    """How a call is refused."""
     with pytest.raises(HalError) as caught:
         connection.call(method, request)
     return caught.value

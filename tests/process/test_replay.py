@@ -44,7 +44,6 @@ VECTORS = Path(__file__).parents[2] / "examples/vectors.jsonl"
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[Endpoint]:
-    """A shared device that may be recorded."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, recordable_device(Path(directory)) as endpoint:
         yield endpoint
 
@@ -79,7 +78,6 @@ def replayed(path: Path, device: Endpoint | str, copies: int = 1, pace: ReplayPa
 
 @pytest.fixture
 def story(device: Endpoint, tmp_path: Path) -> Path:
-    """A recording of the story's network."""
     path = tmp_path / "story.nnrec"
     with recording(device, path), RemoteDevice(device, "a client") as remote:
         run_on(remote, STORY, [[INPUT], [INPUT / 2]])

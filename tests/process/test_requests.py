@@ -81,7 +81,6 @@ def request_for_two_sums() -> Request:
 
 @pytest.fixture(params=ALL_ENTRY_POINTS)
 def entry(request: pytest.FixtureRequest) -> EntryPoint:
-    """Return each way to execute."""
     return ALL_ENTRY_POINTS[request.param]
 
 
@@ -93,7 +92,6 @@ def unfenced(request: pytest.FixtureRequest) -> EntryPoint:
 
 @pytest.fixture(params=FENCED_ENTRY_POINTS)
 def fenced(request: pytest.FixtureRequest) -> EntryPoint:
-    """Return each way to execute with fences."""
     return FENCED_ENTRY_POINTS[request.param]
 
 
@@ -106,7 +104,6 @@ def session(cpu_ref: Endpoint) -> Iterator[WireDevice]:
 
 @pytest.fixture(scope="module")
 def target(session: WireDevice) -> Target:
-    """Prepare the two sums."""
     return Target(session, session.prepare(two_sums()))
 
 

@@ -27,7 +27,6 @@ ONE_STEP = (1.0, 0.0)
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def runner(request: pytest.FixtureRequest) -> Iterator[VectorRunner]:
-    """Open a session with each device."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
         yield VectorRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
@@ -40,7 +39,6 @@ def vector(
     tolerance: tuple[float, float],
     multinomial_tolerance: float = 0.0,
 ) -> Vector:
-    """Return a test vector with one output."""
     operations = tuple(OperationType(operation.type).name for operation in model.model.main.operations)
     expected = Expectation(output, True, *tolerance)
     return Vector("test", "test", model.model, tuple(inputs), (expected,), False, multinomial_tolerance, operations)
@@ -96,7 +94,6 @@ def test_random_samples_are_judged_by_the_frequencies_of_the_classes(device: Rem
 
 
 def quantized_sum() -> Vector:
-    """Return an ADD of two scales."""
     recipe = Recipe()
     first, second = recipe.input(Q8A, (2, 2), 0.5, 100), recipe.constant(Q8A, [[0, 90], [128, 255]], 0.25, 128)
     total = recipe.operation(OperationType.ADD, [first, second, *recipe.integers(0)], Operand(Q8A, (2, 2), 1.0, 50))

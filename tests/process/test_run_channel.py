@@ -43,23 +43,19 @@ class OpenChannel:
         self.client_end: Channel = channel_from(self.execution.open_run_channel())
 
     def exchange(self, message: bytes) -> wire.BurstAnswer:
-        """Send a message and return the answer."""
         self.client_end.send(message)
         return wire.BurstAnswer.FromString(self.client_end.receive())
 
     def run(self, deadline_ns: int = NO_DEADLINE) -> wire.BurstAnswer:
-        """Run the execution."""
         return self.exchange(burst_run(self.execution.handle, deadline_ns))
 
 
 @pytest.fixture
 def channel(device: RemoteDevice) -> OpenChannel:
-    """An open run channel."""
     return OpenChannel(device)
 
 
 def good(channel: OpenChannel) -> None:
-    """Check that a run succeeds."""
     assert ErrorStatus(channel.run().status) == ErrorStatus.NONE
 
 

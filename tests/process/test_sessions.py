@@ -72,7 +72,6 @@ WAYS: list[Way] = [synchronously, reusably, in_a_burst, reusably_in_a_burst]
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def any_device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
-    """A session with each of the devices."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
         yield device

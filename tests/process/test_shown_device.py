@@ -93,13 +93,11 @@ class Served:
         self.admin = admin
 
     def process(self) -> wire.GetProcessResponse:
-        """Return what its operators see."""
         return self.admin.process()
 
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """The process, for all tests."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as name:
         backends = Path(name) / "backends"
         backends.mkdir()
@@ -113,14 +111,12 @@ def served() -> Iterator[Served]:
 
 @pytest.fixture
 def session(served: Served) -> Iterator[RemoteDevice]:
-    """A client of it."""
     with RemoteDevice(served.endpoint, "photo app") as remote:
         yield remote
 
 
 @pytest.fixture
 def other(served: Served) -> Iterator[RemoteDevice]:
-    """Another client."""
     with RemoteDevice(served.endpoint, "other app") as remote:
         yield remote
 

@@ -33,28 +33,24 @@ Phase = wire.ExecutionState.Phase
 
 @pytest.fixture(scope="module")
 def held() -> Iterator[HeldDevice]:
-    """A device with one worker, whose executions are held."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, held_device(Path(directory)) as device:
         yield device
 
 
 @pytest.fixture(scope="module")
 def operator(held: HeldDevice) -> Iterator[DeviceAdmin]:
-    """An operator of the device."""
     with DeviceAdmin(held.endpoint, held.admin_key) as admin:
         yield admin
 
 
 @pytest.fixture
 def session(held: HeldDevice) -> Iterator[RemoteDevice]:
-    """A client of it."""
     with RemoteDevice(held.endpoint, "photo app") as remote:
         yield remote
 
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    """Threads for calls that wait."""
     with ThreadPoolExecutor(8) as pool:
         yield pool
 
@@ -76,7 +72,6 @@ def phases(operator: DeviceAdmin) -> list[Phase.ValueType]:
 
 
 def sum_of(addition: Addition) -> float:
-    """Return the first element of a sum."""
     return float(addition.total()[0])
 
 
@@ -91,11 +86,9 @@ class Held:
         self._running = held.next()
 
     def let_go(self) -> None:
-        """Let it run."""
         self._running.let_go()
 
     def finish(self) -> None:
-        """Let it run, and check its result."""
         self.let_go()
         self.outcome.result(SECONDS)
         np.testing.assert_array_equal(self.addition.total(), np.float32(5))
@@ -150,7 +143,6 @@ def test_a_client_sees_and_cancels_its_own_executions_only(
 
 
 def by_burst(prepared: RemotePreparedModel, addition: Addition) -> Callable[[], object]:
-    """Run on a burst."""
     return lambda: prepared.configure_execution_burst().execute(addition.request, [-1])
 
 
@@ -169,7 +161,6 @@ def by_run_channel(prepared: RemotePreparedModel, addition: Addition) -> Callabl
 
 
 def by_call(prepared: RemotePreparedModel, addition: Addition) -> Callable[[], object]:
-    """Run by a call."""
     return lambda: prepared.execute(addition.request)
 
 

@@ -45,7 +45,6 @@ class Case(NamedTuple):
 
 
 def _sized(resolved: ResolvedModel) -> Model:
-    """The model with the dimensions of its outputs."""
     main = resolved.model.main
     known = propagate_dimensions(resolved)
     operands = tuple(replace(operand, dimensions=known[index]) for index, operand in enumerate(main.operands))
@@ -73,17 +72,14 @@ class Memory:
         self._pool.write(0, random(Q8A, (size,)))
 
     def forget(self) -> None:
-        """Erase the output."""
         self._pool.write(self._start, np.zeros(self._length, np.uint8))
 
     def output(self) -> Array:
-        """Read the output."""
         return self._pool.read(self._start, self._length).copy()
 
 
 @pytest.fixture(scope="module", params=CASES)
 def npu(request: pytest.FixtureRequest) -> Iterator[FaultyDevice]:
-    """A device with an SRAM."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as name,
         faulty_device(Path(name), driver=request.param) as device,

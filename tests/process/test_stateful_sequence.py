@@ -71,7 +71,6 @@ MODELS: dict[str, Callable[[Weights], Model]] = {"LSTM": one_operation, "simpler
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest, driver: str) -> Iterator[RemoteDevice]:
-    """Open a session with a device."""
     endpoint: Endpoint = request.getfixturevalue(driver)
     with RemoteDevice(endpoint, "test") as session:
         yield session

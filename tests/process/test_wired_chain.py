@@ -42,13 +42,11 @@ FAR_NS = 1 << 60
 
 @pytest.fixture
 def devices(device: RemoteDevice, cpu_acc: Endpoint) -> Iterator[list[RemoteDevice]]:
-    """Sessions with two processes."""
     with RemoteDevice(cpu_acc, "test") as second:
         yield [device, second]
 
 
 def ended(chain: Chain) -> None:
-    """Check that a chain has ended."""
     with pytest.raises(ChannelClosedError):
         for _ in range(100_000):  # some may run before the devices have seen the end
             chain.run()

@@ -28,7 +28,6 @@ pytestmark = [pytest.mark.sdk, pytest.mark.skipif(COMPILER is None, reason="ther
 
 
 def compile_with(*arguments: str | Path) -> None:
-    """Run the compiler, which has to succeed without a warning."""
     assert COMPILER is not None
     done = subprocess.run([COMPILER, *FLAGS, *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

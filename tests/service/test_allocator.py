@@ -53,7 +53,6 @@ KEPT = "from nnhal_service.allocator import keep_freed_memory; keep_freed_memory
 
 
 def faults(program: str) -> int:
-    """The page faults of a round."""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return int(done.stdout)
 

@@ -76,7 +76,6 @@ def ready(url: str) -> bool:
 
 @pytest.fixture(scope="module")
 def arguments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """The arguments of a framework that serves digits on one device."""
     directory = tmp_path_factory.mktemp("bed")
     (directory / "models/digits/1").mkdir(parents=True)
     shutil.copy(DIGITS, directory / "models/digits/1/model.onnx")

@@ -100,7 +100,6 @@ def addition_of_constant(pool: Memory, offset: int = 0) -> Model:
 
 
 def argument(offset: int, length: int = TENSOR_BYTES, pool: int = 0) -> RequestArgument:
-    """Return an argument that is a range of a pool."""
     return RequestArgument(DataLocation(pool, offset, length))
 
 
@@ -124,7 +123,6 @@ class Addition:
             self._pool.write(index * self._size, np.full(self._size // 4, value, np.float32).view(np.uint8))
 
     def total(self) -> Array:
-        """Read the sum."""
         return self._pool.read(2 * self._size, self._size).view(np.float32)
 
     def check(self, run: Callable[[], object], first: float, second: float, times: int = 1) -> None:
@@ -135,5 +133,4 @@ class Addition:
 
 
 def addition_in_ashmem(elements: int = ELEMENTS) -> Addition:
-    """Return an addition whose pool is ashmem."""
     return Addition(create_ashmem(3 * 4 * elements), elements)

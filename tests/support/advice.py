@@ -31,7 +31,6 @@ class Advice:
         self._say(f"{len(ids)} tests: {took}; 'make quick' runs a sample of them in less than one")
 
     def pytest_terminal_summary(self, exitstatus: int) -> None:
-        """Say what else there is to run."""
         if self._config.getoption("--quick"):
             self._say("this was a sample: 'pytest tests/FOLDER' runs all tests of what has changed, 'make test' all")
             return

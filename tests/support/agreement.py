@@ -39,7 +39,6 @@ def random(code: OperandType, dimensions: Dimensions, seed: int = 0) -> Array:
 
 
 def like(code: OperandType, dimensions: Dimensions = (), scale: float | None = None) -> Operand:
-    """Return an operand of a type with the quantisation of this module, or with another scale."""
     usual, zero_point = QUANTIZATION.get(code, (0.0, 0))
     return Operand(code, dimensions, usual if scale is None else scale, zero_point)
 

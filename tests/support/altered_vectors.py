@@ -229,7 +229,6 @@ def _fed(vector: Vector, index: int, values: Array) -> Vector:
 
 
 def _as_constant(vector: Vector, graph: int, index: int, values: Array) -> Vector:
-    """The vector with an operand that is a constant of these values and dimensions."""
     model = vector.model
     start, raw = len(model.operand_values) + -len(model.operand_values) % 4, np.ascontiguousarray(values).tobytes()
     changed = with_operand(

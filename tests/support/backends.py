@@ -60,7 +60,6 @@ class Warned(NamedTuple):
 
 
 def example(backend: str = "Sample") -> str:
-    """Return the source of an example in docs/backends.md."""
     sources: list[str] = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     (found,) = [source for source in sources if f'BACKEND_ID = "{backend}"' in source]
     return found

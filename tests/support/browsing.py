@@ -50,7 +50,6 @@ class Visit:
     """Patterns of complaints that a test brings about on purpose."""
 
     def open(self, path: str, status: int = 200) -> Page:
-        """Show a page in a tab of its own."""
         return self.go(self.context.new_page(), path, status)
 
     def go(self, page: Page, path: str, status: int = 200) -> Page:

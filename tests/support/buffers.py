@@ -26,7 +26,6 @@ class Buffer:
         open_pool(self._content, writable=True).write(0, values.reshape(-1).view("u1"))
 
     def values(self, element: type) -> Array:
-        """Return the values that the buffer holds."""
         return open_pool(self._content, writable=False).read(0, self._bytes).view(element)
 
     def to_host(self) -> tuple[Memory, Dimensions]:

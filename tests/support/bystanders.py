@@ -36,7 +36,6 @@ class Bystander:
             self.run()
 
     def end(self) -> None:
-        """Make ``run_on`` return."""
         self._ending.set()
 
 

@@ -18,7 +18,6 @@ FEATURES = _ROOT / "tests/process/programs/features_backend.c"
 
 
 def compiled(source: Path, target: Path, *flags: str) -> Path:
-    """Compile a file of C or C++. Skips the test if there is no compiler."""
     name, standard = ("c++", "c++17") if source.suffix == ".cpp" else ("cc", "gnu11")
     compiler = shutil.which(name)
     if compiler is None:

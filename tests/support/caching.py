@@ -68,11 +68,9 @@ class Entry:
         return self.open(os.O_RDWR | os.O_CREAT | os.O_TRUNC)
 
     def read(self) -> list[bytes]:
-        """Return the contents of all files."""
         return [path.read_bytes() for path in self.files]
 
     def write(self, contents: Sequence[bytes]) -> None:
-        """Overwrite the contents of all files."""
         for path, content in zip(self.files, contents, strict=True):
             path.write_bytes(content)
 
@@ -85,7 +83,6 @@ def entry_in(directory: Path, model_files: int = 1, data_files: int = 1, token: 
 
 
 def held_under(directory: Path, pid: int) -> list[str]:
-    """Return the files of a directory that a process has open."""
     found = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -129,7 +126,6 @@ class CachingDevice:
         return needed.num_model_cache, needed.num_data_cache
 
     def entry(self, directory: Path, token: bytes = TOKEN) -> Entry:
-        """Return an entry with as many files as the device needs."""
         return entry_in(directory, *self.files_needed, token)
 
     def prepare(
@@ -308,6 +304,5 @@ def moved_to_pool(model: Model, pool: Memory) -> Model:
 
 
 def opened(entry: Entry, flags: int = os.O_RDWR) -> CacheFiles:
-    """An entry's files as the host has them."""
     files = entry.open(flags | os.O_CREAT)
     return CacheFiles(files.model, files.data, files.token)

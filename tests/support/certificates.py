@@ -18,7 +18,6 @@ class Pair:
 
 
 def authority(folder: Path, name: str) -> Pair:
-    """Make a certificate authority."""
     made = _pair(folder, name)
     _openssl("req", "-x509", *_new(made), "-subj", f"/CN={name}", "-days", _DAYS, "-out", str(made.certificate))
     return made

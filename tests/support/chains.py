@@ -53,19 +53,16 @@ class Chain:
         self.wire()
 
     def wire(self) -> None:
-        """Wire the steps, again if they were."""
         needs = [tuple(sorted({n for n in (each.first, each.second) if n >= 0})) for each in self.sums]
         named = [(f"device {number}", execution) for number, execution in enumerate(self.executions)]
         self.wiring = Wiring(named, Bells(needs), Stragglers(), self._page.descriptor)
         self.caller = channel_from(self.wiring.take_caller_end())
 
     def exchange(self, message: bytes) -> burst_pb2.BurstAnswer:
-        """Send a message, and return the answer."""
         self.caller.send(message)
         return burst_pb2.BurstAnswer.FromString(self.caller.receive())
 
     def run(self, deadline_ns: int = NO_DEADLINE) -> burst_pb2.BurstAnswer:
-        """Run the chain."""
         return self.exchange(burst_run(self.wiring.execution, deadline_ns))
 
     def check(self, value: float) -> None:
@@ -88,7 +85,6 @@ class Chain:
         ]
 
     def expected(self, value: float) -> list[float]:
-        """Return what the steps give for an input."""
         results = [value]
         for each in self.sums:
             results.append(results[each.first + 1] + results[each.second + 1])

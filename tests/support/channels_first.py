@@ -33,7 +33,6 @@ class ImageRecipe(Recipe):
         self._scale, self._zero = (SCALE, ZERO_POINT) if self.quantised else (0.0, 0)
 
     def images(self, *dimensions: int) -> int:
-        """Add an input of the model."""
         return self.input(self.code, dimensions, self._scale, self._zero)
 
     def like(self, *dimensions: int, code: OperandType | None = None) -> Operand:
@@ -43,7 +42,6 @@ class ImageRecipe(Recipe):
         return Operand(self.code, dimensions, self._scale, self._zero)
 
     def tensor(self, *dimensions: int) -> int:
-        """Add a random constant."""
         if self.quantised:
             return self.constant(self.code, self._random.integers(-100, 100, dimensions), self._scale, self._zero)
         return self.constant(self.code, self._random.uniform(-1, 1, dimensions))
@@ -57,7 +55,6 @@ class ImageRecipe(Recipe):
         return [self._filter(dimensions), self.bias(dimensions[-1])]
 
     def bias(self, channels: int) -> int:
-        """Add a random bias."""
         if self.quantised:
             return self.constant(I32, self._random.integers(-50, 50, channels), SCALE * WEIGHT_SCALE)
         return self.constant(self.code, self._random.uniform(-1, 1, channels))
@@ -71,11 +68,9 @@ class ImageRecipe(Recipe):
         return self.constant(I32, values)
 
     def flag(self, value: bool) -> int:
-        """Add a constant BOOL."""
         return self.constant(OperandType.BOOL, value)
 
     def real(self, value: float) -> int:
-        """Add a constant float."""
         return self.constant(OperandType.FLOAT32, value)
 
     def apply(self, code: OperationType, *inputs: Any, result: Operand | None = None) -> int:
@@ -95,7 +90,6 @@ class ImageRecipe(Recipe):
 
 
 def random_inputs(model: ResolvedModel, seed: int = 7) -> list[Array]:
-    """Return random values for the inputs of a model."""
     random = np.random.default_rng(seed)
     made = []
     for index in model.model.main.input_indexes:

@@ -33,7 +33,6 @@ def parsed(drawing: Drawing) -> Element:
 
 
 def having(picture: Element, name: str) -> list[Element]:
-    """The elements of a class."""
     return [each for each in picture.iter() if name in each.get("class", "").split()]
 
 
@@ -43,12 +42,10 @@ def texts(picture: Element) -> list[str]:
 
 
 def titles(picture: Element) -> list[str]:
-    """The words beside the pointer."""
     return [each.text or "" for each in picture.iter("title")]
 
 
 def number(element: Element, name: str) -> float:
-    """An attribute that is a number."""
     return float(element.attrib[name])
 
 

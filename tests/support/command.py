@@ -89,5 +89,4 @@ def _chunks(screen: int) -> Iterator[bytes]:
 
 
 def command(arguments: Sequence[str]) -> list[str]:
-    """Return the argument list that runs the command with this interpreter."""
     return [sys.executable, "-c", "from nnhal_tools.cli import main; main()", *arguments]

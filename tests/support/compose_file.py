@@ -24,7 +24,6 @@ class ComposeService:
 
     @property
     def profiles(self) -> list[str]:
-        """The profiles that start it; none if it always is."""
         return list(self.content.get("profiles", ()))
 
     @property
@@ -35,12 +34,11 @@ class ComposeService:
 
     @property
     def is_nnhal(self) -> bool:
-        """Whether it is of the image with the command ``nnhal``."""
+        """Return whether it is of the image with the command ``nnhal``."""
         return any(name in self.content["image"] for name in ("nnhal:", "nnhal-gpu:"))
 
     @property
     def is_device(self) -> bool:
-        """Whether it serves an emulated accelerator."""
         return self.argv[:3] == ["nnhal", "watched", "device"]
 
     @property
@@ -50,13 +48,11 @@ class ComposeService:
 
     @property
     def mounts(self) -> dict[str, str]:
-        """What is mounted, by where: the name of a volume, or a path."""
         pairs = (volume.split(":")[:2] for volume in self.content.get("volumes", ()))
         return {target: source for source, target in pairs}
 
 
 def variables() -> dict[str, set[str]]:
-    """The variables that the file reads, with their defaults."""
     found: dict[str, set[str]] = {}
     for name, default in _VARIABLE.findall(FILE.read_text()):
         found.setdefault(name, set()).add(default)
@@ -70,12 +66,10 @@ def compose_file(given: Mapping[str, str] | None = None, file: Path = FILE) -> d
 
 
 def compose_services(given: Mapping[str, str] | None = None, file: Path = FILE) -> dict[str, ComposeService]:
-    """The services of the file by name."""
     return {name: ComposeService(name, content) for name, content in compose_file(given, file)["services"].items()}
 
 
 def env_file(name: str) -> dict[str, str]:
-    """The variables that a file of deploy/ sets."""
     lines = (ROOT / "deploy" / name).read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 

@@ -8,7 +8,6 @@ from rich.console import Console
 
 
 def printed(show: Callable[[Console], None], width: int = 400) -> str:
-    """Return what is shown on a console."""
     console = Console(width=width, highlight=False)
     with console.capture() as captured:
         show(console)

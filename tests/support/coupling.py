@@ -35,7 +35,6 @@ def has_signed_counterpart(vector: Vector) -> bool:
 
 
 def signed_counterpart(vector: Vector) -> Vector:
-    """Return the test with signed values."""
     main = vector.model.main
     return replace(
         vector,

@@ -68,11 +68,9 @@ class ScriptedContacts:
         """Those of the devices that take faults."""
 
     def supervisor(self) -> ScriptedContact:
-        """The supervisor."""
         return self._of("supervisor")
 
     def framework(self) -> ScriptedContact:
-        """The framework."""
         return self._of("framework")
 
     def device(self, name: str) -> ScriptedContact:
@@ -92,12 +90,10 @@ class ScriptedContacts:
         return self.faults[name]
 
     def set_faults(self, name: str, *faults: Mapping[str, Any]) -> list[str]:
-        """Set faults of a device."""
         self.process(name).set_faults(*faults)
         return [str(each.get("name", each["what"])) for each in faults]
 
     def clear_faults(self, name: str, names: Sequence[str] = ()) -> int:
-        """Clear faults of a device."""
         self.process(name).clear_faults(names)
         return len(names)
 
@@ -139,11 +135,9 @@ class ScriptedCollector:
         self._listeners.append(listener)
 
     def look(self, details: Detail = NO_DETAIL) -> Snapshot:
-        """Return the snapshot."""
         return self.snapshot
 
     def refresh(self) -> Snapshot:
-        """Return the snapshot."""
         return self.snapshot
 
     def watch(self, details: Detail = NO_DETAIL) -> None:
@@ -183,7 +177,6 @@ class PageBrowser:
         return asyncio.run(self._client.get(path, headers=headers))
 
     def page(self, path: str, status: int = 200) -> str:
-        """Return a page, which must have a status."""
         answer = self.get(path)
         assert answer.status_code == status, answer.text
         return answer.text
@@ -195,11 +188,9 @@ class PageBrowser:
         return self.send(path, {"form_token": token} | dict(fields or {}), **more)
 
     def send(self, path: str, fields: Mapping[str, str], **more: Any) -> httpx.Response:
-        """Send fields as they are."""
         return asyncio.run(self._client.post(path, data=dict(fields), **more))
 
     def sign_in(self, token: str) -> None:
-        """Sign in with a token, which must be known."""
         answer = self.post("/login", "/login", {"token": token})
         assert answer.status_code == 303, answer.text
 
@@ -227,12 +218,10 @@ def framework_process(process: admin_pb2.GetProcessResponse | None = None, **fie
 
 
 def supervised(name: str, kind: str = "device", **fields: Any) -> supervisor_pb2.SupervisedProcess:
-    """Return what a supervisor says of a process that runs."""
     given: dict[str, Any] = {"state": supervisor_pb2.SupervisedProcess.STATE_RUNNING, "pid": 100, "driver": "cpu_ref"}
     return supervisor_pb2.SupervisedProcess(name=name, kind=kind, directory=f"/run/nnhal/{name}", **given | fields)
 
 
 def framework_state(**fields: Any) -> framework_admin_pb2.GetFrameworkResponse:
-    """Return what a ready framework says of itself."""
     fields = {"ready": True, "may_load": True} | fields
     return framework_admin_pb2.GetFrameworkResponse(**fields)

@@ -60,7 +60,6 @@ class Kind:
 
     @property
     def element(self) -> np.dtype[Any]:
-        """The numpy type of an element."""
         return ELEMENT_TYPES[self.code]
 
     @property
@@ -69,11 +68,9 @@ class Kind:
         return COUNT * self.element.itemsize
 
     def operand(self, dimensions: Dimensions) -> Operand:
-        """Return an output operand of this kind."""
         return Operand(self.code, dimensions, self.scale, self.zero_point)
 
     def input(self, recipe: Recipe, dimensions: Dimensions) -> int:
-        """Add an input of this kind, and return its index."""
         return recipe.input(self.code, dimensions, self.scale, self.zero_point)
 
     def values(self, seed: int, count: int = COUNT) -> Array:
@@ -109,7 +106,6 @@ def doubling(kind: Kind, dimensions: Dimensions = SHAPE) -> Model:
 
 @cache
 def adding(kind: Kind, dimensions: Dimensions = SHAPE) -> Model:
-    """Return an ADD of two inputs."""
     recipe = Recipe()
     terms = [kind.input(recipe, dimensions) for _ in range(2)]
     inputs = [*terms, *recipe.integers(0)]
@@ -158,12 +154,10 @@ class Place(Generic[P]):
 
 
 def inside(buffer: RemoteBuffer | int, dimensions: Dimensions = ()) -> Place[int]:
-    """Return an argument in a device buffer, given by the buffer or by its token."""
     return Place(buffer if isinstance(buffer, int) else buffer.token, dimensions)
 
 
 def request_of(inputs: Sequence[Place[Any]], outputs: Sequence[Place[Any]]) -> Request:
-    """Return a request with a pool for each argument."""
     places = [*inputs, *outputs]
     arguments = [
         RequestArgument(DataLocation(index, 0, _length(place.pool)), place.dimensions)
@@ -179,19 +173,16 @@ def _length(pool: RequestMemoryPool) -> int:
 
 
 def memory_with(values: Array) -> Ashmem:
-    """Return shared memory that holds values."""
     memory = create_ashmem(values.nbytes)
     write(memory, values)
     return memory
 
 
 def write(memory: Memory, values: Array) -> None:
-    """Overwrite shared memory."""
     open_pool(memory, writable=True).write(0, values.reshape(-1).view(np.uint8))
 
 
 def read(memory: Memory, kind: Kind = FLOAT32) -> Array:
-    """Return the values in shared memory."""
     pool = open_pool(memory, writable=False)
     return pool.read(0, pool.size).view(kind.element)
 
@@ -203,7 +194,6 @@ def allocate(
     outputs: Sequence[int] = (),
     dimensions: Dimensions = (),
 ) -> RemoteBuffer:
-    """Allocate a buffer for some inputs and outputs of one model."""
     return device.allocate(
         [prepared], [BufferRole(0, index) for index in inputs], [BufferRole(0, index) for index in outputs], dimensions
     )
@@ -217,7 +207,6 @@ def contents(buffer: RemoteBuffer, kind: Kind = FLOAT32, count: int = COUNT) -> 
 
 
 def accounts(usage: backend_pb2.GetUsageResponse) -> tuple[int, ...]:
-    """Return what a device process holds for its clients."""
     return (
         usage.descriptors,
         usage.mappings,
@@ -242,7 +231,6 @@ def room(images: int = 1) -> Place[Ashmem]:
 
 
 def result_in(place: Place[Ashmem]) -> list[float]:
-    """Return the floats in shared memory."""
     return [float(value) for value in read(place.pool)]
 
 
@@ -303,7 +291,6 @@ Way = Callable[[RemoteDevice, RemotePreparedModel, Request], object]
 
 
 def synchronously(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    """Call executeSynchronously."""
     return prepared.execute(request)
 
 
@@ -317,7 +304,6 @@ def in_a_burst(device: RemoteDevice, prepared: RemotePreparedModel, request: Req
 
 
 def fenced(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    """Call executeFenced, and wait for the fence."""
     launched = prepared.execute_fenced(request)
     try:
         if launched.fence is not None:
@@ -330,7 +316,6 @@ def fenced(device: RemoteDevice, prepared: RemotePreparedModel, request: Request
 
 
 def reusably(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    """Execute a reusable execution."""
     execution = prepared.create_reusable_execution(request)
     try:
         return execution.execute()

@@ -40,12 +40,10 @@ class DistantMemory:
 
     @property
     def bytes(self) -> int:
-        """Bytes that are allocated now."""
         with self._lock:
             return sum(map(len, self._arrays.values()))
 
     def allocate(self, size: int) -> Bytes:
-        """Allocate memory, and return a view of zeros."""
         if self.refuses:
             raise HalError(ErrorStatus.GENERAL_FAILURE, "the device has no more memory")
         view = np.zeros(size, np.uint8)
@@ -56,12 +54,10 @@ class DistantMemory:
         return view
 
     def fetch(self, view: Bytes) -> None:
-        """Copy from the device."""
         self.fetched += len(view)
         view[:] = self._of(view)
 
     def store(self, view: Bytes) -> None:
-        """Copy to the device."""
         self.stored += len(view)
         self._of(view)[:] = view
 
@@ -113,7 +109,6 @@ class Distant:
         ]
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
-        """Prepare a model for the device's memory."""
         return _Workload(self, self._cpu.prepare(model, options))
 
 

@@ -8,10 +8,8 @@ from nnhal.arrays import Array
 
 
 def random(*shape: int, seed: int = 9, low: float = -2.0, high: float = 2.0) -> Array:
-    """Return reproducible random float32 values."""
     return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
 
 
 def integers(*shape: int, seed: int = 9, low: int = -128, high: int = 128) -> Array:
-    """Return reproducible random integers."""
     return np.random.default_rng(seed).integers(low, high, shape)

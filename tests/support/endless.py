@@ -39,11 +39,9 @@ def endless_onnx() -> onnx.ModelProto:
 
 @cache
 def endless_model() -> Model:
-    """Return the model as devices get it."""
     return import_onnx(endless_onnx()).model
 
 
 def endless_request() -> Request:
-    """Return a request of the model, in memory of its own."""
     pool = create_ashmem(2 * _ROOM)
     return Request((argument(0, 4),), (argument(_ROOM, 4),), (pool,))

@@ -74,7 +74,6 @@ class Target:
 
     @cached_property
     def launches(self) -> WireLaunches:
-        """A launch channel of the session."""
         return WireLaunches(self.wire)
 
     def plain(
@@ -203,7 +202,6 @@ class Launched(NamedTuple):
     info: Callable[[], FencedExecutionInfo]
 
     def end(self) -> FencedExecutionInfo:
-        """Wait until the execution ends, successfully or not, and return its info."""
         if self.fence is not None:
             with suppress(FenceError):
                 self.fence.wait()
@@ -242,12 +240,10 @@ class Relaunch(Protocol):
 
 
 def fence_ids(wire: WireDevice, fences: Sequence[Fence]) -> list[int]:
-    """Put fences on the link and return their ids."""
     return [wire.link.issue(fence.descriptor) for fence in fences]
 
 
 def launched(wire: WireDevice, result: prepared_pb2.FencedExecutionResult) -> Launched:
-    """Decode the answer of a call that launches."""
     number = result.sync_fence_descriptor_id
 
     def info() -> FencedExecutionInfo:
@@ -265,7 +261,6 @@ def fenced(
     deadline_ns: int = NO_DEADLINE,
     duration_ns: int = NO_DEADLINE,
 ) -> Launched:
-    """Call executeFenced."""
     wire = target.wire
     message = prepared_pb2.PreparedModelServiceExecuteFencedRequest(
         prepared_model=target.prepared,
@@ -287,7 +282,6 @@ def fenced_with_config(
     deadline_ns: int = NO_DEADLINE,
     duration_ns: int = NO_DEADLINE,
 ) -> Launched:
-    """Call executeFencedWithConfig."""
     wire = target.wire
     message = prepared_pb2.PreparedModelServiceExecuteFencedWithConfigRequest(
         prepared_model=target.prepared,

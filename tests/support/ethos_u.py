@@ -45,7 +45,6 @@ _TANH = {Q8A: Operand(Q8A, (), 1 / 128, 128), Q8AS: Operand(Q8AS, (), 1 / 128, 0
 
 
 def network(name: str) -> ResolvedModel:
-    """Return a network of NNHAL_MODELS with the names of its tensors."""
     imported = import_tflite((Path(_FOLDER) / f"{name}.tflite").read_bytes())
     constants = inline_constants(imported.model, read_pools(imported.model.pools))
     return ResolvedModel(imported.model, constants, dict(enumerate(imported.operand_names)))

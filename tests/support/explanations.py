@@ -116,7 +116,6 @@ def _edge(value: str, source: int, target: int, device_of: dict[int, str], copie
 
 
 def chain(count: int, device: str = "npu") -> list[Placed]:
-    """Operations that follow one another."""
     return [
         Placed(f"layer_{number}", "CONV_2D", device, (f"v{number}",), (f"v{number + 1}",)) for number in range(count)
     ]

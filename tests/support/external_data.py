@@ -24,7 +24,6 @@ def matrices(count: int = 2) -> list[Array]:
 
 
 def elsewhere(name: str, values: Array, offset: int, location: str = LOCATION) -> onnx.TensorProto:
-    """A tensor whose values lie in a file."""
     tensor = TensorProto(
         name=name,
         data_type=helper.np_dtype_to_tensor_dtype(values.dtype),
@@ -65,7 +64,6 @@ def opened(path: Path, flags: int = os.O_RDONLY) -> Descriptor:
 
 
 def written(folder: Path) -> Path:
-    """Write the model and the file of its weights."""
     path = folder / "model.onnx"
     path.write_bytes(layers().SerializeToString())
     (folder / LOCATION).write_bytes(contents())

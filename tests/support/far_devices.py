@@ -32,7 +32,6 @@ class Served:
 
     @property
     def option(self) -> str:
-        """The option of a device process that uses it."""
         return f"--option=endpoint=tcp://{self.address}"
 
     def usage(self) -> backend_pb2.GetUsageResponse:
@@ -41,7 +40,6 @@ class Served:
             return device.usage()
 
     def admin(self) -> DeviceAdmin:
-        """A session of an operator of its process."""
         return DeviceAdmin(self.endpoint, self.child.admin_key)
 
 

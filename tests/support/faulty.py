@@ -62,7 +62,6 @@ def faulty_device(directory: Path, *options: str, driver: str = "cpu_ref") -> It
 
 
 def fault(what: str, method: str = "execute", **values: Any) -> dict[str, Any]:
-    """A fault, as a file has it."""
     return {"what": what, "method": method, **values}
 
 

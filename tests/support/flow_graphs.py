@@ -35,11 +35,9 @@ class GraphOf:
         return self.builder.build({name: name for name in outputs})
 
     def input(self, *shape: int, name: str = "x") -> str:
-        """Add an input of the graph."""
         return self.builder.input(name, shape, self.element_type)
 
     def constant(self, array: Array, name: str = "constant") -> str:
-        """Add a constant."""
         return self.builder.constant(name, array.astype(self.element_type))
 
     def random_constant(self, *shape: int, deviation: float = 1.0, name: str = "constant") -> str:
@@ -47,14 +45,12 @@ class GraphOf:
         return self.constant(self.random.normal(0.0, deviation, shape), name)
 
     def op(self, operator: str, *inputs: str, name: str = "", **attributes: Attribute) -> str:
-        """Add any operator."""
         user_name = name or f"{operator}_{self.number}"
         source = SourceNode(self.number, user_name, operator)
         self.number += 1
         return self.builder.add(operator, inputs, attributes, (source,), user_name)
 
     def shape(self, value: str) -> tuple[int, ...]:
-        """Return the shape of a value."""
         return self.builder.values[value].shape
 
     def conv(
@@ -119,17 +115,14 @@ class GraphOf:
         return self.op("batch_norm", data, *parameters, name=name, axis=axis, epsilon=1e-5)
 
     def relu(self, data: str, name: str = "") -> str:
-        """Add a relu."""
         return self.op("relu", data, name=name)
 
     def clip(self, data: str, low: float = 0.0, high: float = 6.0, name: str = "") -> str:
-        """Add a clip."""
         return self.op("clip", data, name=name, a_min=low, a_max=high)
 
     def max_pool(
         self, data: str, size: Pair = 2, stride: Pair = 2, pad: Sides = 0, *, ceil_mode: bool = False, name: str = ""
     ) -> str:
-        """Add a pool of the maximum."""
         return self.op(
             "max_pool2d",
             data,
@@ -153,7 +146,6 @@ class GraphOf:
         count_include_pad: bool = False,
         name: str = "",
     ) -> str:
-        """Add a pool of the average."""
         return self.op(
             "avg_pool2d",
             data,
@@ -189,19 +181,15 @@ class GraphOf:
         return self.op("reshape", data, name=name, newshape=shape)
 
     def flatten(self, data: str, name: str = "") -> str:
-        """Add a batch_flatten."""
         return self.op("batch_flatten", data, name=name)
 
     def squeeze(self, data: str, *axes: int, name: str = "") -> str:
-        """Add a squeeze."""
         return self.op("squeeze", data, name=name, axis=axes)
 
     def transpose(self, data: str, *axes: int, name: str = "") -> str:
-        """Add a transposition."""
         return self.op("transpose", data, name=name, axes=axes)
 
     def softmax(self, data: str, axis: int = -1, name: str = "") -> str:
-        """Add a softmax."""
         return self.op("softmax", data, name=name, axis=axis)
 
     def on_host(self, data: str) -> str:

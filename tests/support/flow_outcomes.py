@@ -35,7 +35,6 @@ class SubgraphOutcome(NamedTuple):
 
 
 def subgraph_outcomes(partitioned: FlowPartition) -> list[SubgraphOutcome]:
-    """Return the subgraphs in their order."""
     return [
         SubgraphOutcome(
             tuple(LAYER_NAMES.get(kernel.operator, kernel.operator) for kernel in subgraph.kernels),
@@ -47,12 +46,10 @@ def subgraph_outcomes(partitioned: FlowPartition) -> list[SubgraphOutcome]:
 
 
 def host_operators(partitioned: FlowPartition) -> list[str]:
-    """Return the host's operators, sorted."""
     return sorted(str(node.operator) for node in partitioned.host)
 
 
 def publicly(graph: FlowGraph) -> FlowPartition:
-    """Partition by the public rules."""
     return partition(graph, PUBLIC_FLOW)
 
 

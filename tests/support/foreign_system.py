@@ -39,7 +39,6 @@ class ForeignSystem:
             device.behave()
 
     def connect(self) -> Framework:
-        """Open a session with the framework."""
         return connect(self.directory)
 
 

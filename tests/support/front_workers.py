@@ -44,18 +44,15 @@ class Connection:
         return self.ask(f"/v2/models/{model}/infer", {"id": request_id, "inputs": [given]}, **headers)
 
     def close(self) -> None:
-        """End it."""
         self._connection.close()
 
 
 def workers_of(child: Child) -> set[int]:
-    """The processes of a framework's front workers."""
     forked = psutil.Process(child.pid).children(recursive=True)
     return {process.pid for process in forked if f"-m {MODULE} " in _command(process)}
 
 
 def _command(process: psutil.Process) -> str:
-    """How a process was started; empty if it has ended."""
     try:
         return " ".join(process.cmdline())
     except psutil.NoSuchProcess:
@@ -90,7 +87,7 @@ def server_of(client: int, server: int, processes: set[int]) -> int:
 
 
 def refuses(served: Served) -> bool:
-    """Whether nobody listens at the port of HTTP any more."""
+    """Return whether nobody listens at the port of HTTP any more."""
     try:
         with closing(Connection(served.http)):
             return False

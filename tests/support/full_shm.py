@@ -30,7 +30,7 @@ _ROW = 16
 
 
 def may_mount() -> bool:
-    """Whether this process may give another one a /dev/shm of its own."""
+    """Return whether this process may give another one a /dev/shm of its own."""
     if shutil.which("unshare") is None:
         return False
     return subprocess.run(_within(["true"]), check=False, capture_output=True).returncode == 0

@@ -42,7 +42,6 @@ class _Client:
 
 
 def itself(client: _Client) -> None:
-    """Put the link on itself."""
     client.put(client.first, client.first)
 
 

@@ -82,7 +82,6 @@ class HeldExecution:
         self._connection.send(b"keep")
 
     def let_go(self) -> None:
-        """Release it."""
         self._connection.close()
 
 
@@ -98,15 +97,12 @@ class HeldDevice:
         self._preparations = preparations
 
     def next(self) -> HeldExecution:
-        """Wait until the next execution begins, and return it."""
         return HeldExecution(self._listener.accept()[0])
 
     def hold_preparations(self) -> None:
-        """Hold all later preparations, too."""
         self._preparations.listen(64)
 
     def next_preparation(self) -> HeldExecution:
-        """Wait until the next preparation begins, and return it."""
         return HeldExecution(self._preparations.accept()[0])
 
     def hold_no_more(self) -> None:

@@ -24,7 +24,6 @@ def hoard_and_die(endpoint: Endpoint) -> None:
 
 
 def main() -> None:
-    """Take memory and hold it."""
     device = RemoteDevice(Endpoint(Path(sys.argv[1])), "hoarder")
     prepared = device.prepare_model(adding(FLOAT32))
     buffers = [allocate(device, prepared, [0, 1], [0]) for _ in range(BUFFERS)]

@@ -29,20 +29,16 @@ class Page(HTMLParser):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many elements there are of each tag."""
         tags = [element.tag for element in self.elements]
         return {tag: tags.count(tag) for tag in tags}
 
     def all(self, tag: str) -> list[Element]:
-        """The elements of a tag."""
         return [element for element in self.elements if element.tag == tag]
 
     def having(self, name: str) -> list[Element]:
-        """The elements of a class."""
         return [element for element in self.elements if name in element.attributes.get("class", "").split()]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open an element."""
         element = Element(tag, {name: value or "" for name, value in attrs})
         self.elements.append(element)
         if tag not in _VOID:
@@ -65,7 +61,6 @@ class Page(HTMLParser):
 
 
 def parsed(text: str) -> Page:
-    """The elements of a page or of a fragment."""
     page = Page()
     page.feed(text)
     page.end()

@@ -19,7 +19,6 @@ Open = Callable[[grpc.Channel], Any]
 
 
 def watch(channel: grpc.Channel) -> Any:
-    """Watch the health of the process."""
     return health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
 
 
@@ -34,8 +33,6 @@ def half_sent(method: str, metadata: Metadata = (), messages: Iterable[bytes] | 
 
 
 def complete(method: str, message: bytes, metadata: Metadata = ()) -> Open:
-    """Return what opens a call of a unary method with its message."""
-
     def open_call(channel: Any) -> Any:
         return channel.unary_unary(method).future(message, metadata=metadata)
 

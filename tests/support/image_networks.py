@@ -34,7 +34,6 @@ class Network:
         self.channels: dict[int, int] = {}
 
     def image(self, size: int, channels: int) -> int:
-        """Add an input of the model."""
         return self._known(self.recipe.input(F32, (1, size, size, channels)), channels)
 
     def dense(self, given: int, channels: int, window: int = 1, stride: int = 1, activation: int = 0) -> int:
@@ -52,34 +51,27 @@ class Network:
         return self.add(OperationType.DEPTHWISE_CONV_2D, channels, *inputs, *whole)
 
     def add(self, operation: OperationType, channels: int, *inputs: int) -> int:
-        """Add an operation whose result has so many channels."""
         return self._known(self.recipe.operation(operation, list(inputs), Operand(F32)), channels)
 
     def pool(self, given: int, operation: OperationType = OperationType.MAX_POOL_2D) -> int:
-        """Halve the size."""
         return self.add(operation, self.channels[given], given, *self._whole(_SAME, 2, 2, 2, 2, 0))
 
     def slopes(self, given: int) -> int:
-        """Add a PRELU with a slope for each channel."""
         slope = self.recipe.constant(F32, self._random(1, 1, self.channels[given]))
         return self.add(OperationType.PRELU, self.channels[given], given, slope)
 
     def more_channels(self, given: int, added: int) -> int:
-        """Add a PAD with channels of zeros."""
         paddings = self.recipe.constant(I32, [[0, 0], [0, 0], [0, 0], [0, added]])
         return self.add(OperationType.PAD, self.channels[given] + added, given, paddings)
 
     def resize(self, given: int, size: int) -> int:
-        """Add a RESIZE_BILINEAR."""
         inputs = [given, *self._whole(size, size), self.recipe.constant(OperandType.BOOL, _NHWC)]
         return self.add(OperationType.RESIZE_BILINEAR, self.channels[given], *inputs)
 
     def combine(self, operation: OperationType, first: int, second: int, activation: int = 0) -> int:
-        """Add an ADD or MUL."""
         return self.add(operation, self.channels[first], first, second, *self._whole(activation))
 
     def constant(self, *dimensions: int) -> int:
-        """Add a constant with random values."""
         return self.recipe.constant(F32, self._random(*dimensions))
 
     def unary(self, operation: OperationType, given: int) -> int:
@@ -91,7 +83,6 @@ class Network:
         return self.add(operation, self.channels[given], given, self.recipe.constant(F32, [bound]))
 
     def concatenate(self, *given: int) -> int:
-        """Join along the channels."""
         channels = sum(self.channels[each] for each in given)
         return self.add(OperationType.CONCATENATION, channels, *given, *self._whole(3))
 
@@ -119,7 +110,6 @@ def rewritten(model: ResolvedModel, block: int) -> LoweredGraph:
 
 
 def results(graph: LoweredGraph, image: Array) -> list[Array]:
-    """Run a graph with one input."""
     (name,) = graph.inputs
     session = create_session(graph, threads=1)
     return [np.asarray(result) for result in session.runtime.run(None, {name: image})]

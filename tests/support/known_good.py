@@ -16,12 +16,10 @@ needs_known_good = pytest.mark.skipif(not _FOLDER, reason="NNHAL_CASCADE names n
 
 
 def known_good(section: str) -> list[dict[str, Any]]:
-    """Return the cases of a section, of which there is at least one."""
     cases: list[dict[str, Any]] = json.loads((Path(_FOLDER) / "known_good.json").read_text())[section]
     assert cases, f"known_good.json has no cases in {section}"
     return cases
 
 
 def config_of(given: dict[str, list[float]]) -> StripeConfig:
-    """Return the stripe configuration that a case has."""
     return StripeConfig(**{name: tuple(values) for name, values in given.items()})  # type: ignore[arg-type]

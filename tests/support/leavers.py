@@ -23,5 +23,4 @@ def leaver(way: str, *links: Path) -> subprocess.Popen[str]:
 
 
 def reply_in(line: str) -> wire.LinkReply:
-    """Decode a line of such a client."""
     return wire.LinkReply.FromString(bytes.fromhex(line))

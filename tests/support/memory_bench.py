@@ -68,7 +68,6 @@ class Bench:
         return prepared
 
     def allocations(self) -> dict[str, int]:
-        """Return how often each device was asked for memory."""
         return {name: count for name, d in self.devices.items() if (count := d.count("Device.Allocate"))}
 
 

@@ -73,7 +73,6 @@ class HandMade:
         return contiguous(address, shape, TYPES[kind.name], kind.itemsize)
 
     def constant(self, values: Array, layer: int = 0) -> int:
-        """Load a constant into all tiles, and return its address."""
         address, start = self.room(values.nbytes), len(self.weights)
         self.weights += values.tobytes()
         self.load(DdrRange.WEIGHTS, start, values.nbytes, address, layer)
@@ -84,7 +83,6 @@ class HandMade:
         return contiguous(self.constant(values, layer), values.shape, TYPES[values.dtype.name], values.itemsize)
 
     def input(self, shape: Sequence[int], scale: float = 1.0, layer: int = 0) -> OcmView:
-        """An input, loaded into all tiles."""
         view, size = self.tensor(shape), prod(shape) * self.dtype.itemsize
         start = sum(port.bytes for port in self.inputs)
         name = f"in{len(self.inputs)}"
@@ -98,7 +96,6 @@ class HandMade:
         self.transfers.append(DdrTransfer(layer, len(self.stages), False, False, self.mask, ddr, *spans))
 
     def store(self, view: OcmView, tile: int = 0, scale: float = 1.0, dtype: type[np.generic] | None = None) -> None:
-        """Store a tensor as an output."""
         kind = np.dtype(dtype) if dtype else self.dtype
         size, start = prod(view.shape) * kind.itemsize, sum(port.bytes for port in self.outputs)
         name = f"out{len(self.outputs)}"
@@ -119,7 +116,6 @@ class HandMade:
         self.stages.append(ProgramStage(layer, len(self.transfers), copies, tasks))
 
     def program(self) -> MlipProgram:
-        """The program."""
         return MlipProgram(
             name="tvmgen_mrvl_main_0",
             tiles=self.tiles,
@@ -137,11 +133,9 @@ class HandMade:
         )
 
     def binary(self) -> bytes:
-        """The program as a binary."""
         return write_binary(self.program(), self.weights)
 
     def weights_bytes(self) -> Bytes:
-        """The constants in DDR."""
         return np.frombuffer(self.weights, np.uint8)
 
 

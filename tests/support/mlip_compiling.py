@@ -34,7 +34,6 @@ class GraphInFiles:
         self.ranges = {name: (float(value.min()), float(value.max())) for name, value in self.values.items()}
 
     def compile(self, number: int = 0, **options: object) -> CompiledSubgraph:
-        """Compile a subgraph."""
         given = {"ranges": self.ranges, **options}
         return compile_files(self.files[number], MlipCompilerOptions(**given))  # type: ignore[arg-type]
 

@@ -20,5 +20,4 @@ class NoAccelerator:
     """Does not run any subgraph: for networks that stay on the host as a whole."""
 
     def __call__(self, subgraph: FlowSubgraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Refuse."""
         raise AssertionError(f"{subgraph.symbol} was run, expected a network without subgraphs")

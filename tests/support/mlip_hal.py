@@ -38,11 +38,9 @@ class MlipRecipe(Recipe):
         self._random = np.random.default_rng(seed)
 
     def tensor(self, dimensions: Dimensions, scale: float = SCALE) -> int:
-        """Add an input of the model."""
         return self.input(self.code, dimensions, *self._quantisation(scale))
 
     def like(self, scale: float = SCALE, dimensions: Dimensions = ()) -> Operand:
-        """Return an output."""
         return Operand(self.code, dimensions, *self._quantisation(scale))
 
     def values(self, dimensions: Dimensions, scale: float = SCALE) -> int:
@@ -57,7 +55,6 @@ class MlipRecipe(Recipe):
         return self.constant(Q8C, np.round(values / max(channels)), channels=ChannelQuant(tuple(channels), axis))
 
     def bias(self, count: int, per_channel: bool = False) -> int:
-        """Add a bias of weights."""
         values = self._random.uniform(-1, 1, count)
         if self.code not in ZERO_POINTS:
             return self.constant(self.code, values)

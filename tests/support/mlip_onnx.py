@@ -23,7 +23,6 @@ class OnnxNetwork:
         self._random = np.random.default_rng(seed)
 
     def node(self, kind: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
-        """Add a node."""
         result = f"{name}:0"
         self.nodes.append(helper.make_node(kind, inputs, [result], name=name, **attributes))
         self.channels[result] = self.channels.get(inputs[0], 0)
@@ -39,7 +38,6 @@ class OnnxNetwork:
     def conv(
         self, data: str, channels: int, kernel: int, name: str, stride: int = 1, pad: int = 0, gain: float = 1.4
     ) -> str:
-        """Add a convolution with a bias."""
         kernel_name = self.weights(f"{name}.weight", channels, self.channels[data], kernel, kernel, gain=gain)
         bias = self.weights(f"{name}.bias", channels, gain=0.1)
         inputs = [data, kernel_name, bias]
@@ -48,12 +46,10 @@ class OnnxNetwork:
         return result
 
     def dense(self, data: str, units: int, inputs: int, name: str) -> str:
-        """Add a Gemm with a bias."""
         operands = [data, self.weights(f"{name}.weight", units, inputs), self.weights(f"{name}.bias", units, gain=0.1)]
         return self.node("Gemm", operands, name, transB=1)
 
     def write(self, path: Path, inputs: dict[str, Sequence[int | str]], outputs: Sequence[str]) -> Path:
-        """Write the model; return its path."""
         graph = helper.make_graph(
             self.nodes,
             "network",

@@ -38,7 +38,6 @@ class RunOfSteps(NamedTuple):
 
     @property
     def cycles(self) -> int:
-        """Modelled, of all subgraphs."""
         return sum(each.cycles for each in self.compiled.values())
 
 
@@ -53,7 +52,6 @@ def ranges_of(graph: FlowGraph, *samples: Mapping[str, Array]) -> dict[str, tupl
 
 
 def compile_subgraph(partition: FlowPartition, subgraph: FlowSubgraph, **options: Any) -> CompiledSubgraph:
-    """Compile a subgraph with the compiler's options."""
     return compile_files(describe(partition, subgraph), MlipCompilerOptions(profile=PROFILE, **options))
 
 
@@ -75,7 +73,6 @@ def run_steps(partition: FlowPartition, inputs: Mapping[str, Array], **options: 
 
 
 def evaluate_constants(graph: FlowGraph) -> dict[str, Array]:
-    """Return a graph's constants as real numbers."""
     return evaluate(FlowGraph((), (), {}, graph.values, graph.constants), {})
 
 
@@ -99,7 +96,6 @@ def layer_by_layer(partition: FlowPartition) -> FlowPartition:
 
 
 def layers(partition: FlowPartition) -> Iterator[FlowKernel]:
-    """Yield the accelerator's layers."""
     return (kernel for subgraph in partition.subgraphs for kernel in subgraph.kernels)
 
 

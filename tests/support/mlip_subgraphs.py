@@ -22,7 +22,6 @@ def cut(graph: FlowGraph, beyond_public: bool = True) -> FlowPartition:
 
 
 def described(graph: FlowGraph, beyond_public: bool = True) -> SubgraphFiles:
-    """Return the files of a graph that is one subgraph."""
     partition = cut(graph, beyond_public)
     assert [subgraph.number for subgraph in partition.subgraphs] == [0], partition.objections
     return describe(partition, partition.subgraphs[0])

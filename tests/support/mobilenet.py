@@ -28,7 +28,6 @@ _BLOCKS = ((1, 8, 1, 1), (4, 16, 2, 2), (4, 24, 2, 2))
 
 
 def image(seed: int = 11) -> Array:
-    """Return a random image."""
     return integers(1, SIDE, SIDE, 3, seed=seed).astype(np.int8)
 
 

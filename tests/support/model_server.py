@@ -44,7 +44,6 @@ class Served:
 
     @property
     def port(self) -> int:
-        """The port of HTTP."""
         return int(self.http.rpartition(":")[2])
 
 
@@ -90,5 +89,4 @@ def model_server(over: Devices, repository: Path, *options: str, zygote: Zygote 
 
 
 def addresses(child: Child) -> dict[str, str]:
-    """Return the addresses that a framework has announced."""
     return dict(_ADDRESS.findall(child.said()))

@@ -36,7 +36,6 @@ class Recipe:
         self._values = bytearray()
 
     def input(self, code: OperandType, dimensions: Dimensions = (), scale: float = 0.0, zero_point: int = 0) -> int:
-        """Add an input of the model."""
         return self._add(Operand(code, dimensions, scale, zero_point, OperandLifeTime.SUBGRAPH_INPUT))
 
     def constant(
@@ -57,7 +56,6 @@ class Recipe:
         )
 
     def omitted(self, code: OperandType) -> int:
-        """Add an optional operand that is omitted."""
         return self._add(Operand(code, lifetime=OperandLifeTime.NO_VALUE))
 
     def integers(self, *values: int) -> list[int]:
@@ -71,7 +69,6 @@ class Recipe:
         return indexes[0]
 
     def build(self, *outputs: int, relaxed: bool = False) -> ResolvedModel:
-        """Return the validated model, with its constants."""
         operands = list(self._operands)
         for index in outputs:
             operands[index] = replace(operands[index], lifetime=OperandLifeTime.SUBGRAPH_OUTPUT)
@@ -87,7 +84,6 @@ class Recipe:
 
 
 def memory_of(values: Array) -> Argument:
-    """Return a copy of an array, as an input of a run."""
     return Argument(values.reshape(-1).view(np.uint8).copy(), values.shape)
 
 

@@ -94,7 +94,6 @@ class Mortal(Picky):
         self._process.close()
 
     def prepared_models(self) -> int:
-        """Return how many prepared models the device holds."""
         with RemoteDevice(self.endpoint) as device:
             return device.usage().prepared_models
 
@@ -135,7 +134,6 @@ class Bound:
         )
 
     def run(self) -> RunReport:
-        """Run the model and check its output."""
         self._pool.write(64, np.zeros(8, np.uint8))
         report = self.context.run()
         assert self._pool.read(64, 8).view(np.float32).tolist() == EXPECTED

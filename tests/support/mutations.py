@@ -16,7 +16,6 @@ def subgraphs(model: Model) -> tuple[Subgraph, ...]:
 
 
 def with_graph(model: Model, graph: int, **changes: Any) -> Model:
-    """Return the model with fields of one subgraph replaced."""
     changed = replace(subgraphs(model)[graph], **changes)
     if graph == 0:
         return replace(model, main=changed)
@@ -24,18 +23,15 @@ def with_graph(model: Model, graph: int, **changes: Any) -> Model:
 
 
 def with_main(model: Model, **changes: Any) -> Model:
-    """Return the model with fields of the main subgraph replaced."""
     return with_graph(model, 0, **changes)
 
 
 def with_operand(model: Model, index: int, graph: int = 0, **changes: Any) -> Model:
-    """Return the model with fields of one operand replaced."""
     operands = subgraphs(model)[graph].operands
     return with_graph(model, graph, operands=without(operands, index, replace(operands[index], **changes)))
 
 
 def with_operation(model: Model, index: int, graph: int = 0, **changes: Any) -> Model:
-    """Return the model with fields of one operation replaced."""
     operations = subgraphs(model)[graph].operations
     return with_graph(model, graph, operations=without(operations, index, replace(operations[index], **changes)))
 

@@ -44,13 +44,11 @@ def framework_over(directory: Path, endpoints: Mapping[str, Endpoint]) -> Iterat
 
 
 def named(framework: Framework, *names: str) -> list[Device]:
-    """Return devices by name."""
     known = {device.name: device for device in devices(framework)}
     return [known[name] for name in names]
 
 
 def refused(code: ResultCode, call: Callable[[], object], words: str = "") -> NeuralNetworksError:
-    """Check that a call fails with a code, and return its error."""
     with pytest.raises(NeuralNetworksError, match=words or None) as caught:
         call()
     assert caught.value.code == code, str(caught.value)
@@ -128,14 +126,12 @@ class Floors:
 
     @property
     def script(self) -> Script:
-        """The script of the device."""
         return {
             "PreparedModel.CreateReusableExecution": self._create,
             "Execution.OpenLaunchChannel": self._open,
         }
 
     def on_burst(self, call: burst_pb2.BurstCall) -> burst_pb2.BurstAnswer:
-        """Answer a call on a burst."""
         self.gate.wait()
         self.deadlines.append(call.run.deadline_ns)
         timing = _timing_to_wire(self.timings[0])

@@ -80,7 +80,6 @@ def convolution_at_run_time(code: OperandType, index: int = FILTER) -> ResolvedM
 
 
 def is_taken(model: ResolvedModel, ask: Ask = supported_operations) -> bool:
-    """Return whether every operation is supported."""
     return all(answer == SUPPORTED for answer in ask(model))
 
 

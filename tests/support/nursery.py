@@ -37,11 +37,9 @@ class Nursery:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The latest process of each device."""
         return {name: child.pid for name, child in self._children.items()}
 
     def endpoint(self, name: str) -> Endpoint:
-        """Return a device's endpoint."""
         return Endpoint(self._directory / name)
 
     def start(self, name: str) -> None:
@@ -55,7 +53,6 @@ class Nursery:
         self._children[name].stop()
 
     def close(self) -> None:
-        """End all devices."""
         stop_all(list(self._children.values()))
 
     @contextmanager

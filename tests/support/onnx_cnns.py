@@ -39,7 +39,6 @@ class Cnn:
         return output
 
     def constant(self, values: Any) -> str:
-        """Add a constant."""
         name = f"c{len(self.constants)}"
         self.constants[name] = np.asarray(values)
         return name
@@ -65,21 +64,17 @@ class Cnn:
         return self.add("MaxPool", x, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[kernel // 2] * 4)
 
     def join(self, *parts: str) -> str:
-        """Concatenate channels."""
         return self.add("Concat", *parts, axis=1, channels=sum(self.channels[part] for part in parts))
 
     def dense(self, x: str, given: int, units: int = CLASSES, transposed: int = 1) -> str:
-        """Multiply rows by a matrix."""
         weights = self._random.normal(size=(units, given)) / np.sqrt(given)
         inputs = [x, self._reals(weights if transposed else weights.T), self._reals(self._random.normal(size=units))]
         return self.add("Gemm", *inputs, transB=transposed, channels=units)
 
     def reshape(self, x: str, *shape: int) -> str:
-        """Reshape."""
         return self.add("Reshape", x, self.constant(np.array(shape, np.int64)))
 
     def model(self, *outputs: str, opset: int = 13) -> onnx.ModelProto:
-        """Return the model on floats."""
         return onnx_model(self.nodes, {"x": IMAGE}, outputs, self.constants, opset=opset)
 
     def _reals(self, values: Any) -> str:

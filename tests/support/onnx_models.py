@@ -121,18 +121,15 @@ def check(
 
 
 def operations(imported: ImportedModel) -> list[str]:
-    """Return the names of a model's operations."""
     return [OperationType(operation.type).name for operation in imported.model.main.operations]
 
 
 def input_types(imported: ImportedModel, operation: int) -> list[OperandType]:
-    """Return the types of an operation's inputs."""
     main = imported.model.main
     return [OperandType(main.operands[index].type) for index in main.operations[operation].inputs]
 
 
 def values(imported: ImportedModel, operation: int, position: int) -> list[int]:
-    """Return the elements of a constant input."""
     index = imported.model.main.operations[operation].inputs[position]
     elements: list[int] = resolved(imported.model).constants[0][index].reshape(-1).tolist()
     return elements

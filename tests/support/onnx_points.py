@@ -323,14 +323,12 @@ def model_of(points: Sequence[Point]) -> tuple[onnx.ModelProto, dict[str, Array]
 
 
 def lowered(each: Point) -> str:
-    """Return the operations that a point becomes, in words."""
     operations = import_onnx(model_of([each])[0]).model.main.operations
     names = [f"`{NAME}`" if is_extension(o.type) else OperationType(o.type).name for o in operations]
     return ", ".join(dict.fromkeys(names)) or "nothing"
 
 
 def table() -> str:
-    """Return the table of points of docs/onnx_operators.md."""
     by_way: dict[tuple[str, str], list[Point]] = {}
     for each in POINTS:
         by_way.setdefault((each.operator, lowered(each)), []).append(each)

@@ -16,25 +16,21 @@ T = TypeVar("T")
 
 @contextmanager
 def operator_of(served: Served) -> Iterator[FrameworkAdmin]:
-    """Open a session of the framework's operator."""
     with FrameworkAdmin(served.endpoint, served.child.admin_key) as admin:
         yield admin
 
 
 def model_state(admin: FrameworkAdmin, name: str) -> wire.ServedModelState:
-    """Return how the only version of a model fares."""
     (state,) = [state for state in admin.framework().models if state.name == name]
     return state
 
 
 def standing(admin: FrameworkAdmin, device: str) -> wire.DeviceStanding:
-    """Return how a device fares."""
     (found,) = [found for found in admin.framework().devices if found.name == device]
     return found
 
 
 def texts(admin: FrameworkAdmin, kind: str) -> Sequence[str]:
-    """Return what events of a kind say, the oldest first."""
     return [event.text for event in admin.framework().events if event.kind == kind]
 
 

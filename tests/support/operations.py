@@ -23,7 +23,6 @@ class Given:
 
 
 def tensor(code: OperandType, values: Any, scale: float = 0.0, zero_point: int = 0) -> Given:
-    """Return a tensor whose value is known."""
     array = np.asarray(values).astype(ELEMENT_TYPES[code])
     return Given(Operand(code, array.shape, scale, zero_point), array)
 
@@ -40,7 +39,6 @@ def open_tensor(code: OperandType, dimensions: Dimensions, scale: float = 0.0, z
 
 
 def scalar(code: OperandType, value: float) -> Given:
-    """Return a scalar whose value is known."""
     return Given(Operand(code), np.asarray(value, ELEMENT_TYPES[code]))
 
 
@@ -50,12 +48,10 @@ def integers(*values: int) -> list[Given]:
 
 
 def boolean(value: bool) -> Given:
-    """Return a BOOL scalar whose value is known."""
     return scalar(OperandType.BOOL, value)
 
 
 def absent(code: OperandType) -> Given:
-    """Return an omitted input."""
     return Given(Operand(code, lifetime=OperandLifeTime.NO_VALUE))
 
 

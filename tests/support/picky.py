@@ -126,7 +126,6 @@ class Loader:
 
 @contextmanager
 def serving(directory: Path, *drivers: Driver) -> Iterator[Loader]:
-    """Serve devices, in this order, and return what loads models on them."""
     with ExitStack() as stack:
         endpoints = {driver.name: Endpoint(directory / driver.name) for driver in drivers}
         for driver in drivers:
@@ -188,19 +187,15 @@ class Bound:
         self.give(*inputs)
 
     def give(self, *inputs: Array) -> None:
-        """Overwrite the inputs."""
         for pool, array in zip(self._pools, inputs, strict=False):
             pool.write(0, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
     def run(self, cancellation: Cancellation | None = None) -> RunReport:
-        """Run the model."""
         return self.context.run(cancellation=cancellation)
 
     def outputs(self) -> list[list[float]]:
-        """Return the values of the outputs."""
         numbers = range(self._inputs, len(self._pools))
         return [self._pools[n].read(0, self._sizes[n]).view(self._types[n]).tolist() for n in numbers]
 
     def close(self) -> None:
-        """Release the binding."""
         self._model.unbind(self.context)

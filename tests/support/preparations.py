@@ -38,7 +38,6 @@ Prepare = Callable[[WireDevice, Model, Arguments], Outcome]
 
 
 def prepare_model(wire: WireDevice, model: Model, arguments: Arguments) -> Outcome:
-    """Call prepareModel."""
     cache = [device_pb2.CacheFile(descriptor_id=number) for number in arguments.cache]
     message = device_pb2.PrepareModelRequest(
         model=wire.model(model),
@@ -53,7 +52,6 @@ def prepare_model(wire: WireDevice, model: Model, arguments: Arguments) -> Outco
 
 
 def prepare_model_with_config(wire: WireDevice, model: Model, arguments: Arguments) -> Outcome:
-    """Call prepareModelWithConfig."""
     cache = [device_pb2.CacheFile(descriptor_id=number) for number in arguments.cache]
     config = device_pb2.PrepareModelConfig(
         preference=types_pb2.ExecutionPreference.ValueType(arguments.preference),
@@ -70,7 +68,6 @@ def prepare_model_with_config(wire: WireDevice, model: Model, arguments: Argumen
 
 
 def kinds(events: Sequence[device_pb2.Preparation]) -> list[str | None]:
-    """Return the kinds of a preparation's events."""
     return [event.WhichOneof("event") for event in events]
 
 

@@ -31,7 +31,6 @@ class Rule(NamedTuple):
 
 
 def rules_of(text: str) -> list[Rule]:
-    """Read a file of rules."""
     return [
         Rule(rule["alert"], rule["expr"], True, rule["annotations"]["summary"], rule["annotations"]["description"])
         if "alert" in rule

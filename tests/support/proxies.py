@@ -27,7 +27,6 @@ class CountingProxy:
         self._threads[0].start()
 
     def close(self) -> None:
-        """Close the listener and all connections."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join()

@@ -101,7 +101,6 @@ def to_int8(values: Array, scale: float) -> Array:
 
 
 def _scales(graph: FlowGraph, ranges: Ranges) -> dict[str, float]:
-    """Return the scale of every input and result."""
     found = {name: _scale(ranges, name) for name in graph.inputs}
     consumers = graph.consumers()
     for node in graph.nodes:

@@ -24,7 +24,6 @@ _MOST = 4000
 
 
 def quick_items(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """Tests that are quick, and the others."""
     quick: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
@@ -63,7 +62,6 @@ def forbid_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _functions_of(item: pytest.Item) -> Iterator[object]:
-    """The functions of a test and of its fixtures."""
     assert isinstance(item, pytest.Function)
     yield item.function
     for definitions in item._fixtureinfo.name2fixturedefs.values():

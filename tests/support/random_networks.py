@@ -47,18 +47,15 @@ class Drawing:
         return found
 
     def add(self, operation: OperationType, inputs: list[int], rows: int, columns: int, channels: int) -> None:
-        """Add an operation with one output."""
         made = self.recipe.operation(operation, inputs, _LIKE)
         self.values.append(Value(made, rows, columns, channels))
 
     def weights(self, *dimensions: int) -> int:
-        """Add random weights."""
         seed = self.draw(st.integers(0, 7))
         values = np.random.default_rng(seed).integers(-20, 21, dimensions)
         return self.recipe.constant(Q8AS, values, _WEIGHT_SCALE, 0)
 
     def bias(self, count: int) -> int:
-        """Add a bias."""
         return self.recipe.constant(I32, np.arange(count) * 9, _SCALE * _WEIGHT_SCALE)
 
 

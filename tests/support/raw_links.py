@@ -23,7 +23,6 @@ class RawLink:
         self._socket.connect(str(path))
 
     def send(self, message: bytes, descriptors: Sequence[int] = ()) -> None:
-        """Send one datagram."""
         if descriptors:
             socket.send_fds(self._socket, [message], list(descriptors))
         else:
@@ -38,14 +37,12 @@ class RawLink:
         return wire.LinkReply.FromString(message) if message else None
 
     def ask(self, request: wire.LinkRequest, descriptors: Sequence[int] = ()) -> wire.LinkReply:
-        """Send a request and return the reply."""
         self.send(request.SerializeToString(), descriptors)
         reply = self.receive()
         assert reply is not None, "the link has ended"
         return reply
 
     def hello(self, version: int = PROTOCOL_VERSION) -> wire.LinkReply:
-        """Send Hello."""
         return self.ask(wire.LinkRequest(hello=wire.Hello(protocol_version=version, client_name="raw")))
 
     def flood(self, message: bytes) -> None:
@@ -62,7 +59,6 @@ class RawLink:
         return last
 
     def close(self) -> None:
-        """Close the connection."""
         self._socket.close()
 
     def __enter__(self) -> RawLink:

@@ -36,7 +36,6 @@ _STORE_BYTES = 100_000_000
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -103,7 +102,6 @@ class RayCluster:
     driver: subprocess.Popen[str]
 
     def ask(self, what: str) -> Any:
-        """Ask for what ``ray_driver`` tells."""
         assert self.driver.stdin is not None and self.driver.stdout is not None
         self.driver.stdin.write(f"{what}\n")
         self.driver.stdin.flush()
@@ -115,7 +113,6 @@ class RayCluster:
         wait_until(self._runs, "the application runs", _STARTING_SECONDS)
 
     def begin_to_deploy(self, **arguments: object) -> None:
-        """Deploy the application."""
         config = yaml.safe_load(CONFIG.read_text())
         config["http_options"]["host"] = _NOT_LOOPBACK
         config["http_options"]["port"], config["grpc_options"]["port"] = self.head.http, self.head.grpc
@@ -134,7 +131,6 @@ class RayCluster:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def replicas(self, deployment: str = "Host") -> list[dict[str, Any]]:
-        """The replicas of a deployment that serve."""
         return [
             replica
             for replica in self.ask("replicas")
@@ -192,7 +188,6 @@ def environment_of(directory: Path, token: Path) -> dict[str, str]:
 
 
 def directory_of(replica: int) -> Path:
-    """The directory of the testbed that a replica has started."""
     words = next(words for each in psutil.Process(replica).children() if "nnhal_tools" in (words := each.cmdline()))
     return Path(words[words.index("--directory") + 1])
 

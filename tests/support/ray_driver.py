@@ -16,7 +16,6 @@ from ray.serve.context import _get_global_client
 
 
 def replicas() -> list[dict[str, Any]]:
-    """The replicas of all deployments."""
     details = _get_global_client().get_serve_details()
     return [
         {
@@ -33,13 +32,11 @@ def replicas() -> list[dict[str, Any]]:
 
 
 def application() -> dict[str, str]:
-    """The state of the application, and why it is in it."""
     found = _get_global_client().get_serve_details()["applications"]
     return {"status": found["nnhal"]["status"], "message": found["nnhal"]["message"]} if "nnhal" in found else {}
 
 
 def nodes() -> list[dict[str, Any]]:
-    """The nodes of the cluster."""
     return [{"id": node["NodeID"], "alive": node["Alive"], "name": node["NodeName"]} for node in ray.nodes()]
 
 

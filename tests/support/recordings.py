@@ -28,17 +28,14 @@ class Recorded(NamedTuple):
     figures: recording_pb2.RecordingFigures = recording_pb2.RecordingFigures()
 
     def read(self) -> DeviceRecording:
-        """Open it."""
         return read_device_recording(self.path)
 
     @property
     def is_complete(self) -> bool:
-        """Whether it has its end."""
         with self.read() as recording:
             return recording.end is not None
 
     def calls(self, method: str = "") -> list[RecordedCall]:
-        """The calls of a method, or all."""
         with self.read() as recording:
             return [call for call in recording.calls if method in ("", call.event.method)]
 

@@ -49,7 +49,6 @@ def relay() -> bytes:
 
 
 def feed(number: int) -> Array:
-    """Return values for the input, different for each number."""
     return np.random.default_rng(number).uniform(-1, 1, _SHAPE).astype(np.float32)
 
 
@@ -71,14 +70,12 @@ class Relay:
             self.answers = [result(reference.run({"x": feed(number)})) for number in range(8)]
 
     def load(self, session: Framework, fallback: Fallback, order: Order = CPU_LAST) -> Model:
-        """Load the model on all four devices."""
         pins = {f"name:*step{number}": device for number, device in enumerate(order)}
         model = session.load(self.path, pins=pins, fallback=fallback)
         assert model.steps == tuple(dict.fromkeys(order))
         return model
 
     def check(self, model: Model, number: int) -> None:
-        """Run the model, and check its output."""
         np.testing.assert_allclose(result(model.run({"x": feed(number)})), self.answers[number], rtol=0, atol=TOLERANCE)
 
     @contextmanager
@@ -99,7 +96,6 @@ class Relay:
             assert not client.thread.is_alive()
 
     def close(self) -> None:
-        """End all processes."""
         self.process.stop()
         self.nursery.close()
 
@@ -139,6 +135,5 @@ class Client:
 
 
 def result(outputs: Mapping[str, Array]) -> Array:
-    """Return the only output."""
     (array,) = outputs.values()
     return array

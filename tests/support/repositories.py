@@ -32,7 +32,6 @@ def tflite_file() -> bytes:
 
 
 def write(repository: Path, name: str, files: Mapping[str, bytes | str]) -> Path:
-    """Write files of a model, by their names in its folder, and return the folder."""
     folder = repository / name
     for file, content in files.items():
         path = folder / file
@@ -42,7 +41,6 @@ def write(repository: Path, name: str, files: Mapping[str, bytes | str]) -> Path
 
 
 def numbers() -> Array:
-    """Return an input for the models."""
     return np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 8)
 
 
@@ -57,7 +55,6 @@ class StubModel:
         """Do nothing."""
 
     def close(self) -> None:
-        """Set ``closed``."""
         self.closed.set()
 
 

@@ -26,7 +26,6 @@ class Resources:
 
 
 def resources_of(pid: int) -> Resources:
-    """Return what a process holds now."""
     process = Path("/proc") / str(pid)
     targets: Counter[str] = Counter()
     for entry in (process / "fd").iterdir():
@@ -39,7 +38,6 @@ def resources_of(pid: int) -> Resources:
 
 
 def threads_of(pid: int) -> int:
-    """Return how many threads a process has."""
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 

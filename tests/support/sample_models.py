@@ -15,7 +15,6 @@ from tests.support.subgraphs import B8, Program
 
 
 def in_pool(model: Model) -> Model:
-    """Return the model with its constants in a pool."""
     memory = create_ashmem(len(model.operand_values))
     open_pool(memory, writable=True).write(0, np.frombuffer(model.operand_values, np.uint8))
     operands = tuple(

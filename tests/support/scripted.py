@@ -85,7 +85,6 @@ class Call:
         return self.device.sessions.of(self.context)
 
     def offer(self, descriptor: Descriptor) -> int:
-        """Offer a descriptor to the client, and return its id."""
         return self.owner.descriptors.offer(descriptor)
 
     def channel(self, name: str, answer: Callable[[bytes], bytes]) -> int:
@@ -111,7 +110,6 @@ OnBurst = Callable[[burst_pb2.BurstCall], burst_pb2.BurstAnswer]
 
 
 def notified(status: int = 0, handle: int = 0, message: str = "") -> device_pb2.Preparation:
-    """Return the event that ends a preparation."""
     return device_pb2.Preparation(
         notified=device_pb2.Notified(
             status=types_pb2.ErrorStatus.ValueType(status), message=message, prepared_model=handle
@@ -120,18 +118,14 @@ def notified(status: int = 0, handle: int = 0, message: str = "") -> device_pb2.
 
 
 def preparing(*events: device_pb2.Preparation) -> list[device_pb2.PrepareModelWithConfigResponse]:
-    """Return the stream of a preparation."""
     return [device_pb2.PrepareModelWithConfigResponse(preparation=event) for event in events]
 
 
 def hang(request: Any, call: Call) -> NoReturn:
-    """Never answer."""
     call.wait_for_the_end()
 
 
 def refuse(error: HalError) -> Behaviour:
-    """Return a behaviour that answers with an error."""
-
     def behaviour(request: Any, call: Call) -> NoReturn:
         raise error
 
@@ -167,15 +161,12 @@ class ScriptedDevice:
             self._process.rpc.add_generic_rpc_handlers((generic,))
 
     def count(self, method: str) -> int:
-        """Return how often a method was called."""
         return sum(name == method for name, _ in self.calls)
 
     def requests(self, method: str) -> list[Any]:
-        """Return the requests with which a method was called."""
         return [request for name, request in self.calls if name == method]
 
     def answer_burst(self, message: bytes) -> bytes:
-        """Answer a datagram on the channel of a burst."""
         call = burst_pb2.BurstCall.FromString(message)
         self.burst_calls.append(call)
         return self._on_burst(call).SerializeToString()
@@ -287,9 +278,7 @@ class Serve(Protocol):
 
     def __call__(
         self, script: Script | None = None, on_burst: OnBurst | None = None
-    ) -> tuple[RemoteDevice, ScriptedDevice]:
-        """Return the session and the device."""
-        ...
+    ) -> tuple[RemoteDevice, ScriptedDevice]: ...
 
 
 @contextmanager

@@ -43,7 +43,6 @@ def write_models(repository: Path) -> Path:
 
 
 def echo(datatype: str) -> str:
-    """Return the name of the model of a datatype."""
     return f"echo_{datatype.lower()}"
 
 

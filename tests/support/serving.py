@@ -21,12 +21,10 @@ from tests.support.waiting import wait_until
 
 @cache
 def shared_loop() -> ServingLoop:
-    """A loop for all tests of this process."""
     return ServingLoop().__enter__()
 
 
 def serve_model(name: str, version: str, loaded: LoadedModel, config: ServingConfig) -> ServedModel:
-    """Serve a loaded model in the loop of all tests."""
     return ServedModel(name, version, loaded, config, shared_loop())
 
 
@@ -95,7 +93,6 @@ class Rig:
         self._loop.run(self.batcher.submit(ticket, cancellation or Cancellation()))
 
     def close(self) -> None:
-        """Close the batcher, and return when all batches have ended."""
         self._loop.run(self.batcher.close())
 
     def _start(self, batch: Sequence[Named], ended: Callable[[], None]) -> None:

@@ -126,6 +126,5 @@ def write_shaped_models(repository: Path) -> Path:
 
 
 def write_joined(repository: Path) -> Path:
-    """Write JOINED alone."""
     write(repository, JOINED, {"1/model.onnx": joined()})
     return repository

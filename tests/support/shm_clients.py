@@ -32,12 +32,10 @@ class ShmClient:
         )
 
     def wait_until_registered(self) -> None:
-        """Wait until the client has registered its region."""
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"registered\n"
 
     def kill(self) -> None:
-        """Send SIGKILL."""
         self._process.kill()
         self._process.wait()
 

@@ -37,11 +37,10 @@ class Showcase:
     supervisor: SupervisorControl
 
     def process(self, name: str) -> supervisor_pb2.SupervisedProcess:
-        """Return what the supervisor says of a process."""
         return next(process for process in self.supervisor.processes().processes if process.name == name)
 
     def runs(self, name: str, other_than: int = 0) -> bool:
-        """Whether a process serves, as another process than one that was."""
+        """Return whether a process serves, as another process than one that was."""
         process = self.process(name)
         return process.state == process.STATE_RUNNING and process.pid != other_than
 

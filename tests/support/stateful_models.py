@@ -96,7 +96,6 @@ sequence_batching {
 
 
 def write_stateful_models(repository: Path) -> Path:
-    """Write a repository of such models."""
     write(repository, SUM, {"1/model.tflite": running_sum()})
     initial = _STATE % 'initial_state { data_type: TYPE_FP32 dims: [1, 3] data_file: "first" name: "first" }'
     idle = "max_sequence_idle_microseconds: 60000000"

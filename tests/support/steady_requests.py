@@ -55,12 +55,10 @@ class SteadyRequests:
 
     @property
     def succeeded(self) -> int:
-        """How many requests have succeeded."""
         return sum(not request.failure for request in list(self.sent))
 
     @property
     def failures(self) -> list[str]:
-        """The statuses of requests that have failed."""
         return [request.failure for request in list(self.sent) if request.failure]
 
     def _send(self) -> None:

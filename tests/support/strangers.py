@@ -38,7 +38,6 @@ def as_stranger(imports: str, program: str, *arguments: object, uid: int = STRAN
 
 @contextmanager
 def connected_stranger(host: str, port: int) -> Iterator[int]:
-    """Have the stranger open a connection; return its port."""
     command = [
         sys.executable,
         "-c",

@@ -25,17 +25,14 @@ class Program:
     values: bytearray = field(default_factory=bytearray)
 
     def graph(self) -> Graph:
-        """Add an empty subgraph."""
         self.graphs.append(Graph(self, len(self.graphs)))
         return self.graphs[-1]
 
     def model(self) -> Model:
-        """Return the model without validating it."""
         main, *referenced = (graph.build() for graph in self.graphs)
         return Model(main, tuple(referenced), bytes(self.values))
 
     def resolved(self) -> ResolvedModel:
-        """Return the validated model with its constants."""
         model = self.model()
         validate_model(model)
         return ResolvedModel(model, inline_constants(model))
@@ -54,12 +51,10 @@ class Graph:
     def input(
         self, dimensions: Dimensions = (1,), code: OperandType = I32, scale: float = 0.0, zero_point: int = 0
     ) -> int:
-        """Add an input of the subgraph."""
         lifetime = OperandLifeTime.SUBGRAPH_INPUT
         return self._add(Operand(code, dimensions, scale=scale, zero_point=zero_point, lifetime=lifetime))
 
     def constant(self, values: Any, code: OperandType = I32) -> int:
-        """Add a constant."""
         array = np.asarray(values).astype(ELEMENT_TYPES[code])
         values_ = self._program.values
         values_.extend(bytes(-len(values_) % 4))
@@ -79,7 +74,6 @@ class Graph:
         return indexes[0]
 
     def add(self, first: int, second: int, dimensions: Dimensions = (1,)) -> int:
-        """Add ``first + second`` of integers."""
         return self.operation(OperationType.ADD, [first, second, self.constant(0, INT32)], Operand(I32, dimensions))
 
     def less(self, first: int, second: int) -> int:
@@ -87,12 +81,10 @@ class Graph:
         return self.operation(OperationType.LESS, [first, second], Operand(B8, (1,)))
 
     def returns(self, *outputs: int) -> Graph:
-        """Set the outputs."""
         self._outputs = outputs
         return self
 
     def build(self) -> Subgraph:
-        """Return the subgraph."""
         operands = list(self.operands)
         for index in self._outputs:
             operands[index] = replace(operands[index], lifetime=OperandLifeTime.SUBGRAPH_OUTPUT)

@@ -29,10 +29,8 @@ def add_mul_tanh() -> Model:
 
 
 def one_device_each() -> list[Picky]:
-    """Return a device for each of the operations, and the CPU."""
     return [Picky("add", (ADD,)), Picky("mul", (MUL,)), Picky("tanh", (TANH,)), Picky(CPU, ratio=1.0)]
 
 
 def runs(devices: Sequence[Picky]) -> list[int]:
-    """Return how often each device has run a step."""
     return [device.runs for device in devices]

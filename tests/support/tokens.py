@@ -18,6 +18,5 @@ def token_file(folder: Path, **roles: str) -> Path:
 
 
 def bearer(name: str) -> dict[str, str]:
-    """Return the header of a token, which is also its metadata."""
     key = "authorization"
     return {key: f"Bearer {name}-token"}

@@ -24,7 +24,6 @@ class Triton:
 
     @cached_property
     def client(self) -> Any:
-        """The connection."""
         return self.api.InferenceServerClient(self.address)
 
     def inputs(self, arrays: Mapping[str, Array], **how: Any) -> list[Any]:
@@ -37,7 +36,6 @@ class Triton:
         return self.client.infer(model, self.inputs(arrays), outputs=wanted, **options)
 
     def shown(self, call: str, *arguments: Any, **options: Any) -> Any:
-        """Return the answer of a call, as JSON."""
         if self.name == "grpc":
             options["as_json"] = True
         return getattr(self.client, call)(*arguments, **options)
@@ -52,7 +50,6 @@ class Triton:
 
 
 def input_of(api: ModuleType, name: str, array: Array, **how: Any) -> Any:
-    """Return an input with contents."""
     datatype = datatype_of(array).name
     tensor = api.InferInput(name, list(array.shape), datatype)
     tensor.set_data_from_numpy(array, **how)

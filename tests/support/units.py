@@ -19,7 +19,6 @@ class SystemdUnit:
     """All values of each setting, by ``Section.Name``."""
 
     def words(self, setting: str) -> list[str]:
-        """The words of all values of a setting."""
         return [word for value in self.settings.get(setting, []) for word in value.split()]
 
     def command(self, instance: str = "") -> list[str]:
@@ -31,7 +30,6 @@ class SystemdUnit:
 
 
 def read_unit(path: Path) -> SystemdUnit:
-    """Read a unit file."""
     settings: dict[str, list[str]] = {}
     section = ""
     for line in path.read_text().replace("\\\n", " ").splitlines():
@@ -44,6 +42,5 @@ def read_unit(path: Path) -> SystemdUnit:
 
 
 def units() -> dict[str, SystemdUnit]:
-    """All units, by their names."""
     kinds = (".service", ".socket", ".target")
     return {path.name: read_unit(path) for path in sorted(FOLDER.iterdir()) if path.suffix in kinds}

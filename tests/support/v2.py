@@ -229,7 +229,6 @@ def infer(channel: grpc.Channel, request: wire.ModelInferRequest, timeout: float
 
 
 def raw_request(model: str = "echo", **inputs: Array) -> wire.ModelInferRequest:
-    """Return a request with raw contents."""
     request = wire.ModelInferRequest(model_name=model)
     for name, array in inputs.items():
         request.inputs.add(name=name, datatype=datatype_of(array).name, shape=array.shape)

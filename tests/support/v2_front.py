@@ -44,7 +44,6 @@ def serving(
     memory: bool = True,
     budget: RequestMemoryBudget | None = None,
 ) -> Iterator[Served]:
-    """Serve one model until the context ends."""
     with ExitStack() as stack:
         repository, regions, trace, log = FakeRepository(model), FakeMemory(), FakeTrace(), FakeLog()
         servicer = InferenceServicer(SERVER, repository, trace, log, regions if memory else None, _owner, budget=budget)

@@ -44,10 +44,8 @@ class Numbers:
         self._descriptors: list[Descriptor] = []
 
     def issue(self, descriptor: Descriptor) -> int:
-        """Number a descriptor."""
         self._descriptors.append(descriptor)
         return len(self._descriptors)
 
     def resolve(self, number: int) -> Descriptor:
-        """The descriptor of a number."""
         return self._descriptors[number - 1]

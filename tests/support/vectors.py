@@ -24,7 +24,6 @@ Form = tuple[int, ...]
 
 
 def vector_lines() -> Iterator[str]:
-    """Yield every vector as the line of its file."""
     for path in sorted(Path(_FOLDER).glob("*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             yield from lines

@@ -36,7 +36,6 @@ class _Fork:
 
 
 def main() -> None:
-    """Become the command."""
     module, *arguments, _, supervisor = sys.argv[1:]
     with socket.socket(fileno=int(supervisor)) as test:
         _, (stdout,), _, _ = socket.recv_fds(test, 1, 1)

@@ -57,12 +57,10 @@ def methods_of(*files: Any) -> list[MethodDescriptor]:
 
 
 def device_methods() -> list[MethodDescriptor]:
-    """All calls of a device."""
     return methods_of(*_FILES)
 
 
 def name_of(method: MethodDescriptor) -> str:
-    """The name of a call with that of its service."""
     return f"{method.containing_service.name}.{method.name}"
 
 
@@ -153,29 +151,24 @@ class WellFormed(WireDevice):
         }
 
     def request_of(self, method: MethodDescriptor) -> Message:
-        """A well-formed request of a call."""
         request: Message = self._filled(method.input_type)
         return request
 
     def burst_call(self) -> burst_pb2.BurstCall:
-        """A well-formed call on the channel of a burst."""
         execute = burst_pb2.BurstServiceExecuteSynchronouslyRequest()
         execute.request.CopyFrom(self._given["request"])
         execute.memory_identifier_tokens.append(-1)
         return burst_pb2.BurstCall(execute=execute)
 
     def open_burst(self) -> Channel:
-        """Open the channel of a burst."""
         asked = prepared_model_pb2.ConfigureExecutionBurstRequest(prepared_model=self._given["prepared_model"])
         answer = self.call(self.prepared_model.ConfigureExecutionBurst, asked)
         return self.take_channel(answer.channel_descriptor_id)
 
     def launch_call(self) -> execution_pb2.LaunchCall:
-        """A well-formed call on a launch channel."""
         return execution_pb2.LaunchCall(launch=execution_pb2.Launch(execution=self._given["execution"]))
 
     def open_launch_channel(self) -> Channel:
-        """Open a launch channel."""
         answer = self.call(self.execution.OpenLaunchChannel, execution_pb2.OpenLaunchChannelRequest())
         return self.take_channel(answer.channel_descriptor_id)
 

@@ -63,7 +63,6 @@ class WellFormedFramework:
         }
 
     def request_of(self, method: MethodDescriptor) -> Message:
-        """A well-formed request of a call."""
         return self._requests.get(method.name) or GetMessageClass(method.input_type)()
 
     def answer(self, method: MethodDescriptor, request: Message) -> Failure | None:
@@ -78,7 +77,6 @@ class WellFormedFramework:
         return call(request, metadata=self._link.metadata)
 
     def close(self) -> None:
-        """End the session."""
         self._link.close()
         self._rpc.close()
 

@@ -36,9 +36,7 @@ class PreparationEvent(Protocol):
     """An event in the stream of any call that prepares a model."""
 
     @property
-    def preparation(self) -> device_pb2.Preparation:
-        """The preparation's event."""
-        ...
+    def preparation(self) -> device_pb2.Preparation: ...
 
 
 class WireDevice:
@@ -77,15 +75,12 @@ class WireDevice:
         return events, None
 
     def model(self, model: Model) -> model_pb2.Model:
-        """Encode a model."""
         return model_to_wire(model, self.link.issue)
 
     def request(self, request: Request) -> request_pb2.Request:
-        """Encode a request."""
         return request_to_wire(request, self.link.issue)
 
     def prepare(self, model: Model) -> int:
-        """Prepare a model and return its handle."""
         message = device_pb2.PrepareModelRequest(
             model=self.model(model),
             preference=types_pb2.EXECUTION_PREFERENCE_FAST_SINGLE_ANSWER,
@@ -104,7 +99,6 @@ class WireDevice:
         return channel
 
     def close(self) -> None:
-        """End the session."""
         for channel in self._channels:
             channel.close()
         self.link.close()

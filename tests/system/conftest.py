@@ -33,6 +33,5 @@ def device_processes() -> Iterator[Devices]:
 
 @pytest.fixture
 def framework(testbed: Testbed) -> Iterator[Framework]:
-    """Open a session with the shared framework."""
     with connect(testbed.framework) as session:
         yield session

@@ -48,7 +48,6 @@ print(json.dumps({
 
 
 def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run pip to its end."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 

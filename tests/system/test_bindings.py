@@ -58,7 +58,6 @@ async def opened_aio(served: Served, name: str, native: bool) -> AsyncIterator[A
 
 
 def row(value: float) -> Array:
-    """Return a row of eight numbers."""
     return np.full((1, 8), value, np.float32)
 
 
@@ -68,12 +67,10 @@ def texts_of(value: Array) -> list[str]:
 
 
 def hours_from_now() -> int:
-    """Return a deadline in the far future."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) + HOUR_NS
 
 
 def refused(call: Callable[[], object]) -> ErrorStatus:
-    """Return the status that a run ends with."""
     with pytest.raises(HalError) as caught:
         call()
     return caught.value.status

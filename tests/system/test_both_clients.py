@@ -65,7 +65,6 @@ class Blocking:
         return self._session.open(name)
 
     def run_all(self, model: Any, inputs: Sequence[Array]) -> list[Outputs]:
-        """As many runs at one time."""
         return list(self._threads.map(lambda x: model.run({"x": x}), inputs))
 
     def run_with_report(self, model: Any, x: Array, measure: bool = True) -> tuple[Outputs, RunReport]:
@@ -73,7 +72,6 @@ class Blocking:
         return found
 
     def run_in_context(self, model: Any, x: Array, during: Callable[[], None]) -> Array:
-        """A run of a binding, both used as contexts."""
         with model, model.bind(dimensions={"x": x.shape}) as binding:
             binding.fill({"x": x})
             binding.run()
@@ -146,7 +144,6 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(params=KINDS)
 def client(request: pytest.FixtureRequest, served: Served) -> Iterator[Client]:
-    """A session with the server."""
     with KINDS[request.param](served.endpoint.directory) as session:
         yield session
 

@@ -30,7 +30,6 @@ IN_ORDER = [(network, "uint8") for network in NETWORKS] + [("resnet", form) for 
 
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
-    """A framework over the NPUs and the CPUs."""
     with framework_over(*(DeviceEntry(driver=name) for name in (*NPUS, "cpu_acc", "cpu_ref"))) as session:
         yield session
 

@@ -34,7 +34,6 @@ def cache() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def testbed(cache: Path) -> Iterator[Testbed]:
-    """Run a testbed whose framework has a cache directory."""
     with (
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
@@ -57,7 +56,6 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def emptied(cache: Path) -> None:
-    """Empty the cache before each test."""
     for file in files(cache):
         file.unlink()
 
@@ -67,7 +65,6 @@ def files(cache: Path) -> list[Path]:
 
 
 def written(cache: Path) -> dict[str, int]:
-    """Return when each file was last written."""
     return {file.name: file.stat().st_mtime_ns for file in files(cache)}
 
 

@@ -67,12 +67,10 @@ class Held:
 
     @property
     def kinds(self) -> Counter[str]:
-        """Objects by type."""
         return sum((Counter(each.kinds) for each in self.counted), Counter())
 
     @property
     def blocks(self) -> int:
-        """Pieces of memory."""
         return sum(each.blocks for each in self.counted)
 
 
@@ -126,7 +124,6 @@ def held(listener: Listener) -> Held:
 
 
 def connect(kinds: Sequence[Connect], listener: Listener, count: int) -> None:
-    """Make connections of each kind, a few at a time."""
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         for _ in pool.map(lambda at: kinds[at % len(kinds)](listener.address), range(count * len(kinds))):
             pass

@@ -62,13 +62,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, d
 
 @pytest.fixture
 def framework(served: tuple[Served, dict[str, RemoteDevice]]) -> Iterator[Framework]:
-    """Open a session."""
     with connect(served[0].endpoint.directory) as session:
         yield session
 
 
 def counted(devices: dict[str, RemoteDevice]) -> int:
-    """The bytes that all devices have staged."""
     return sum(device.usage().staged_bytes for device in devices.values())
 
 

@@ -142,7 +142,6 @@ FAULTS = {
 
 @pytest.fixture(scope="module")
 def faulty() -> Iterator[FaultyDevice]:
-    """A device for the faults that it survives."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as name, faulty_device(Path(name)) as device:
         yield device
 

@@ -15,7 +15,6 @@ _ROOT = Path(__file__).parents[2]
 
 
 def decode(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run the example."""
     command = [sys.executable, "examples/decode.py", *words]
     return subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=240)
 

@@ -63,7 +63,6 @@ def framework(bed: Testbed) -> Iterator[Framework]:
 
 
 def loaded(framework: Framework, fallback: FallbackName = "allow") -> LoadedModel:
-    """Load the model, with a step on each device."""
     pins = {f"name:operation{number}": name for number, name in enumerate(DEVICES)}
     model = framework.load_model(sums(), pins=pins, fallback=fallback)
     assert tuple(model.steps) == DEVICES
@@ -71,12 +70,10 @@ def loaded(framework: Framework, fallback: FallbackName = "allow") -> LoadedMode
 
 
 def bound(framework: Framework, fallback: FallbackName = "allow", measure_timing: bool = False) -> Binding:
-    """Load and bind the model."""
     return loaded(framework, fallback).bind(measure_timing=measure_timing)
 
 
 def kill(bed: Testbed, victim: str) -> int:
-    """Kill a device, and return the id of the process."""
     pid = bed.pid(victim)
     os.kill(pid, signal.SIGKILL)
     wait_for_death(pid)

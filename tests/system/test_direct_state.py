@@ -51,7 +51,6 @@ class Beside:
         self._state: Array = np.zeros((1, SIZE), np.float32)
 
     def step(self, x: Array) -> Array:
-        """The next output."""
         y, self._state = map(np.asarray, self._session.run(["y", "after"], {"x": x, "before": self._state}))
         return y
 
@@ -69,14 +68,12 @@ def bed() -> Iterator[Testbed]:
 
 @pytest.fixture
 def framework(bed: Testbed) -> Iterator[Framework]:
-    """Open a session."""
     with connect(bed.framework) as session:
         yield session
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """The file of the recurrent network."""
     file = tmp_path / "recurrent.onnx"
     file.write_bytes(recurrent())
     return file

@@ -119,7 +119,6 @@ def _answers(endpoint: Endpoint) -> bool:
 
 @pytest.fixture(scope="module")
 def testbed(workspace: Path) -> Iterator[Path]:
-    """The directory for sockets of a testbed that runs."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
         started("nnhal up", workspace, Path(directory)) as process,

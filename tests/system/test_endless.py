@@ -54,21 +54,18 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(params=APIS)
 def triton(request: pytest.FixtureRequest, served: Served) -> Iterator[Triton]:
-    """tritonclient, of each protocol."""
     with Triton(request.param, APIS[request.param], getattr(served, request.param)) as client:
         yield client
 
 
 @pytest.fixture
 def framework(served: Served) -> Iterator[Framework]:
-    """A native session."""
     with connect(served.endpoint.directory) as session:
         yield session
 
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    """Threads in which calls wait."""
     with ThreadPoolExecutor(12) as pool:
         yield pool
 
@@ -91,7 +88,6 @@ class Work:
 
 @pytest.fixture
 def work(device_processes: Devices) -> Work:
-    """The work of the devices."""
     return Work(device_processes.pids.values())
 
 
@@ -103,7 +99,6 @@ def others_are_served(served: Served) -> None:
 
 
 def misses(triton: Triton, timeout: int = SOON_US) -> None:
-    """Check that a request of the endless model ends at its timeout."""
     with pytest.raises(InferenceServerException) as late:
         triton.infer("endless", START, timeout=timeout)
     assert status_of(late.value) == MISSED[triton.name]
@@ -163,7 +158,6 @@ def test_an_operator_ends_a_request(served: Served, stuck: socket.socket) -> Non
 
 
 def bound(framework: Framework, direct: bool = True) -> Binding:
-    """Bind the endless model to memory."""
     binding = framework.open("endless").bind(direct=direct)
     binding.inputs[INPUT][...] = 1
     return binding
@@ -191,7 +185,6 @@ _bound: list[Binding] = []
 
 
 def runs(binding: Binding) -> bool:
-    """Return whether a run succeeds."""
     try:
         binding.run()
     except HalError:

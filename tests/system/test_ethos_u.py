@@ -39,7 +39,6 @@ def framework() -> Iterator[Framework]:
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the network's file."""
     path = tmp_path_factory.mktemp("ethos_u") / "mobilenet.tflite"
     path.write_bytes(MobileNet().content)
     return path

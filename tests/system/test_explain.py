@@ -35,7 +35,6 @@ def network(directory: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
-    """A framework over all devices."""
     with framework_over(*(DeviceEntry(driver=name) for name in DEVICES)) as session:
         yield session
 

@@ -56,7 +56,6 @@ def test_weights_in_memory_take_the_place_of_a_file(framework: Framework, tmp_pa
 
 
 def held_files(pid: int) -> list[str]:
-    """The files that a process has open."""
     found = []
     for path in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):  # it has been closed by now

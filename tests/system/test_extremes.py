@@ -47,7 +47,6 @@ def all_extremes(method: MethodDescriptor) -> list[Extreme]:
 
 
 def require_words(failure: Failure | None, cause: object) -> None:
-    """Check how a call failed, if it did."""
     if failure is not None:
         if "invalid hardware buffer" not in failure.message:  # GENERAL_FAILURE, as the HAL recommends
             assert failure.status not in (grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL), (failure, cause)

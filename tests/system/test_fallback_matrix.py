@@ -66,7 +66,6 @@ class Network:
         return f"{DEVICES[letter]}_{self._counter}"
 
     def feed(self) -> dict[str, Array]:
-        """Return values for the inputs."""
         random = np.random.default_rng(5)
         return {
             name: random.integers(-40, 40, spec.shape).astype(np.int8)

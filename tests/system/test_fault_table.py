@@ -105,7 +105,6 @@ def testbed() -> Iterator[Testbed]:
 
 @pytest.fixture(scope="module")
 def framework(testbed: Testbed) -> Iterator[Framework]:
-    """A session with the framework."""
     with connect(testbed.framework) as session:
         yield session
 
@@ -290,7 +289,6 @@ def _compiled(framework: Framework, token: bytes) -> Compilation:
 
 
 def _ndk_outcome(compilation: Compilation, way: str, control: FaultControl, has_deadline: bool) -> str:
-    """Compute, and say how that has ended."""
     result = np.zeros(1, np.float32)
     try:
         compilation.finish()

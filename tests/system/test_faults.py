@@ -39,7 +39,6 @@ every_start = true
 
 @pytest.fixture(scope="module")
 def testbed() -> Iterator[Path]:
-    """A testbed whose devices have faults from the start on."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as name:
         directory = Path(name)
         file = directory / "start.toml"
@@ -49,14 +48,12 @@ def testbed() -> Iterator[Path]:
 
 
 def told(testbed: Path, *words: str) -> Any:
-    """What a command for faults prints as JSON."""
     ended = nnhal("faults", *words, "--directory", str(testbed), "--json")
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
 
 def names(testbed: Path, device: str) -> list[str]:
-    """The names of a device's faults."""
     return [state["name"] for state in told(testbed, "list", "--device", device)["faults"]]
 
 

@@ -37,7 +37,6 @@ def system(impatient: ForeignSystem) -> Iterator[ForeignSystem]:
 
 
 def can_load(framework: Framework) -> bool:
-    """Whether a model can be loaded that needs all devices."""
     try:
         doubling_on(framework, *WIRED)
     except HalError as error:

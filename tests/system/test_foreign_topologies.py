@@ -38,14 +38,12 @@ class Bed:
     npu: ForeignDevice
 
     def asked(self, *words: str) -> Any:
-        """What a command answers as JSON."""
         verb, *rest = words
         done = nnhal(verb, "--json", "--directory", str(self.testbed.directory), *rest)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def refused(self, *words: str) -> str:
-        """What a command that fails says."""
         done = nnhal(*words, "--directory", str(self.testbed.directory))
         assert (done.returncode, done.stdout) == (1, "")
         return done.stderr
@@ -55,7 +53,6 @@ class Bed:
         return {process["name"]: process for process in self.asked("ps")["processes"]}
 
     def await_state(self, name: str, state: str) -> None:
-        """Wait until a process is in a state."""
         process = self.testbed.process(name)
         wait_until(
             lambda: process.describe().State.Name(process.describe().state) == f"STATE_{state}", f"{name} {state}"
@@ -195,7 +192,6 @@ def test_a_device_of_a_topology_is_opened_by_commands_and_started_again(topology
 
 
 def saved_doubling(folder: Path) -> Path:
-    """A file of a network that doubles its input."""
     path = folder / "add.onnx"
     onnx.save(onnx_model([helper.make_node("Add", ["x", "x"], ["y"])], {"x": [ELEMENTS]}, ["y"]), path)
     return path

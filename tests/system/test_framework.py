@@ -40,7 +40,6 @@ def path(tmp_path: Path) -> Path:
 
 
 def expected(x: Array) -> Array:
-    """Return what the zigzag computes."""
     value = x
     for _ in range(3):
         value = np.tanh(value + x)

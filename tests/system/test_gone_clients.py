@@ -25,13 +25,11 @@ class Server:
     admin: ProcessAdmin
 
     def sessions(self) -> list[int]:
-        """The processes of the clients' sessions."""
         return [session.pid for session in self.admin.process().sessions if session.client_name == NAME]
 
 
 @pytest.fixture(scope="module")
 def servers(testbed: Testbed) -> Iterator[dict[str, Server]]:
-    """A device and a framework."""
     endpoints = {"device": testbed.endpoint("cpu_ref"), "framework": Endpoint(testbed.framework, "framework")}
     made = {name: Server(endpoint, ProcessAdmin(endpoint, testbed.admin_key)) for name, endpoint in endpoints.items()}
     yield made

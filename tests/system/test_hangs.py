@@ -94,7 +94,7 @@ def test_a_device_that_was_stopped_is_fallen_back_from_and_used_again_when_it_co
 
 
 def is_used(held: Held) -> bool:
-    """Whether a request that is right runs on the device."""
+    """Return whether a request that is right runs on the device."""
     with RemoteDevice(held.device.endpoint) as remote:
         before = remote.usage().executions_ended
         held.infer()
@@ -127,7 +127,7 @@ def test_what_a_device_that_was_stopped_writes_when_it_continues_is_in_no_answer
 
 
 def is_ready(binding: Binding) -> bool:
-    """Whether a binding runs, and not into memory that a device may still write to."""
+    """Return whether a binding runs, and not into memory that a device may still write to."""
     try:
         binding.run()
     except HalError as error:

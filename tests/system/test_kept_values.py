@@ -82,7 +82,6 @@ def framework(bed: Testbed) -> Iterator[Framework]:
 
 @pytest.fixture
 def observer(bed: Testbed) -> Iterator[RemoteDevice]:
-    """Open a session with the device itself."""
     with RemoteDevice(bed.endpoint(NPU), "observer") as session:
         yield session
 

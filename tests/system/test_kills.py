@@ -40,13 +40,11 @@ def relay() -> Iterator[Relay]:
 
 
 def order_for(victim: str) -> Order:
-    """Return an order in which the victim waits for another device."""
     return CPU_LAST if victim == "cpu_ref" else CPU_FIRST
 
 
 @contextmanager
 def executing(relay: Relay, victim: str) -> Iterator[None]:
-    """Hold the victim in the middle of an execution."""
     with relay.nursery.holding(victim, "execute") as reached:
         reached()
         yield

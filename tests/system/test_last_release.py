@@ -48,7 +48,6 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @contextmanager
 def framework_over(device: Endpoint, folder: Path, variables: dict[str, str] | None = None) -> Iterator[Path]:
-    """Run a framework over one device, and yield its directory."""
     endpoint = Endpoint(folder / "framework", "framework")
     words = ["--endpoint", str(endpoint.directory), "--device", f"npu={device.directory}"]
     child = Child("nnhal_service", words, variables=variables, zygote=None if variables else WARM)

@@ -53,12 +53,10 @@ def bound(framework: Framework, way: str) -> Binding:
 
 
 def liar(system: ForeignSystem, way: str) -> ForeignDevice:
-    """The device of the last step, which answers."""
     return system.devices[WAYS[way][0][-1]]
 
 
 def run(binding: Binding, way: str, value: float) -> RunReport:
-    """Run with an input, and check the output."""
     binding.inputs["input0"][...] = value
     binding.outputs["output0"][...] = np.nan
     report = binding.run()

@@ -87,7 +87,6 @@ def running(command: Sequence[str], *printed: str) -> Iterator[dict[str, str]]:
 
 
 def opened_at(address: str, has_tls: bool) -> socket.socket:
-    """A connection on which the preface has been sent."""
     if not has_tls:
         return connected(address)
     host, _, port = address.rpartition(":")

@@ -30,7 +30,6 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_onnxruntime(model: Path, inputs: dict[str, Array]) -> Array:
-    """Return the model's only output."""
     (output,) = onnxruntime.InferenceSession(str(model)).run(None, inputs)
     return np.asarray(output)
 

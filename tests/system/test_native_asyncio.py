@@ -43,7 +43,6 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
 
 @asynccontextmanager
 async def opened(served: Served, name: str, native: bool) -> AsyncIterator[AnyModel]:
-    """Open a model of the server in a separate session."""
     async with aio.connect(served.grpc, native=native, concurrency=CONCURRENCY) as session:
         model: AnyModel = await session.open(name)
         assert model.transport == ("native" if native else "v2")
@@ -51,7 +50,6 @@ async def opened(served: Served, name: str, native: bool) -> AsyncIterator[AnyMo
 
 
 def row(value: float) -> Array:
-    """Return a row of eight numbers."""
     return np.full((1, 8), value, np.float32)
 
 

@@ -50,7 +50,6 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def framework(served: Served) -> Iterator[Framework]:
-    """Open a native session."""
     with connect(served.endpoint.directory) as session:
         yield session
 
@@ -63,19 +62,16 @@ def server(served: Served) -> Iterator[V2Server]:
 
 
 def row(*values: float) -> Array:
-    """Return a row of eight numbers."""
     return np.resize(np.array(values, np.float32), (1, 8))
 
 
 def refused(call: Callable[[], object]) -> tuple[ErrorStatus, str]:
-    """Return the status and the message that a call is refused with."""
     with pytest.raises(HalError) as caught:
         call()
     return caught.value.status, caught.value.message
 
 
 def counted(server: V2Server, name: str) -> wire.ModelStatistics:
-    """Return the server's statistics of a model."""
     (statistics,) = server.call(STATISTICS, wire.ModelStatisticsRequest(name=name)).model_stats
     return statistics
 

@@ -45,7 +45,6 @@ class NativeClient:
             raise error_from_rpc(error, "the framework") from error
 
     def bind(self) -> wire.BindResponse:
-        """Bind the model to the pool."""
         tensors = [
             wire.TensorBinding(
                 name=name, location=memory_pb2.DataLocation(offset=number * TENSOR_BYTES, length=TENSOR_BYTES)
@@ -57,7 +56,6 @@ class NativeClient:
         return answer
 
     def close(self) -> None:
-        """End the session."""
         self.channel.close()
         self.link.close()
         self.rpc.close()
@@ -65,7 +63,6 @@ class NativeClient:
 
 @pytest.fixture
 def client(testbed: Testbed) -> Iterator[NativeClient]:
-    """A session with the shared framework."""
     session = NativeClient(Endpoint(testbed.framework, "framework"))
     yield session
     session.close()

@@ -37,13 +37,11 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def framework(served: Served) -> Iterator[Framework]:
-    """Open a native session."""
     with connect(served.endpoint.directory) as session:
         yield session
 
 
 def scraped(served: Served) -> Scrape:
-    """Scrape the metrics of a server."""
     return Scrape(httpx.get(f"http://{addresses(served.child)['metrics']}/metrics", timeout=60).content)
 
 

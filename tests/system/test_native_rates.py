@@ -32,19 +32,16 @@ def limited(device_processes: Devices, tmp_path: Path) -> Iterator[Path]:
 
 
 def run_by_call(framework: Framework, binding: Binding) -> object:
-    """Run over a gRPC call."""
     request = wire.RunRequest(binding=binding._handle, deadline_ns=NO_DEADLINE)
     return framework.calls.call(framework.stub.Run, request)
 
 
 def launch(framework: Framework, binding: Binding) -> object:
-    """Launch a run."""
     request = wire.LaunchRunRequest(binding=binding._handle, deadline_ns=NO_DEADLINE, duration_ns=NO_DEADLINE)
     return framework.calls.call(framework.stub.LaunchRun, request)
 
 
 def run(framework: Framework, binding: Binding) -> object:
-    """Run over the binding's channel."""
     return binding.run()
 
 
@@ -81,14 +78,13 @@ def test_a_client_without_a_rate_limit_has_a_run_channel(device_processes: Devic
 
 
 def ask_over_http(served: Served) -> bool:
-    """Whether a request from another address of the loopback is served."""
+    """Return whether a request from another address of the loopback is served."""
     with closing(HTTPConnection("127.0.0.1", served.port, 60, source_address=("127.45.6.7", 0))) as connection:
         connection.request("GET", "/v2")
         return connection.getresponse().status == 200
 
 
 def ask_over_grpc(address: str) -> bool:
-    """Whether a call is served."""
     with grpc.insecure_channel(address) as channel:
         try:
             call(channel, "ServerMetadata", inference.ServerMetadataRequest())
@@ -99,7 +95,6 @@ def ask_over_grpc(address: str) -> bool:
 
 
 def run_natively(served: Served) -> bool:
-    """Whether a run in a new session is admitted."""
     with connect(served.endpoint.directory) as session:
         try:
             session.open("tanh").bind().run()

@@ -78,7 +78,6 @@ Over = Callable[..., Framework]
 
 @pytest.fixture
 def scripted() -> dict[str, ScriptedDevice]:
-    """Return the scripted devices of the test."""
     return {}
 
 
@@ -110,7 +109,6 @@ def chain(*types: OperationType) -> Model:
 
 
 def backwards(model: Model) -> Model:
-    """Return the model with its operations in reverse order."""
     return replace(model, main=replace(model.main, operations=model.main.operations[::-1]))
 
 
@@ -313,7 +311,6 @@ def test_trailing_default_inputs_are_removed_before_devices_see_them(
 
 
 def vendor_model() -> Model:
-    """Return a model of one extension operation."""
     operands = (
         Operand(F32, (4,), lifetime=OperandLifeTime.SUBGRAPH_INPUT),
         Operand(F32, (4,), lifetime=OperandLifeTime.SUBGRAPH_OUTPUT),

@@ -37,7 +37,6 @@ SHAPES: dict[str, Dimensions] = {"known": FULL, "unknown axis": UNKNOWN_AXIS, "u
 
 @pytest.fixture(scope="module")
 def framework(cpu_ref: Endpoint) -> Iterator[Framework]:
-    """Run a framework over cpu_ref alone."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
         framework_over(Path(directory), {"cpu_ref": cpu_ref}) as session,
@@ -65,7 +64,6 @@ def compiled(framework: Framework, request: pytest.FixtureRequest) -> Iterator[C
 
 
 def addition(first: Dimensions, second: Dimensions, result: Dimensions, code: OperandType = F32) -> Model:
-    """Return a model of the sum of two tensors."""
     recipe = Recipe()
     terms = [recipe.input(code, dimensions, SCALES[code]) for dimensions in (first, second)]
     total = recipe.operation(OperationType.ADD, [*terms, *recipe.integers(0)], Operand(code, result, SCALES[code]))
@@ -73,7 +71,6 @@ def addition(first: Dimensions, second: Dimensions, result: Dimensions, code: Op
 
 
 def of(dimensions: Dimensions, code: OperandType = F32) -> Operand:
-    """Return the operand type that an application passes."""
     return Operand(code, dimensions, SCALES[code])
 
 
@@ -111,7 +108,6 @@ def test_dimensions_that_the_model_does_not_know_are_completed_by_the_execution(
 
 
 def with_constant(dimensions: Dimensions, length: int) -> Model:
-    """Return a model that adds a constant."""
     model = addition((4,), (4,), (4,))
     operands = list(model.main.operands)
     operands[1] = replace(

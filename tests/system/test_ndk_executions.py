@@ -62,7 +62,6 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    """Run one bench for all tests of the module."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-")))
         floors = Floors()
@@ -80,7 +79,6 @@ def bench() -> Iterator[Bench]:
 
 @pytest.fixture(autouse=True)
 def healthy(bench: Bench) -> Iterator[None]:
-    """Make the device healthy before and after each test."""
     yield
     bench.floors.gate.set()
     bench.floors.status = bench.floors.refuses = ErrorStatus.NONE
@@ -441,8 +439,6 @@ class TestFailuresOfTheProcess:
 
 
 def raising(error: Exception) -> Callable[..., NoReturn]:
-    """A function that fails."""
-
     def fail(*arguments: object, **options: object) -> NoReturn:
         raise error
 

@@ -38,7 +38,6 @@ def only_floor(request: Any, call: Call) -> device_pb2.GetSupportedOperationsRes
 
 @pytest.fixture
 def floors() -> Iterator[Floors]:
-    """Return the behaviour of the device."""
     device = Floors()
     yield device
     device.gate.set()
@@ -59,7 +58,6 @@ def framework(cpu_ref: Endpoint, short_path: Path, floors: Floors) -> Iterator[F
 
 
 def model_of(operations: tuple[OperationType, ...], result: tuple[int, ...] = (1,)) -> Model:
-    """Return a chain of operations on one element."""
     recipe = Recipe()
     value = recipe.input(F32, (1,))
     for code in operations:
@@ -88,7 +86,6 @@ def execution_of(
 
 
 def pending() -> tuple[Callable[[], None], Event]:
-    """Return a function that signals a fence of the application, and the fence."""
     signal, fence = create_fence()
     return signal.send, Event.from_sync_fence(fence)
 

@@ -158,7 +158,6 @@ def share_used(pid: int) -> float:
 
 
 def processor_seconds(pid: int) -> float:
-    """The time for which a process has run."""
     fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

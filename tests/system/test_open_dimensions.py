@@ -35,7 +35,6 @@ def framework() -> Iterator[Framework]:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the model."""
     path = tmp_path_factory.mktemp("models") / "rows.onnx"
     path.write_bytes(sliced())
     return path
@@ -76,7 +75,6 @@ def expected(x: Array) -> Array:
 
 
 def devices_of(model: Model, x: Array) -> list[str]:
-    """Run the model, check its output, and return the devices of its steps."""
     outputs, report = model.run_with_report({"x": x})
     np.testing.assert_allclose(outputs["y"], expected(x), atol=1e-6)
     return [step.device for step in report.steps]

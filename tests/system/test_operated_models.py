@@ -64,7 +64,6 @@ def write_repository(repository: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A framework whose clients may not load models."""
     repository = write_repository(tmp_path_factory.mktemp("repository"))
     with model_server(device_processes, repository, "--model-control-mode", "none") as process:
         yield process
@@ -72,14 +71,12 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def operator(served: Served) -> Iterator[FrameworkAdmin]:
-    """The operator of the framework."""
     with FrameworkAdmin(served.endpoint, served.child.admin_key) as admin:
         yield admin
 
 
 @pytest.fixture
 def framework(served: Served) -> Iterator[Framework]:
-    """A native client."""
     with connect(served.endpoint.directory) as session:
         yield session
 

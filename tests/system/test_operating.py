@@ -50,21 +50,18 @@ def testbed() -> Iterator[Testbed]:
 
 
 def asked(testbed: Testbed, *arguments: str, status: int = 0) -> Any:
-    """What a command answers as JSON."""
     done = nnhal(*arguments, "--json", "--directory", str(testbed.directory))
     assert done.returncode == status, done.stderr
     return json.loads(done.stdout)
 
 
 def refused(testbed: Testbed, *arguments: str) -> str:
-    """What a command that fails says."""
     done = nnhal(*arguments, "--directory", str(testbed.directory))
     assert (done.returncode, done.stdout) == (1, "")
     return done.stderr
 
 
 def shown(testbed: Testbed, *arguments: str) -> str:
-    """What a command prints for people."""
     done = nnhal(*arguments, "--directory", str(testbed.directory))
     assert done.returncode == 0, done.stderr
     return done.stdout

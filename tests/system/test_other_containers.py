@@ -36,7 +36,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def has_peer_pidfd() -> bool:
-    """Whether the kernel gives a descriptor of the process behind a socket."""
+    """Return whether the kernel gives a descriptor of the process behind a socket."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         try:

@@ -48,13 +48,11 @@ def bed() -> Iterator[Testbed]:
 
 @pytest.fixture
 def framework(bed: Testbed) -> Iterator[Framework]:
-    """Open a session."""
     with connect(bed.framework) as session:
         yield session
 
 
 def prepared(bed: Testbed, device: str) -> int:
-    """How many prepared models a device has."""
     with RemoteDevice(bed.endpoint(device)) as session:
         return session.usage().prepared_models
 
@@ -162,7 +160,6 @@ def test_a_plan_of_bytes_is_loaded_twice_and_outlived_by_its_models(framework: F
 
 
 def refused(framework: Framework, handle: int) -> None:
-    """A plan is unknown to a session."""
     plan = framework.plan(onnx_file())
     framework.release(plan)
     with pytest.raises(HalError) as caught:

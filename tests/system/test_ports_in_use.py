@@ -16,13 +16,11 @@ from tests.support.command import command, nnhal
 
 @pytest.fixture
 def taken() -> Iterator[str]:
-    """A port that is in use."""
     with TcpListener("127.0.0.1", 0).listen() as listening:
         yield str(listening.getsockname()[1])
 
 
 def in_use(port: str, option: str) -> str:
-    """What a process says of a port."""
     return (
         f"cannot listen at 127.0.0.1:{port}: the port is in use by another process; {option} names another, and port 0 "
         "takes any that is free\n"

@@ -38,7 +38,6 @@ def examples(count: int) -> settings:
 
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
-    """A framework over all devices."""
     names = dict.fromkeys(name for devices in DEVICES for name in devices)
     with framework_over(*(DeviceEntry(driver=name) for name in names)) as session:
         yield session

@@ -22,7 +22,6 @@ CLIENT = "import sys; from nnhal_client import connect; connect(sys.argv[1]).clo
 
 @pytest.fixture(scope="module")
 def conformance(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recording of the tests that come with nnhal."""
     path = tmp_path_factory.mktemp("record") / "session.nnrec"
     run = command(["conformance", str(VECTORS), "--device", "{device}", "--mode", "sync", "--mode", "burst"])
     done = nnhal("record", "--device", "cpu_ref", "-o", str(path), "--", *run)

@@ -37,7 +37,6 @@ def testbed(short_path: Path) -> Iterator[Testbed]:
 
 @pytest.fixture
 def framework(testbed: Testbed) -> Iterator[Framework]:
-    """Open a session with the framework."""
     with connect(testbed.framework) as session:
         yield session
 
@@ -62,7 +61,6 @@ PINS = {"name:square": "gpu_acc", "name:tanh": "cpu_acc", "name:sum": "gpu_acc"}
 
 
 def expected(x: Array = X) -> Array:
-    """Return what the model computes."""
     return np.asarray(np.tanh(x * x) + x)
 
 

@@ -36,7 +36,6 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> tuple[Path, dict[str, Array]]:
-    """An input file, and its arrays."""
     random = np.random.default_rng(7)
     arrays = {name: random.standard_normal((2, 3)).astype(np.float32) for name in ("a", "b")}
     path = tmp_path / "inputs.npz"

@@ -38,14 +38,12 @@ def testbed() -> Iterator[Testbed]:
 
 @pytest.fixture(scope="module")
 def framework(testbed: Testbed) -> Iterator[Framework]:
-    """A session with the framework."""
     with connect(testbed.framework) as session:
         yield session
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of the network."""
     path = tmp_path_factory.mktemp("models") / "convolution.tflite"
     path.write_bytes(NETWORK.content)
     return path

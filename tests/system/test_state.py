@@ -27,7 +27,6 @@ from tests.support.waiting import wait_until
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A TFLite file with a variable."""
     file = tmp_path / "sum.tflite"
     file.write_bytes(running_sum())
     return file

@@ -76,7 +76,6 @@ def over_grpc(address: str, *methods: str, uid: int = STRANGER) -> list[tuple[st
 
 
 def addresses(testbed: Showcase) -> dict[str, str]:
-    """Those of the framework, by protocol."""
     return dict(line.split(": ") for line in testbed.process("framework").addresses)
 
 

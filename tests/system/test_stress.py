@@ -163,7 +163,6 @@ def test_a_violation_is_shrunk_to_the_clients_and_actions_that_it_takes(
 
 
 def not_served(_: object, __: object, context: grpc.ServicerContext) -> NoReturn:
-    """Answer as a device that has not this method."""
     context.abort(grpc.StatusCode.UNIMPLEMENTED, "")
 
 

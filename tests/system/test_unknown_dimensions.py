@@ -19,7 +19,6 @@ from tests.support.shaped_models import untyped
 
 
 def saved(model: onnx.ModelProto, directory: Path) -> Path:
-    """Save a model to a file."""
     path = directory / "model.onnx"
     onnx.save(model, path)
     return path

@@ -45,7 +45,6 @@ def running(
 
 
 def pids(directory: Path) -> list[int]:
-    """Return the process ids of all devices of a testbed."""
     with connect(directory / "framework") as framework:
         return [device.pid for device in framework.devices()]
 

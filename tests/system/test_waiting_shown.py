@@ -45,13 +45,11 @@ def dashboard(served: Served, directory: Path) -> Iterator[httpx.Client]:
 
 
 def seconds(served: Served) -> float:
-    """The metric of the only model."""
     text = httpx.get(f"http://{addresses(served.child)['metrics']}/metrics", timeout=30).content
     return Scrape(text).of("nnhal_oldest_request_seconds", {"model": "tanh", "version": "1"})
 
 
 def waited(operator: FrameworkAdmin) -> int:
-    """How long the device is waited for, as the framework says."""
     return next(device.awaited_ns for device in operator.framework().devices if device.name == NAME)
 
 

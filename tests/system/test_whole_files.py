@@ -45,7 +45,6 @@ def bed() -> Iterator[Testbed]:
 
 @pytest.fixture(scope="module")
 def framework(bed: Testbed) -> Iterator[Framework]:
-    """A session with it."""
     with connect(bed.framework) as session:
         yield session
 

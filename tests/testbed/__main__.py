@@ -38,7 +38,6 @@ class Steps:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Time a step."""
         print(f"testbed: {name}", flush=True)
         started = time.monotonic()
         try:
@@ -59,7 +58,6 @@ class Steps:
                     stack.close()
 
     def show(self) -> None:
-        """Print the times."""
         for name, seconds in [*self._seconds.items(), ("all", sum(self._seconds.values()))]:
             print(f"{seconds:7.1f} s  {name}", flush=True)
 

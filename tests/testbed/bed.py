@@ -31,7 +31,6 @@ class Beside:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self) -> dict[str, Any]:
-        """Return the next answer."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
@@ -91,7 +90,7 @@ class ContainerBed:
         return {device["name"]: device for device in framework["devices"]} if framework else {}
 
     def is_whole(self) -> bool:
-        """Whether the framework has all devices and all models, each with its own plan."""
+        """Return whether the framework has all devices and all models, each with its own plan."""
         framework = self.observed()["framework"]
         if not framework or not framework["ready"]:
             return False

@@ -47,17 +47,14 @@ class ComposeProject:
         return _output(command, os.environ | {"DOCKER_BUILDKIT": "0", "COMPOSE_DOCKER_CLI_BUILD": "0"}, timeout)
 
     def containers(self, service: str, running: bool = True) -> list[str]:
-        """Return the ids of a service's containers."""
         of_service = f"--filter=label=com.docker.compose.service={service}"
         return docker("ps", "--quiet", "--no-trunc", *([] if running else ["--all"]), self._label, of_service).split()
 
     def container(self, service: str) -> Container:
-        """Return the only container of a service that runs."""
         (identifier,) = self.containers(service)
         return Container(identifier)
 
     def leftovers(self) -> list[str]:
-        """Return what there is of it: containers, volumes, networks."""
         commands = (["ps", "--all"], ["volume", "ls"], ["network", "ls"])
         return [name for command in commands for name in docker(*command, "--quiet", self._label).split()]
 
@@ -114,12 +111,11 @@ class Container:
 
     @property
     def healthy(self) -> bool:
-        """Whether its health check says so now."""
         return bool(self.state.get("Health", {}).get("Status") == "healthy")
 
     @property
     def serves(self) -> bool:
-        """Whether it passes its health check at this moment. The engine asks only at times."""
+        """Return whether it passes its health check at this moment. The engine asks only at times."""
         kind, *command = self.inspected["Config"]["Healthcheck"]["Test"]
         assert kind == "CMD", kind
         try:
@@ -139,7 +135,6 @@ class Container:
         docker("run", "--rm", "--pid=host", "--network=none", "--user=0", *command)
 
     def events(self, since: float) -> list[ContainerEvent]:
-        """Return what has happened to it since an instant of the clock."""
         span = ["--since", f"{since:.3f}", "--until", f"{time.time():.3f}"]
         lines = docker("events", *span, "--filter", f"container={self.id}", "--format", "{{json .}}").splitlines()
         return [
@@ -148,7 +143,6 @@ class Container:
         ]
 
     def logs(self) -> str:
-        """Return what it has logged."""
         done = subprocess.run(
             ["docker", "logs", self.id], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
         )

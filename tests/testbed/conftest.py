@@ -13,7 +13,6 @@ from tests.testbed.compose import PROJECT_VARIABLE, ComposeProject
 
 @pytest.fixture(scope="session")
 def started_bed() -> Iterator[ContainerBed]:
-    """Return the containers, with a client and an operator beside them."""
     name = os.environ.get(PROJECT_VARIABLE)
     if not name:
         pytest.skip(f"{PROJECT_VARIABLE} names no running containers: 'make testbed' starts some")

@@ -26,7 +26,7 @@ class NoEngineError(Exception):
 
 
 def engine_answers(host: str | None = None) -> bool:
-    """Whether an engine answers at ``host``, such as ``unix:///run/docker.sock``, or where DOCKER_HOST says."""
+    """Return whether an engine answers at ``host``, such as ``unix:///run/docker.sock``, or where DOCKER_HOST says."""
     if shutil.which("docker") is None:
         return False
     environment = os.environ | ({"DOCKER_HOST": host} if host else {})

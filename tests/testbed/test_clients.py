@@ -56,12 +56,10 @@ def test_the_clients_of_the_file_run(bed: ContainerBed, service: str, said: str)
 
 @pytest.fixture(params=list(APIS))
 def protocol(request: pytest.FixtureRequest) -> str:
-    """Return a protocol of the front."""
     return str(request.param)
 
 
 def classes(client: Triton, images: Array, **options: Any) -> Array:
-    """Have digits classified, and return the most probable class of each."""
     answers = [client.infer("digits", {INPUT: image[np.newaxis]}, **options) for image in images]
     (output,) = client.shown("get_model_metadata", "digits", headers=options["headers"])["outputs"]
     return np.array([answer.as_numpy(output["name"]).argmax() for answer in answers])

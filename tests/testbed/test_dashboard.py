@@ -26,7 +26,6 @@ def visitor(bed: ContainerBed) -> Iterator[httpx.Client]:
 
 
 def form_token(client: httpx.Client, path: str) -> str:
-    """Return what a form of a page must send."""
     found = _FORM_TOKEN.search(client.get(path).text)
     assert found is not None
     return found[1]

@@ -57,7 +57,6 @@ def test_what_was_measured_is_what_plans_are_modelled_by(tmp_path: Path) -> None
 
 
 def explained(calibration: Path, *words: str) -> dict[str, list[dict[str, float]]]:
-    """The plan of the model by a calibration."""
     done = nnhal("explain", str(DIGITS), "--runs", "0", "--calibration", str(calibration), *words)
     assert done.returncode == 0, done.stderr
     plan: dict[str, list[dict[str, float]]] = json.loads(done.stdout)

@@ -18,7 +18,6 @@ from tests.support.command import nnhal
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory of credentials."""
     directory = tmp_path_factory.mktemp("secrets")
     done = nnhal("secrets", str(directory), "--certificate", "localhost, framework,127.0.0.1")
     assert done.returncode == 0, done.stderr

@@ -30,7 +30,6 @@ def plan(count: int = 30) -> Explanation:
 
 
 def printed(explanation: Explanation, notes: tuple[str, ...] = (), everything: bool = False) -> list[str]:
-    """The lines that are printed where nothing is wrapped."""
     written = StringIO()
     show(explanation, Console(file=written, width=10_000), notes, everything)
     return written.getvalue().splitlines()

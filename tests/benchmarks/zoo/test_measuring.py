@@ -20,7 +20,6 @@ _LITTLE = Effort(1, 0.0)
 
 @pytest.fixture
 def framework(short_path: Path) -> Iterator[Framework]:
-    """Open a session with the framework of a testbed."""
     with (
         Testbed(Topology(device=(DeviceEntry(driver="cpu_acc"),)), short_path, zygote=WARM) as testbed,
         connect(testbed.framework) as session,

@@ -29,7 +29,6 @@ class Allocated:
 
 
 def issue(descriptor: Descriptor) -> int:
-    """The id of a descriptor, as if it had been put."""
     return 5
 
 

@@ -50,7 +50,6 @@ class Bound:
         self.runs = BindingRuns("here", self.framework, [run_channel], measures, outputs or Outputs())
 
     def sends_to_device(self, exchanges: Exchanges) -> None:
-        """See that a run begins with one datagram to the device."""
         channel, message = next(exchanges)
         assert channel is self.device
         run = burst_pb2.BurstCall.FromString(message).run
@@ -65,7 +64,6 @@ class Bound:
 
 
 def framework_answer(status: ErrorStatus = ErrorStatus.NONE, message: str = "", **outputs: Dimensions) -> bytes:
-    """An answer of the framework with dimensions of outputs."""
     report = wire.RunReport(
         duration_ns=5, outputs=[wire.OutputReport(name=n, dimensions=d) for n, d in outputs.items()]
     )
@@ -82,7 +80,6 @@ def shaped(*dimensions: Dimensions) -> bytes:
 
 
 def ended(exchanges: Exchanges, answer: bytes) -> RunReport:
-    """The report of a run that ends with an answer."""
     with pytest.raises(StopIteration) as end:
         exchanges.send(answer)
     report = end.value.value

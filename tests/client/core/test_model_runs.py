@@ -51,20 +51,17 @@ Runs = ModelRuns[Event, FakeBinding]
 
 
 def model(tensor: Tensor = FIXED, can_reopen: bool = True, concurrency: int = 4) -> Runs:
-    """The runs of a model with one input and one output."""
     return ModelRuns([tensor], [UNKNOWN], can_reopen, concurrency, Event)
 
 
 def begun(
     runs: Runs, *x: float, measure: bool = False
 ) -> tuple[Commands[Event, FakeBinding], Command[Event, FakeBinding]]:
-    """A run and its first command."""
     commands = runs.run({"x": np.array(x, np.float32)}, measure)
     return commands, next(commands)
 
 
 def bound(commands: Commands[Event, FakeBinding], command: Command[Event, FakeBinding]) -> FakeBinding:
-    """The binding that a run binds and then runs."""
     assert isinstance(command, Bind)
     binding = FakeBinding(command)
     assert commands.send(binding) == Run(binding)
@@ -72,7 +69,6 @@ def bound(commands: Commands[Event, FakeBinding], command: Command[Event, FakeBi
 
 
 def ended(commands: Commands[Event, FakeBinding], said: RunReport = REPORT) -> list[float]:
-    """The output of a run whose binding has run."""
     with pytest.raises(StopIteration) as end:
         commands.send(said)
     outputs, report = end.value.value
@@ -82,7 +78,6 @@ def ended(commands: Commands[Event, FakeBinding], said: RunReport = REPORT) -> l
 
 
 def too_small(elements: int) -> OutputTooSmallError:
-    """What a run says whose output has so many elements."""
     return OutputTooSmallError("too small", {"y": (elements,)})
 
 

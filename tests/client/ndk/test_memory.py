@@ -62,7 +62,6 @@ def refused(code: ResultCode, words: str) -> pytest.RaisesExc[NeuralNetworksErro
 
 
 def scaled_by_an_input() -> Model:
-    """x + y with an activation that is an input: a scalar."""
     recipe = Recipe()
     terms = [recipe.input(OperandType.TENSOR_FLOAT32, SHAPE) for _ in range(2)]
     activation = recipe.input(OperandType.INT32, ())

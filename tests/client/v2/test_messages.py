@@ -12,7 +12,6 @@ Metadata = wire.ModelMetadataResponse.TensorMetadata
 
 
 def tensor(datatype: str, *dimensions: int) -> V2Tensor:
-    """An input called x."""
     return tensor_of(Metadata(name="x", datatype=datatype, shape=dimensions))
 
 

@@ -28,7 +28,6 @@ CACHED = PrepareOptions(is_cached=True)
 
 
 def compiled(sample: Sample) -> tuple[ResolvedModel, bytes]:
-    """A model, and the artifact of its workload."""
     model = resolve(sample.model)
     kept = CpuAcc(DriverOptions()).prepare(model, CACHED).artifact()
     assert kept

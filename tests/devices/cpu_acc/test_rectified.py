@@ -35,7 +35,6 @@ def network(zero: int, element: type[np.generic] = np.uint8, read_twice: bool = 
 
 
 def changed(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model after the pass."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     numbers = count()

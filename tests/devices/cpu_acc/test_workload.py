@@ -161,7 +161,6 @@ class Found:
         )
 
     def run(self, *values: float) -> Outcome:
-        """Run it."""
         self._given[:] = values
         return self._bound.run(Control())
 
@@ -274,7 +273,6 @@ def test_a_run_that_is_stopped_says_why_and_harms_no_later_run() -> None:
 
 
 def _end(control: Control, reason: str) -> None:
-    """End a run once it can be stopped."""
     wait_until(lambda: control.stop is not None, "the run has begun")
     control.cancel(reason)
     control.interrupt()

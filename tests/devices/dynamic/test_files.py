@@ -18,7 +18,6 @@ from tests.support.backends import build_extension, warnings_logged
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A directory by its canonical path."""
     return tmp_path.resolve()
 
 

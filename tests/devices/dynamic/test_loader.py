@@ -196,7 +196,6 @@ CALLS = "void elsewhere(void);\nconst char *GetBackendId(void) { elsewhere(); re
 
 
 def shared_object(path: Path, source: str, *flags: str) -> Path:
-    """Compile a shared object whose dependencies need not be there."""
     code = path.with_name("source.c")
     code.write_text(source)
     return compiled(code, path, "-shared", "-fPIC", *flags)

@@ -219,7 +219,6 @@ def test_relu6_is_beyond_the_public_flow() -> None:
 
 
 def assert_outputs(found: FlowPartition, run: RunOfSteps, inputs: Mapping[str, Array], tolerance: float) -> None:
-    """Compare what a partition returned with the reference."""
     wanted = evaluate(found.graph, inputs)
     for name in found.graph.outputs.values():
         assert distance(run.values[name], wanted[name]) <= tolerance, name

@@ -14,7 +14,6 @@ PEM = "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n"
 
 
 def written(folder: Path, content: str) -> Path:
-    """A file."""
     path = folder / "credential"
     path.write_text(content)
     return path

@@ -33,7 +33,6 @@ def names(imported: ImportedModel) -> list[str]:
 
 @pytest.fixture(params=["cpu_acc", "cpu_ref"])
 def driver(request: pytest.FixtureRequest) -> Driver:
-    """A driver that has the extension."""
     return CpuAcc(DriverOptions()) if request.param == "cpu_acc" else CpuRef()
 
 

@@ -50,7 +50,6 @@ def any_extreme() -> st.SearchStrategy[Extreme]:
 
 
 def require_answer(model: onnx.ModelProto, cause: object) -> None:
-    """Check that a model is imported, or refused in words."""
     with suppress(EncodeError, UnicodeError), memory_limit(SPARE):
         content = model.SerializeToString()
         try:

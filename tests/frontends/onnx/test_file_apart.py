@@ -146,7 +146,6 @@ def test_a_small_file_is_not_walked_through() -> None:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A field of a message."""
     found, length = bytearray([number << 3 | 2]), len(content)
     while length >= 0x80:
         found.append(length & 0x7F | 0x80)

@@ -22,7 +22,6 @@ Sizes = Sequence[int | str]
 def model(
     nodes: Sequence[onnx.NodeProto], given: Sizes, declared: Sizes, **constants: Sequence[int]
 ) -> onnx.ModelProto:
-    """Return a model from x to y."""
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, sizes) for n, sizes in (("x", given), ("y", declared)))
     initializers = [numpy_helper.from_array(np.array(value, np.int64), name) for name, value in constants.items()]
     graph = helper.make_graph(nodes, "g", [x], [y], initializers)

@@ -27,7 +27,6 @@ Value = tuple[str, int, Sequence[int | str]]
 
 
 def image(seed: int = 0) -> Array:
-    """An input of the digits."""
     return np.random.default_rng(seed).random((1, 1, 8, 8), np.float32)
 
 
@@ -38,7 +37,6 @@ def model_of(
     constants: Mapping[str, Array] = MappingProxyType({}),
     opset: int = 17,
 ) -> bytes:
-    """A model of ONNX."""
     graph = helper.make_graph(
         nodes,
         "graph",
@@ -66,7 +64,6 @@ def provider_memory() -> Any:
 
 
 def answers(made: onnxruntime.InferenceSession, given: Mapping[str, Any]) -> list[Array]:
-    """Run it."""
     return [np.asarray(answer) for answer in made.run(None, given)]
 
 

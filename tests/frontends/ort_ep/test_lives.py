@@ -32,7 +32,6 @@ _RESTART_SECONDS = 120.0
 
 
 def program(testbed: Testbed, text: str, launcher: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    """Run a program in Python to its end."""
     environment = {**os.environ, "NNHAL_FRAMEWORK": str(testbed.framework)}
     command = [*launcher, sys.executable, "-c", textwrap.dedent(text)]
     if not launcher:
@@ -41,7 +40,6 @@ def program(testbed: Testbed, text: str, launcher: Sequence[str] = ()) -> subpro
 
 
 def descriptors(pid: int) -> int:
-    """How many a process has."""
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 

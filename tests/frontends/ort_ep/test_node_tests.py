@@ -36,7 +36,6 @@ def cases() -> list[Given]:
 
 
 def failure(made: onnxruntime.InferenceSession, given: Given) -> str:
-    """Return why a session fails a test; empty if it passes."""
     case, _, sets = given
     names = [value.name for value in made.get_inputs()]
     try:

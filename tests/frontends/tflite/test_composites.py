@@ -27,7 +27,6 @@ _NO_ATTRIBUTES = np.array([0, 0x24, 1], np.uint8)
 def composite(
     file: TfliteFile, part: int, inputs: Sequence[int], outputs: Mapping[str, Spec], name: str = "some.composite"
 ) -> list[int]:
-    """Add a composite that is made of a subgraph."""
     fields = {"Name": name, "DecompositionSubgraphIndex": part, "CompositeAttributes": _NO_ATTRIBUTES}
     return file.operator("STABLEHLO_COMPOSITE", inputs, outputs, ("StableHLOCompositeOptions", fields))
 
@@ -153,7 +152,6 @@ def test_variables_in_a_composite_that_is_left_to_litert_are_refused() -> None:
 
 
 def refusal(content: bytes, limits: ImportLimits | None = None) -> str:
-    """Why a file is malformed."""
     with pytest.raises(InvalidModel) as caught:
         import_tflite(content, limits or ImportLimits())
     return str(caught.value)

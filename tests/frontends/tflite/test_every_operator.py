@@ -33,7 +33,6 @@ class Case(NamedTuple):
 
 
 def complex64(*shape: int) -> Spec:
-    """Declare a tensor of complex numbers."""
     return Spec(shape, np.complex64)
 
 

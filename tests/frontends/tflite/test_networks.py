@@ -31,7 +31,6 @@ ALL = [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)]
 
 
 def network(name: str) -> bytes:
-    """A network's file."""
     return (Path(_FOLDER) / f"{name}.tflite").read_bytes()
 
 

@@ -27,7 +27,6 @@ def random_sparse(*shape: int, element: Any = np.float32, seed: int = 0) -> Arra
 
 
 def file(dense: Array, sparsity: Sparsity, values: Array, spec: Spec | None = None) -> bytes:
-    """A file that adds a sparse constant to its input."""
     found = TfliteFile()
     x = found.input("x", floats(*dense.shape))
     stored = found.constant(values, spec or Spec(dense.shape, dense.dtype, sparsity=sparsity))
@@ -98,7 +97,6 @@ def test_a_constant_of_zeros_stores_nothing() -> None:
 
 
 def level(*numbers: int) -> Array:
-    """Numbers of a sparse level."""
     return np.array(numbers, np.int32)
 
 

@@ -26,7 +26,6 @@ def steps(count: int, *shape: int) -> list[Mapping[str, Array]]:
 
 
 def names(imported: Any) -> tuple[list[str], list[str], list[str]]:
-    """The names of inputs, outputs and states."""
     return (
         [tensor.name for tensor in imported.inputs],
         [tensor.name for tensor in imported.outputs],
@@ -147,7 +146,6 @@ def test_what_variables_begin_with(initial: Initial) -> None:
 
 
 def refusal(file: TfliteFile, outputs: Sequence[int]) -> str:
-    """Why a file is not imported."""
     with pytest.raises(UnsupportedNode) as caught:
         import_tflite(file.build(*outputs))
     return f"{caught.value.op_type}: {caught.value.reason}"

@@ -40,7 +40,6 @@ class MessageMutator:
             return data
 
     def change(self, message: Message, source: Random) -> None:
-        """Change one thing in a message or in one of those that it contains."""
         visited = list(_messages(message, _MOST_VISITED))
         chosen = source.choice(visited)
         match source.randrange(4):

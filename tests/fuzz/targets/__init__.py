@@ -25,7 +25,6 @@ NAMES = tuple(name for names in _FAMILIES.values() for name in names)
 
 @cache
 def target(name: str) -> FuzzTarget:
-    """Return a target by its name."""
     family = next(family for family, names in _FAMILIES.items() if name in names)
     module = import_module(f"tests.fuzz.targets.{family}")
     targets: tuple[FuzzTarget, ...] = module.TARGETS

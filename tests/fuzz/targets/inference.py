@@ -122,7 +122,6 @@ class _Transport:
 
 
 async def _reads(scope: Scope, receive: Receive, send: Send) -> None:
-    """Read a request to its end, and answer it."""
     while (message := await receive())["type"] != "http.disconnect":
         if not message.get("more_body"):
             await send({"type": "http.response.start", "status": 204})

@@ -39,7 +39,6 @@ def frames(*datagrams: tuple[bytes, int]) -> bytes:
 
 
 def framed(data: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield the datagrams of an input."""
     place = 0
     while place + _FRAME.size <= len(data):
         count, length = _FRAME.unpack_from(data, place)
@@ -82,7 +81,6 @@ def _server() -> tuple[Path, int]:
 
 
 def _link(data: bytes) -> None:
-    """Talk to a link server of this process."""
     talk(data, *_server())
 
 

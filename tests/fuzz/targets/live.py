@@ -88,7 +88,6 @@ class _Process:
         raise NotImplementedError
 
     def send(self, source: Random) -> None:
-        """Send one message."""
         raise NotImplementedError
 
     def finish(self) -> None:
@@ -237,7 +236,6 @@ def _on_channel(channel: Channel, call: Message, source: Random) -> None:
 
 
 def _require_answer(failure: Failure | None) -> None:
-    """Check how a call failed, if it did."""
     if failure is None:
         return
     if failure.status == grpc.StatusCode.UNKNOWN or failure.message == _NO_ANSWER:

@@ -46,7 +46,6 @@ class Peer:
         return failure.value
 
     def answer(self, status: ErrorStatus, message: str) -> NnhalError:
-        """Return the error of a call that is answered with a HalError."""
         return self.fails_with(lambda context: context.abort_with_status(abort_status(HalError(status, message))))
 
 

@@ -66,7 +66,6 @@ ELU = Model(
 
 
 def sent(model: Model) -> Model:
-    """Return a model after encoding and decoding."""
     numbers = Numbers()
     message = wire.Model.FromString(model_to_wire(model, numbers.issue).SerializeToString())
     return model_from_wire(message, numbers.resolve)

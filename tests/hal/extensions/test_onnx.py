@@ -14,7 +14,6 @@ from nnhal.types import ExtensionNameAndPrefix, Model, OperandType, Subgraph
 
 
 def model(name: str, prefix: int) -> Model:
-    """Make a model that gives an extension a prefix."""
     return Model(Subgraph((), (), (), ()), extension_name_to_prefix=(ExtensionNameAndPrefix(name, prefix),))
 
 

@@ -42,7 +42,6 @@ def test_a_padded_value_is_the_same_value(extra: int) -> None:
 
 
 def numbers(number: int, count: int = 5) -> Array:
-    """An array of an element type, by its number in ONNX."""
     return np.array([0, 1, 1, 0, 1, 1, 1][:count]).astype(ELEMENT_TYPES[number])
 
 
@@ -143,7 +142,6 @@ def test_lists_of_maps_are_read_whatever_was_read_before(before: list[object]) -
 
 
 def types_of(item: object) -> list[type]:
-    """The types of a map's values."""
     return [type(each) for each in item.values()] if isinstance(item, dict) else [type(item)]
 
 

@@ -80,7 +80,6 @@ def projected(projection: int, weights: Given, seeds: Given | None = None) -> li
 
 
 def bits(weights: Array) -> Array:
-    """One bit after the other."""
     result = np.zeros(SEEDS.shape, np.int32)
     for place in np.ndindex(*SEEDS.shape):
         keys = (np.frombuffer(SEEDS[place].tobytes() + item.tobytes(), np.uint8) for item in ITEMS)

@@ -203,8 +203,6 @@ class Both:
         ]
 
     def expected(self, forward_values: Array, backward_values: Array) -> list[Array]:
-        """Forward and backward outputs, and the four states."""
-
         def run(cell: Weights, values: Array, states: list[Array]) -> tuple[Array, Array, Array]:
             return expected_sequence(without_aux(cell) if cell.form.aux else cell, values, *states)
 

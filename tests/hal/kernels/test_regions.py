@@ -44,7 +44,6 @@ def aligned(
 
 
 def sampled(features: Array, roi: Array, size: tuple[int, int], samples: tuple[int, int]) -> Array:
-    """Sample by sample, for one feature map [height, width]."""
     height, width = features.shape
     extent = [max(roi[3] - roi[1], 1), max(roi[2] - roi[0], 1)]
     counts = [s or ceil(e / n) for s, e, n in zip(samples, extent, size, strict=True)]

@@ -26,7 +26,6 @@ def graph_of(nodes: Nodes, outputs: str, constants: str = "", **shapes: tuple[in
 
 
 def reads(graph: LayoutGraph[str]) -> list[tuple[LayoutReading[str], ...]]:
-    """What each node reads."""
     return [layouts.reads for layouts in decide(graph).nodes if layouts is not None]
 
 

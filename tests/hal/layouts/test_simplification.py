@@ -16,7 +16,6 @@ VIEW = OperationType.RESHAPE
 
 
 def converted(model: ResolvedModel) -> ChannelsLast:
-    """Convert and simplify a model, and check that it computes the same."""
     result = simplified(channels_last(model))
     assert len(result.origins) == len(result.model.model.main.operations)
     assert_equal_in_value(model, result.model)

@@ -22,7 +22,6 @@ def events(count: int) -> list[wire.RecordedEvent]:
 
 
 def write(path: Path, version: int = 1, max_bytes: int = 0, ends: bool = True) -> RecordingWriter:
-    """Write a recording of two calls and a content."""
     with path.open("wb") as file:
         writer = RecordingWriter(file.fileno(), wire.RecordingHeader(version=version, nnhal_version="9.9"), max_bytes)
         writer.content(VALUES)

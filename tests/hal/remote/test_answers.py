@@ -45,7 +45,6 @@ def result(
 
 
 def answering(answer: request_pb2.ExecutionResult) -> tuple[Script, Callable[[Any], burst_pb2.BurstAnswer]]:
-    """Describe a device whose executions all end with a result."""
     script = {
         "PreparedModel.ExecuteSynchronouslyWithConfig": (
             prepared_pb2.PreparedModelServiceExecuteSynchronouslyWithConfigResponse(result=answer)
@@ -266,7 +265,6 @@ def description(**fields: Any) -> backend_pb2.DescribeResponse:
 
 
 def costs(**figures: Any) -> backend_pb2.DescribeResponse:
-    """Return a description with transfer costs."""
     return description(transfer_costs=backend_pb2.TransferCosts(**figures))
 
 

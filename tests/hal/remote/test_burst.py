@@ -29,7 +29,6 @@ def burst(scripted: Serve) -> Burst:
 
 
 def of(*pools: Memory | int) -> Request:
-    """Make a request with pools."""
     return Request((), (), pools)
 
 

@@ -13,7 +13,6 @@ NOTHING = Request((), (), ())
 
 
 def timeouts_sent(device: RemoteDevice, other_side: ScriptedDevice, timeout_ns: int) -> list[int]:
-    """Return the timeout that arrives with each call that takes a config."""
     prepared, config = device.prepare_model(addition_model()), ExecutionConfig(loop_timeout_duration_ns=timeout_ns)
     prepared.execute(NOTHING, config)
     prepared.execute_fenced(NOTHING, config=config)

@@ -24,8 +24,6 @@ REFUSED_WITH_SUCCESS = execution_pb2.LaunchRefused(message="why not")
 
 
 def launching(answer: Callable[[bytes], bytes]) -> dict[str, Behaviour]:
-    """A device with a launch channel."""
-
     def open_channel(_: Any, call: Call) -> execution_pb2.OpenLaunchChannelResponse:
         return execution_pb2.OpenLaunchChannelResponse(channel_descriptor_id=call.channel("launch", answer))
 
@@ -75,7 +73,6 @@ def test_an_invalid_answer_to_a_launch_is_a_general_failure(scripted: Serve, ans
 
 
 def launch(scripted: Serve) -> tuple[RemoteFencedExecution, Any]:
-    """Launch an execution and return it with the end that signals its fence."""
     device, other_side = scripted()
     execution = device.prepare_model(addition_model()).execute_fenced(addition_in_ashmem().request)
     return execution, other_side.signals.pop()

@@ -29,17 +29,14 @@ FLT_MAX = 3.4028234663852886e38
 
 
 def version(text: str) -> dict[str, Any]:
-    """Describe a device with a version."""
     return {"Device.GetVersionString": device_pb2.GetVersionStringResponse(version=text)}
 
 
 def kind(code: int) -> dict[str, Any]:
-    """Describe a device of a type."""
     return {"Device.GetType": device_pb2.GetTypeResponse(type=types_pb2.DeviceType.ValueType(code))}
 
 
 def capabilities(change: Callable[[types_pb2.Capabilities], object]) -> dict[str, Any]:
-    """Describe a device whose valid capabilities are changed."""
     message = capabilities_to_wire(CAPABILITIES)
     change(message)
     return {"Device.GetCapabilities": device_pb2.GetCapabilitiesResponse(capabilities=message)}

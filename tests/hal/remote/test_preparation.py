@@ -25,7 +25,6 @@ PREPARATIONS: dict[str, Prepare] = {
 
 @pytest.fixture(params=PREPARATIONS)
 def method(request: pytest.FixtureRequest) -> str:
-    """Each method that prepares."""
     name: str = request.param
     return name
 

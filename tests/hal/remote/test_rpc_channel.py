@@ -18,7 +18,6 @@ from tests.support.scripted import Serve
 
 
 def stub_types() -> list[type]:
-    """Return the stub of each service."""
     names = [module.name for module in pkgutil.iter_modules(nnhal.v1.__path__) if module.name.endswith("_pb2_grpc")]
     modules = [importlib.import_module(f"nnhal.v1.{name}") for name in names]
     classes = [found for module in modules for _, found in inspect.getmembers(module, inspect.isclass)]

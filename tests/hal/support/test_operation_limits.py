@@ -8,7 +8,6 @@ from nnhal_devices.registry import create_driver
 
 
 def limits(driver: str) -> dict[OperationType, str]:
-    """Return what a driver says of its operations."""
     given = create_driver(driver, DriverOptions()).backend.operation_limits()
     found = {limit.operation: limit.conditions for limit in given}
     assert len(found) == len(given)

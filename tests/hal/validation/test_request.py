@@ -43,7 +43,6 @@ def request(*pools: RequestMemoryPool) -> Request:
 
 
 def with_input(argument: RequestArgument, *pools: RequestMemoryPool) -> Request:
-    """Another second input."""
     valid = request(*pools)
     return replace(valid, inputs=(valid.inputs[0], argument))
 

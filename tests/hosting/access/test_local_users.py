@@ -15,7 +15,6 @@ HOSTS = ["127.0.0.1", "::1", "127.8.8.8"]
 
 
 def users_at(server: socket.socket, *uids: int, host: str = "") -> LocalUsers:
-    """Those of a socket that listens."""
     own, port = server.getsockname()[:2]
     return LocalUsers(TcpListener(host or own, port), uids)
 

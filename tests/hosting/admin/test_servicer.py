@@ -47,7 +47,6 @@ class Running:
     endpoint: Endpoint
 
     def operator(self, key: str | None = None) -> DeviceAdmin:
-        """Open an operator's session."""
         return DeviceAdmin(self.endpoint, self.child.admin_key if key is None else key, "operator")
 
 
@@ -73,7 +72,6 @@ def operator(running: Running) -> Iterator[DeviceAdmin]:
 
 @pytest.fixture
 def client(running: Running) -> Iterator[ProcessAdmin]:
-    """A client without the key."""
     with ProcessAdmin(running.endpoint, client_name="client") as admin:
         yield admin
 

@@ -21,7 +21,6 @@ DOCS = Path(__file__).parents[3] / "docs/faults.md"
 
 
 def written(path: Path, text: str) -> Path:
-    """Write a file, and return where it is."""
     path.write_text(text)
     return path
 

@@ -98,7 +98,6 @@ class Server:
         assert self.client.receive() == message
 
     def end(self) -> BaseException:
-        """Wait for the end, and return what the server was told."""
         return self.ends.get(timeout=30)
 
 
@@ -106,7 +105,6 @@ Serve = Callable[..., Server]
 
 
 def channels() -> tuple[Channel, Channel]:
-    """Return two connected ends."""
     ours, theirs = channel_pair()
     return ours, channel_from(theirs)
 
@@ -329,7 +327,6 @@ def test_a_channel_that_its_owner_closes_during_long_work_costs_the_others_nothi
 
 
 def in_a_row(server: Server) -> None:
-    """Have a channel attended to."""
     for _ in range(ROW):
         server.echo()
 

@@ -32,7 +32,6 @@ def compared(old: Explanation, new: Explanation, opened: bool = False) -> Page:
 
 
 def rows(page: Page, kind: str) -> list[list[str]]:
-    """The cells of the rows of all tables of a kind."""
     found: list[list[str]] = []
     for table in (each for each in page.all("table") if kind in each.attributes["class"].split()):
         for each in page.elements[page.elements.index(table) + 1 :]:

@@ -74,7 +74,6 @@ MEASURED = Measured(
 
 @pytest.fixture
 def embedded() -> Page:
-    """The fragment."""
     return parsed(fragment(EXPLANATION))
 
 

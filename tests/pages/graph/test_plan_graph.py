@@ -37,7 +37,6 @@ def drawn(
     marks: Mapping[int, str] | None = None,
     selected: frozenset[int] = frozenset(),
 ) -> Element:
-    """The picture as a page has it."""
     view = GraphView(LINKS, name, open_steps, selected, marks or {})
     return fromstring(plan_graph(explanation, view).embedded())
 
@@ -47,7 +46,6 @@ def everything(explanation: Explanation) -> Element:
 
 
 def having(picture: Element, name: str) -> list[Element]:
-    """The elements of a class."""
     return [each for each in picture.iter() if name in each.get("class", "").split()]
 
 
@@ -60,7 +58,6 @@ def titles(element: Element) -> list[str]:
 
 
 def links(picture: Element) -> dict[str, str]:
-    """What each link says, by where it leads."""
     return {each.attrib["href"]: each.attrib["aria-label"] for each in picture.iter("a")}
 
 

@@ -34,7 +34,6 @@ def received(model: Model) -> HalModel:
 
 
 def listed(model: Model, *order: int) -> Model:
-    """Return the model with its operations in another order."""
     operations = tuple(model.main.operations[number] for number in order)
     return replace(model, main=replace(model.main, operations=operations))
 

@@ -28,7 +28,6 @@ class Clock:
 
 @pytest.fixture
 def session() -> Ownership:
-    """The owner of an empty session."""
     return Ownership(Session(SessionLimits(descriptors=1, sessions=1), os.getpid(), os.getuid()))
 
 

@@ -24,7 +24,6 @@ def integers(*values: int) -> Arguments:
 
 
 def filtered(size: Sequence[int], channels: int, *values: int) -> Arguments:
-    """A filter, a bias, and integers."""
     return lambda recipe: [
         recipe.constant(F32, np.ones(size)),
         recipe.constant(F32, np.zeros(channels)),

@@ -106,7 +106,6 @@ def no_descriptor(rig: Rig) -> None:
 
 
 def no_handle(rig: Rig) -> None:
-    """Leave no room for objects."""
     rig.leave_handles(0)
 
 
@@ -223,7 +222,6 @@ def bind(rig: Rig) -> Callable[[], object]:
 
 
 def launch(rig: Rig) -> Callable[[], object]:
-    """Launch a run; return what releases it."""
     binding = rig.model.bind(direct=False)
     request = wire.LaunchRunRequest(binding=binding._handle, deadline_ns=NO_DEADLINE, duration_ns=NO_DEADLINE)
     made = rig.client.calls.call(rig.client.stub.LaunchRun, request)
@@ -232,7 +230,6 @@ def launch(rig: Rig) -> Callable[[], object]:
 
 
 def allocate(rig: Rig) -> Callable[[], object]:
-    """Allocate memory of the host; return what frees it."""
     roles = [wire.MemoryRole(model=role.model, index=role.index, probability=1) for role in rig.roles_on_both_devices()]
     made = rig.client.calls.call(rig.client.stub.AllocateMemory, wire.AllocateMemoryRequest(roles=roles))
     return lambda: rig.client.calls.call(rig.client.stub.FreeMemory, wire.FreeMemoryRequest(memory=made.memory))

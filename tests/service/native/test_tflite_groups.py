@@ -33,7 +33,6 @@ X = random(2, 3)
 
 @pytest.fixture(scope="module")
 def framework(cpu_ref: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Framework]:
-    """A session with a framework in this process, over one CPU."""
     endpoint = Endpoint(tmp_path_factory.mktemp("f") / "framework", "framework")
     fleet, sessions = Fleet({"cpu_ref": cpu_ref}), NativeSessions(NativeSession)
     with ServerProcess(endpoint, sessions.opened, SessionLimits(), CallLimits()) as server:

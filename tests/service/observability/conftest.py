@@ -27,7 +27,6 @@ Serve = Callable[..., ServedModel]
 
 @pytest.fixture
 def fleet(cpu_acc: Endpoint, cpu_ref: Endpoint) -> Iterator[Fleet]:
-    """A fleet of two devices."""
     both = Fleet({"cpu_acc": cpu_acc, "cpu_ref": cpu_ref})
     yield both
     both.close()
@@ -67,7 +66,6 @@ def output() -> Iterator[io.StringIO]:
 
 
 def infer(served: ServedModel, request_id: str = "", rows: int = 2) -> None:
-    """Run one request."""
     served.infer_and_wait(InferenceRequest({"x": random(rows, 3)}, id=request_id)).release()
 
 

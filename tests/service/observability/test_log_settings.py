@@ -25,7 +25,6 @@ START = {
 
 
 def shown(output: io.StringIO) -> list[str]:
-    """A line of each level, as far as they are shown."""
     logger = get_logger(__name__)
     for level in ("debug", "info", "warning", "error", "critical"):
         getattr(logger, level)(level)

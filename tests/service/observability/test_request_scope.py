@@ -53,7 +53,6 @@ def test_one_that_is_not_valid_is_ignored(text: str) -> None:
 
 @pytest.fixture
 def log() -> Iterator[tuple[structlog.typing.FilteringBoundLogger, io.StringIO]]:
-    """A logger as processes use it, and what it has written."""
     output = io.StringIO()
     processors: list[structlog.typing.Processor] = [merge_contextvars, structlog.processors.JSONRenderer()]
     yield structlog.wrap_logger(structlog.PrintLogger(output), processors), output

@@ -91,7 +91,6 @@ def over_a_stream(model: FakeModel, directory: Path) -> Iterator[Ask]:
 
 @pytest.fixture(params=[over_http, over_grpc, over_a_stream], ids=["http", "grpc", "stream"])
 def front(request: pytest.FixtureRequest) -> Front:
-    """One of the V2 servers."""
     front: Front = request.param
     return front
 

@@ -40,7 +40,6 @@ Open = Callable[..., Opened[ServedModel]]
 
 @pytest.fixture
 def fleet(cpu_ref: Endpoint) -> Iterator[Fleet]:
-    """A device that runs, and one that does not."""
     fleet = Fleet({"cpu_ref": cpu_ref, "gone": Endpoint(cpu_ref.directory / "gone")})
     yield fleet
     fleet.close()
@@ -64,7 +63,6 @@ def opened(fleet: Fleet) -> Iterator[Open]:
 
 
 def infer(model: ServedModel, rows: int = 1) -> list[float]:
-    """Run the model on the numbers and return its output."""
     with model.infer_and_wait(InferenceRequest({"x": np.repeat(numbers(), rows, 0)})) as response:
         values: list[float] = to_array(response.outputs["y"])[-1].tolist()
         return values

@@ -21,7 +21,6 @@ MODES = [ControlMode.NONE, ControlMode.EXPLICIT, ControlMode.POLL]
 
 @pytest.fixture
 def opener() -> StubOpener:
-    """Loads the models."""
     return StubOpener()
 
 
@@ -45,7 +44,6 @@ def content(repository: Repository[StubModel], name: str, version: str = "") -> 
 
 
 def again(opened: Opened[StubModel], _: ModelSource) -> Opened[StubModel]:
-    """Serve a version anew."""
     return replace(opened, served=StubModel(opened.served.content + b" again"))
 
 

@@ -21,7 +21,6 @@ Polled = Callable[..., Repository[StubModel]]
 
 @pytest.fixture
 def opener() -> StubOpener:
-    """Loads the models."""
     return StubOpener()
 
 

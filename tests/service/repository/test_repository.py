@@ -35,7 +35,6 @@ def opener() -> Iterator[StubOpener]:
 
 @pytest.fixture
 def start(tmp_path: Path, opener: StubOpener) -> Iterator[Start]:
-    """Starts a repository on the test's folder."""
     with ExitStack() as stack:
 
         def started(mode: ControlMode = ControlMode.EXPLICIT, **options: Any) -> Repository[StubModel]:
@@ -62,7 +61,6 @@ def content(repository: Repository[StubModel], name: str, version: str = "") -> 
 
 
 def kind_of(repository: Repository[StubModel], name: str, version: str = "") -> ErrorKind:
-    """Why a version cannot be held."""
     with pytest.raises(ServingError) as caught:
         repository.model(name, version)
     return caught.value.kind

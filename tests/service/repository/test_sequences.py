@@ -19,12 +19,10 @@ SECOND = 10**9
 
 
 def config(text: str, batch: int = 0) -> wire.ModelConfig:
-    """A configuration with this sequence_batching."""
     return text_format.Parse(f"max_batch_size: {batch} sequence_batching {{ {text} }}", wire.ModelConfig())
 
 
 def sequencing(found: wire.ModelConfig, *inputs: ModelTensor) -> Sequencing:
-    """How sequences are served."""
     complete_sequences(found, [])
     sequences = sequencing_of(found, [START, *inputs])
     assert sequences is not None

@@ -41,6 +41,5 @@ def devices() -> list[Picky]:
 
 @pytest.fixture
 def load(short_path: Path, devices: list[Picky]) -> Iterator[Loader]:
-    """Serve the devices, and return a loader of models over them."""
     with serving(short_path, *devices) as loader:
         yield loader

@@ -80,12 +80,9 @@ class Rig:
 
     @property
     def executions_of_last(self) -> int:
-        """The number of executions that the last device has had."""
         return self._last.usage().executions_ended
 
     def infer(self, served: ServedModel, x: Array, cancellation: Cancellation | None = None) -> Future[Array]:
-        """Run a request in a thread."""
-
         def run() -> Array:
             with served.infer_and_wait(
                 InferenceRequest({"x": x}, cancellation=cancellation or Cancellation())
@@ -113,7 +110,6 @@ class Rig:
 
 @pytest.fixture(scope="module")
 def gpu_acc() -> Iterator[Endpoint]:
-    """The endpoint of a process of an asynchronous device."""
     with TemporaryDirectory(prefix="nnhal-") as directory, device_process("gpu_acc", Path(directory)) as (_, endpoint):
         yield endpoint
 

@@ -42,7 +42,6 @@ class Prepared:
         }
 
     def compute(self, inputs: Sequence[Values], outputs: Sequence[Values]) -> None:
-        """Read the inputs and write the outputs."""
         values: dict[int, Values] = dict(self._constants)
         values.update(zip(self.main.input_indexes, inputs, strict=True))
         for operation in self.main.operations:
@@ -65,7 +64,6 @@ class RunCounts:
         self.runs = self.failed_runs = self.duration_ns = 0
 
     def count(self, status: int, duration_ns: int) -> None:
-        """Count a run."""
         if status:
             self.failed_runs += 1
         else:
@@ -89,12 +87,10 @@ class Execution:
             given[:] = given or prepared.main.operands[index].dimensions
 
     def close_run_channel(self) -> None:
-        """Close its run channel, if there is one."""
         if self.run_channel is not None:
             hang_up(self.run_channel)
 
     def run(self) -> None:
-        """Run it once."""
         with self._busy:
             self._prepared.compute(self._inputs, self._outputs)
 

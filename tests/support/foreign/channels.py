@@ -246,7 +246,6 @@ def _merged(bells: Sequence[socket.socket], own: chain_pb2.Ring | None = None) -
 def _number(
     call: burst_pb2.BurstCall | execution_pb2.LaunchCall, answer: burst_pb2.BurstAnswer | execution_pb2.LaunchAnswer
 ) -> None:
-    """Give an answer the number of its call."""
     if call.HasField("number"):
         answer.number = call.number
 

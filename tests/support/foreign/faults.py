@@ -66,11 +66,9 @@ class Faults:
             self._missing = frozenset(command.get("missing", self._missing))
 
     def has(self, method: str) -> bool:
-        """Whether the device serves a method."""
         return method not in self._missing
 
     def strikes(self, name: FaultName) -> bool:
-        """Whether a fault is to happen now."""
         with self._lock:
             left = self._left.get(name, 0)
             self._left[name] = max(FOR_EVER, left - 1) if left > 0 else left

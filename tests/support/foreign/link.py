@@ -35,7 +35,6 @@ class Session:
         return next(self._numbers)
 
     def keep(self, thing: Any) -> int:
-        """Keep an object, and return its handle."""
         handle = self.number()
         self.objects[handle] = thing
         return handle

@@ -29,7 +29,6 @@ class ForeignDevice:
 
     @property
     def pid(self) -> int:
-        """The id of the process."""
         return self._process.pid
 
     def start(self) -> None:
@@ -70,7 +69,6 @@ class ForeignDevice:
         self.close()
 
     def close(self) -> None:
-        """End the process, and wait for its end."""
         _pipe(self._process.stdin).close()
         self._process.wait()
         _pipe(self._process.stdout).close()

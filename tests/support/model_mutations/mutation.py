@@ -18,12 +18,10 @@ class Mutation:
 
 
 def with_other(model: Model, graph: int, index: int, operand: Operand) -> Model:
-    """Return the model with an operand replaced."""
     return with_graph(model, graph, operands=without(subgraphs(model)[graph].operands, index, operand))
 
 
 def with_further(model: Model, graph: int, *operands: Operand) -> Model:
-    """Return the model with additional operands."""
     return with_graph(model, graph, operands=(*subgraphs(model)[graph].operands, *operands))
 
 
@@ -37,5 +35,4 @@ def with_copied_zeros(model: Model, operand: Operand) -> tuple[Model, Operand]:
 
 
 def place(graph: int, what: str) -> str:
-    """Describe a part of a subgraph."""
     return f"{what} of referenced subgraph {graph - 1}" if graph else what

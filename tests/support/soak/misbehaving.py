@@ -167,7 +167,6 @@ def _live(address: str, key: str, tell: Connection) -> None:
 
 
 def _load_and_unload(served: Target, source: random.Random) -> None:
-    """Load a model, run it and unload it."""
     with _client(served) as client:
         client.client.load_model(COMING)
         given = numbers()
@@ -177,7 +176,6 @@ def _load_and_unload(served: Target, source: random.Random) -> None:
 
 
 def _leave_a_stream(served: Target, source: random.Random) -> None:
-    """Cancel a stream with requests in it."""
     with _client(served) as client:
         client.client.start_stream(lambda result, error: None)  # noqa: ARG005
         for _ in range(source.randint(1, 20)):

@@ -23,7 +23,6 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(params=["grpc", "http"])
 def triton(request: pytest.FixtureRequest, served: Served) -> Iterator[Triton]:
-    """tritonclient, of each protocol."""
     api = {"grpc": tritonclient.grpc, "http": tritonclient.http}[request.param]
     with Triton(request.param, api, getattr(served, request.param)) as client:
         yield client

@@ -47,12 +47,10 @@ def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Pair, P
 
 
 def infer(client: Any, api: Any, **options: Any) -> Any:
-    """Run the model."""
     return client.infer("tanh", [input_of(api, "x", numbers())], **options).as_numpy("y")
 
 
 def refused(call: Callable[[], object]) -> str:
-    """The status that a call ends with."""
     with pytest.raises(InferenceServerException) as caught:
         call()
     return status_of(caught.value)
@@ -60,7 +58,6 @@ def refused(call: Callable[[], object]) -> str:
 
 @pytest.fixture(scope="module")
 def closed(device_processes: Devices, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server that wants tokens."""
     with model_server(
         device_processes,
         repository,
@@ -218,7 +215,6 @@ def test_tls(device_processes: Devices, repository: Path, authorities: tuple[Pat
 
 
 def speaks_tls(secure: Served, known: Pair) -> None:
-    """tritonclient gets in by both protocols."""
     client = tritonclient.grpc.InferenceServerClient(secure.grpc, ssl=True, root_certificates=str(known.certificate))
     np.testing.assert_allclose(infer(client, tritonclient.grpc), np.tanh(numbers()), atol=1e-5)
     client.close()
@@ -251,7 +247,6 @@ def test_mutual_tls(device_processes: Devices, repository: Path, authorities: tu
 
 
 def gets_in_by_grpc(secure: Served, trusted: Path, client: Pair | None = None) -> bool:
-    """Whether a client with these certificates is answered."""
     key, certificate = (client.key.read_bytes(), client.certificate.read_bytes()) if client else (None, None)
     credentials = grpc.ssl_channel_credentials(trusted.read_bytes(), key, certificate)
     with grpc.secure_channel(secure.grpc, credentials) as channel:
@@ -264,7 +259,6 @@ def gets_in_by_grpc(secure: Served, trusted: Path, client: Pair | None = None) -
 
 
 def gets_in_by_http(secure: Served, context: ssl.SSLContext) -> bool:
-    """Whether a client with such a context is answered."""
     try:
         return httpx.get(f"https://{secure.http}/v2/health/live", verify=context).status_code == 200
     except httpx.TransportError:

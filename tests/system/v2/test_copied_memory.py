@@ -47,7 +47,6 @@ def limited(
 
 @pytest.fixture(params=["grpc", "http"])
 def triton(request: pytest.FixtureRequest, limited: Served) -> Iterator[Triton]:
-    """tritonclient, of each protocol."""
     api = {"grpc": tritonclient.grpc, "http": tritonclient.http}[request.param]
     with Triton(request.param, api, getattr(limited, request.param)) as client:
         yield client
@@ -72,7 +71,6 @@ def peaks(served: Served) -> int:
 
 
 def processes(served: Served) -> list[int]:
-    """The processes of the framework and its front workers."""
     return [served.pid, *workers_of(served.child)]
 
 
@@ -135,7 +133,7 @@ def test_a_refused_output_costs_later_requests_nothing(limited: Served, triton: 
 
 
 def has_room(triton: Triton, rows: int) -> bool:
-    """Whether a run of so many rows is within the memory of requests."""
+    """Return whether a run of so many rows is within the memory of requests."""
     try:
         triton.infer("tanh", {"x": np.repeat(numbers(), rows, 0)})
     except InferenceServerException as error:

@@ -29,7 +29,6 @@ def curl(served: Served, path: str, *options: str) -> tuple[int, bytes, bytes]:
 
 
 def shown(served: Served, path: str, *options: str) -> Any:
-    """An answer that is JSON."""
     status, _, body = curl(served, path, *options)
     assert status == 200, body
     return json.loads(body)

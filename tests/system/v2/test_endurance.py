@@ -41,7 +41,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 2 * SECONDS)]
 
 @pytest.fixture
 def fresh(device_processes: Devices, tmp_path: Path) -> Iterator[Served]:
-    """A framework that nobody has used."""
     with model_server(device_processes, write_models(tmp_path), "--allow-client-shm") as process:
         yield process
 

@@ -31,12 +31,10 @@ def with_shape(shape: list[int], datatype: str = "FP32", model: str = "tanh") ->
 
 
 def register(name: str, key: str, size: int = 8) -> Call:
-    """Of system shared memory."""
     return lambda triton: triton.client.register_system_shared_memory(name, key, size)
 
 
 def infer(model: str, *outputs: str, **arrays: Any) -> Call:
-    """With inputs as they are."""
     return lambda triton: triton.infer(model, arrays, outputs)
 
 

@@ -96,7 +96,6 @@ def abused(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def well_formed(method: MethodDescriptor) -> Iterator[Message]:
-    """Requests of a call that are right."""
     if method.name == "ModelInfer":
         yield raw_request(MODEL, x=floats(0, 1, 2, 3).reshape(1, 4))
         typed = wire.ModelInferRequest(model_name=MODEL, id="7")
@@ -156,7 +155,6 @@ def test_a_name_or_a_header_at_an_extreme_is_answered_in_words(abused: Served, s
 
 
 def require_words(response: httpx.Response, cause: object) -> None:
-    """Check how a request failed, if it did."""
     assert response.status_code != 500, (response.text[:400], cause)
     if response.status_code >= 400:
         require_plain(response.json()["error"], cause)

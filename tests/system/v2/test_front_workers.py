@@ -59,7 +59,6 @@ def served(device_processes: Devices, repository: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def connections(served: Served) -> Iterator[list[Connection]]:
-    """One to each worker."""
     with each(served) as found:
         yield list(found.values())
 
@@ -172,7 +171,7 @@ def test_what_one_worker_loads_and_unloads_all_workers_serve_or_refuse_at_once(
 def test_a_model_takes_its_metrics_with_it_and_begins_anew(
     served: Served, connections: list[Connection], repository: Path
 ) -> None:
-    """Whether or not somebody has asked for metrics meanwhile."""
+    """Return whether or not somebody has asked for metrics meanwhile."""
     write(repository, "counted", {"1/model.onnx": onnx_file("Abs")})
     labels = {"model": "counted", "version": "1"}
     for asks in (True, False):

@@ -62,7 +62,6 @@ def http(fuzzed: Served) -> Iterator[httpx.Client]:
 
 
 def require_service(fuzzed: Served) -> None:
-    """Somebody else is served."""
     with Triton("http", tritonclient.http, fuzzed.http) as client:
         client.client.load_model("tanh")
         assert client.infer("tanh", {"x": numbers()}).as_numpy("y").shape == (1, 8)

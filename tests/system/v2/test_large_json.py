@@ -27,7 +27,6 @@ SMALL = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 8], "data": n
 
 @pytest.fixture(scope="module")
 def limited(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server whose requests may hold little."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file()})
     with model_server(device_processes, repository, "--request-memory", str(BUDGET)) as served:

@@ -30,7 +30,6 @@ EXHAUSTED = {"grpc": "RESOURCE_EXHAUSTED", "http": "429"}
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Two models."""
     for name in ("one", "two"):
         write(tmp_path, name, {"1/model.onnx": onnx_file()})
     return tmp_path
@@ -38,7 +37,6 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def limited(device_processes: Devices, repository: Path) -> Iterator[Served]:
-    """A server that has one model loaded and may have one."""
     (repository / "two").rename(repository.parent / "two")
     options = ("--max-models", "1", "--request-memory", str(MEMORY))
     with model_server(device_processes, repository, *options) as served:
@@ -48,7 +46,6 @@ def limited(device_processes: Devices, repository: Path) -> Iterator[Served]:
 
 @pytest.fixture(params=APIS)
 def triton(request: pytest.FixtureRequest, limited: Served) -> Iterator[Triton]:
-    """tritonclient, of each protocol."""
     with Triton(request.param, APIS[request.param], getattr(limited, request.param)) as client:
         yield client
 
@@ -115,7 +112,7 @@ def test_what_one_front_holds_the_other_cannot(limited: Served) -> None:
 
 
 def has_room(triton: Triton) -> bool:
-    """Whether a request of half of the memory is served."""
+    """Return whether a request of half of the memory is served."""
     try:
         triton.infer("one", {"x": np.repeat(numbers(), MEMORY // 64, 0)})
     except InferenceServerException as error:
@@ -125,5 +122,5 @@ def has_room(triton: Triton) -> bool:
 
 
 def is_answered(connection: socket.socket) -> bool:
-    """Whether a request has been refused before it was whole."""
+    """Return whether a request has been refused before it was whole."""
     return bool(select.select([connection], [], [], 0)[0]) and connection.recv(65536).startswith(b"HTTP/1.1 429 ")

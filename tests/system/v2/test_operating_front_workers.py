@@ -37,7 +37,6 @@ def admin(served: Served) -> Iterator[FrameworkAdmin]:
 
 @pytest.fixture
 def connections(served: Served) -> Iterator[list[Connection]]:
-    """One to each worker."""
     with each(served) as found:
         yield list(found.values())
 

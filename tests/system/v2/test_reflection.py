@@ -34,11 +34,9 @@ class Reflected:
         self.service = DescriptorPool(self.database).FindServiceByName(SERVICE)
 
     def request(self, call: str) -> Message:
-        """An empty request of a call."""
         return GetMessageClass(self.service.methods_by_name[call].input_type)()
 
     def call(self, name: str, request: Message) -> Message:
-        """Make a unary call."""
         kind = GetMessageClass(self.service.methods_by_name[name].output_type)
         method = self._channel.unary_unary(f"/{SERVICE}/{name}", lambda m: m.SerializeToString(), kind.FromString)
         answer: Message = method(request, timeout=30)

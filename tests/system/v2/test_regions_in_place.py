@@ -67,7 +67,6 @@ def placed(triton: Triton, room: int = 64) -> Iterator[Placed]:
 
 @pytest.fixture
 def mine(triton: Triton) -> Iterator[Placed]:
-    """A region that is registered."""
     with placed(triton) as made:
         yield made
 

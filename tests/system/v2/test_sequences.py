@@ -61,13 +61,11 @@ def stateful(
 
 @pytest.fixture(params=["grpc", "http"])
 def client(request: pytest.FixtureRequest, stateful: Served) -> Iterator[Triton]:
-    """tritonclient, of each protocol."""
     with Triton(request.param, _APIS[request.param], getattr(stateful, request.param)) as found:
         yield found
 
 
 def ones(*shape: int) -> Array:
-    """An input."""
     return np.ones(shape or (1, 3), np.float32)
 
 
@@ -81,7 +79,6 @@ def run(
 
 
 def refusal(client: Triton, *arguments: Any, **options: Any) -> str:
-    """Why a request fails."""
     with pytest.raises(InferenceServerException) as caught:
         run(client, *arguments, **options)
     return str(caught.value.message())
@@ -89,7 +86,6 @@ def refusal(client: Triton, *arguments: Any, **options: Any) -> str:
 
 @pytest.fixture
 def unused() -> int:
-    """An identifier that no other test has."""
     return next(_ids)
 
 
@@ -307,7 +303,6 @@ def test_tensors_of_a_sequence_may_lie_in_shared_memory(client: Triton, unused: 
 
 
 def turn(client: Triton, identifier: int, turns: int, **more: Any) -> float:
-    """A request that takes as long as its turns."""
     answer = client.infer(TURNING, {"turns": np.array([turns], np.int64)}, sequence_id=identifier, **more)
     return float(answer.as_numpy("y")[0])
 
@@ -345,7 +340,6 @@ def test_sequences_are_counted(stateful: Served, unused: int) -> None:
 
 
 def live(served: Served) -> float:
-    """The sequences of a model that there are, by the metrics."""
     with urllib.request.urlopen(f"http://{addresses(served.child)['metrics']}/metrics") as answer:
         text = answer.read().decode()
     (found,) = re.findall(rf'^nnhal_sequences{{.*model="{RUNNING}".*}} (\S+)$', text, re.MULTILINE)

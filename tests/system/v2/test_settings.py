@@ -22,7 +22,6 @@ STARTED = {"trace_level": ["OFF"], "trace_rate": ["1000"], "trace_count": ["-1"]
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the operator has traces written."""
     return tmp_path_factory.mktemp("traces")
 
 
@@ -38,7 +37,6 @@ def observed(device_processes: Devices, traces: Path, tmp_path_factory: pytest.T
 
 @pytest.fixture(params=["grpc", "http"])
 def triton(request: pytest.FixtureRequest, observed: Served) -> Iterator[Triton]:
-    """tritonclient, of each protocol."""
     api = {"grpc": tritonclient.grpc, "http": tritonclient.http}[request.param]
     with Triton(request.param, api, getattr(observed, request.param)) as client:
         yield client
@@ -49,21 +47,18 @@ def infer(triton: Triton, request_id: str, model: str = "tanh") -> None:
 
 
 def trace_settings(answer: Any, triton: Triton) -> dict[str, list[str]]:
-    """Settings as both protocols say them."""
     if triton.name == "http":
         return {key: value if isinstance(value, list) else [value] for key, value in answer.items()}
     return {key: setting["value"] for key, setting in answer["settings"].items()}
 
 
 def log_settings(answer: Any, triton: Triton) -> dict[str, Any]:
-    """Settings as both protocols say them."""
     if triton.name == "http":
         return dict(answer)
     return {key: next(iter(setting.values()), None) for key, setting in answer["settings"].items()}
 
 
 def traced(path: Path) -> list[str]:
-    """The ids of the requests in a file of traces."""
     return [entry["request_id"] for entry in json.loads(path.read_text()) if "request_id" in entry]
 
 

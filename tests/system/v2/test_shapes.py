@@ -40,7 +40,6 @@ X = np.arange(4, dtype=np.float32)
 
 @pytest.fixture(scope="module")
 def shaped(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A framework with the models of this module."""
     repository = write_shaped_models(tmp_path_factory.mktemp("repository"))
     with model_server(device_processes, repository, "--exit-on-error", "false", "--allow-client-shm") as process:
         yield process
@@ -48,7 +47,6 @@ def shaped(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(params=["grpc", "http"])
 def client(request: pytest.FixtureRequest, shaped: Served) -> Iterator[Triton]:
-    """tritonclient, of each protocol."""
     with Triton(request.param, _APIS[request.param], getattr(shaped, request.param)) as found:
         yield found
 

@@ -33,7 +33,6 @@ def key() -> str:
 
 @contextmanager
 def region_of(key: str, size: int = 2 * SIZE) -> Iterator[Any]:
-    """A file in /dev/shm."""
     region = shm.create_shared_memory_region("mine", key, size, create_only=True)
     try:
         yield region
@@ -61,14 +60,12 @@ def infer(triton: Triton, size: int = SIZE, offset: int = 0) -> Any:
 
 
 def refusal(triton: Triton, call: Any, *arguments: Any) -> tuple[str, str]:
-    """The status and the text that a call ends with."""
     with pytest.raises(InferenceServerException) as caught:
         call(*arguments)
     return status_of(caught.value), caught.value.message()
 
 
 def names(triton: Triton) -> set[str]:
-    """The regions that a client sees."""
     status = triton.shown("get_system_shared_memory_status")
     return set(status.get("regions", {})) if triton.name == "grpc" else {entry["name"] for entry in status}
 

@@ -18,14 +18,12 @@ OVERRIDE = {"max_batch_size": 2, "input": [{"name": "x", "data_type": "TYPE_FP32
 
 
 def rows_of(triton: Triton) -> list[dict[str, str]]:
-    """The repository's index."""
     index = triton.shown("get_model_repository_index")
     rows: list[dict[str, str]] = index["models"] if triton.name == "grpc" else index
     return rows
 
 
 def states(triton: Triton, model: str) -> set[tuple[str, str]]:
-    """Versions of a model, with the state of each."""
     return {(row.get("version", ""), row["state"]) for row in rows_of(triton) if row["name"] == model}
 
 

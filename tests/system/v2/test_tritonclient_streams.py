@@ -30,7 +30,6 @@ def grpc_client(served: Served) -> Iterator[Triton]:
 
 @contextmanager
 def streaming(triton: Triton, **options: Any) -> Iterator[Answers]:
-    """A stream, and what comes of it."""
     answers: Answers = queue.Queue()
     triton.client.start_stream(lambda result, error: answers.put((result, error)), **options)
     try:

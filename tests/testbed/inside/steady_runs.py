@@ -27,7 +27,6 @@ _FLOAT = ("gpu_acc", "cpu_acc", "cpu_ref")
 
 
 def main(directory: str, *devices: str) -> None:
-    """Run a model in one thread for each device."""
     told, outcomes, ran_on = threading.Event(), Counter[str](), Counter[str]()
     with connect(Path(directory)) as framework:
         threads = [threading.Thread(target=_run, args=(framework, name, told, outcomes, ran_on)) for name in devices]

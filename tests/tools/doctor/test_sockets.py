@@ -85,7 +85,6 @@ def test_a_process_that_speaks_no_health_fails(short_path: Path) -> None:
 
 @contextmanager
 def link_in(directory: Path, mode: int, user: int = -1, group: int = -1) -> Iterator[None]:
-    """A process listens at a link in a folder of that mode, user and group."""
     folder = directory / "device"
     folder.mkdir()
     os.chown(folder, user, group)

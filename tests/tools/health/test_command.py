@@ -50,7 +50,6 @@ def test_help_is_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
 
 @contextmanager
 def reporting(path: Path, status: health_pb2.HealthCheckResponse.ServingStatus) -> Iterator[None]:
-    """Serve gRPC's health service with one status."""
     servicer = health.HealthServicer()
     servicer.set("", status)
     with ThreadPoolExecutor(2) as pool:
@@ -63,7 +62,6 @@ def reporting(path: Path, status: health_pb2.HealthCheckResponse.ServingStatus) 
 
 
 def unhealthy(target: Path | str, seconds: float = 10.0) -> str:
-    """What is wrong with a target."""
     with pytest.raises(Unhealthy) as failure:
         require_healthy(str(target), seconds)
     return str(failure.value)

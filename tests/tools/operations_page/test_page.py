@@ -15,7 +15,6 @@ FORMS = {definition.type: forms for definition, forms in all_forms()}
 
 
 def section(name: str) -> str:
-    """Return what the page says of an operation."""
     sections = PAGE.read_text().split("\n## ")[1:]
     (found,) = [text for text in sections if name in text.partition("\n")[0].split(", ")]
     return found

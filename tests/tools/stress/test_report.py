@@ -16,7 +16,6 @@ from nnhal_tools.stress.report import CLOSED, CUT_OFF, kind_of
 
 
 def report_of(*outcomes: str) -> StressReport:
-    """A report of actions with these outcomes."""
     report = StressReport("cpu_ref", 1, seconds=3)
     for outcome in outcomes:
         report.count("execute", outcome)

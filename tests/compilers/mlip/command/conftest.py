@@ -21,7 +21,6 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="package")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three samples of its input."""
     path = tmp_path_factory.mktemp("samples") / "images.npz"
     np.savez(path, image=np.random.default_rng(7).uniform(-2, 2, (3, 1, 28, 28)).astype(np.float32))
     return path

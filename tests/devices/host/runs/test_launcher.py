@@ -54,13 +54,11 @@ class Answered:
 
 @pytest.fixture
 def addition() -> Addition:
-    """Terms and room for their sum."""
     return addition_in_ashmem()
 
 
 @pytest.fixture
 def execution(addition: Addition) -> Execution:
-    """The addition, bound to its memory."""
     prepared: PreparedModel = HostedDevice(CpuRef(DriverOptions()), DeviceSettings()).launch(
         ValidModel.of(addition_model()), Preparation(), Nobody()
     )()
@@ -69,13 +67,11 @@ def execution(addition: Addition) -> Execution:
 
 @pytest.fixture
 def client() -> Nobody:
-    """The session that launches."""
     return Nobody()
 
 
 @pytest.fixture
 def launch(execution: Execution, client: Nobody) -> Iterator[Callable[..., Answered]]:
-    """Launches the addition."""
     launcher = Launcher()
 
     def start(*fences: Fence, deadline_ns: int = NO_DEADLINE, duration_ns: int = NO_DEADLINE) -> Answered:

@@ -44,7 +44,6 @@ class Work:
         self.slowest_ns = 0
 
     def enter(self, scheduler: Scheduler, deadline_ns: int = NO_DEADLINE) -> Work:
-        """Enter the scheduler, and return it."""
         scheduler.enter(self, Control(deadline_ns))
         return self
 
@@ -88,7 +87,6 @@ class Device:
         return self.run()
 
     def let_go(self) -> None:
-        """Let the worker go."""
         self.scheduler.leave(self._first)
 
 

@@ -74,14 +74,12 @@ def assert_equal(one: ResolvedModel, other: ResolvedModel) -> None:
 
 @pytest.fixture
 def entry(tmp_path: Path) -> Entry:
-    """One file of each kind, saved."""
     found = entry_in(tmp_path)
     save(opened(found), VERSION, resolved(), OPTIONS)
     return found
 
 
 def assert_nothing(entry: Entry, version: str = VERSION) -> None:
-    """Nothing can be loaded."""
     refusal(lambda: load(opened(entry), version, NO_DEADLINE), FAILURE)
 
 
@@ -418,7 +416,6 @@ def test_a_driver_is_given_what_it_compiled(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.fixture
 def device() -> HostedDevice:
-    """A device of the reference driver."""
     return HostedDevice(CpuRef(), DeviceSettings())
 
 

@@ -82,7 +82,6 @@ def client(session: Session) -> ClientSession:
 
 @pytest.fixture
 def validated(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
-    """The models that the host validates."""
     found: list[Model] = []
 
     def validate(model: Model) -> int:
@@ -105,12 +104,10 @@ def model_with(memory: Memory) -> Model:
 
 
 def sent(model: Model, session: Session) -> model_pb2.Model:
-    """The message of a model whose descriptors have been put."""
     return model_to_wire(model, lambda descriptor: session.descriptors.put([descriptor])[0])
 
 
 def constants(*values: float) -> Bytes:
-    """Floats as bytes."""
     return np.array(values, np.float32).view(np.uint8)
 
 

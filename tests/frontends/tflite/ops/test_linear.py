@@ -19,7 +19,6 @@ BIAS = (integers(5, low=-500, high=500), Spec([5], np.int32, 0.001))
 
 
 def fully(**options: Any) -> tuple[str, dict[str, Any]]:
-    """Options of FULLY_CONNECTED."""
     return "FullyConnectedOptions", options
 
 

@@ -21,7 +21,6 @@ BIAS = random(3, seed=2)
 
 
 def file(images: Spec, options: bytes, result: tuple[int, ...] = (0, 0, 0, 3)) -> bytes:
-    """A file of one transposed convolution."""
     found = TfliteFile()
     x = found.input("x", images)
     inputs = [x, found.constant(FILTER), found.constant(BIAS)]

@@ -23,7 +23,6 @@ def small(*shape: int) -> Any:
 
 
 def state(*shape: int) -> Variable:
-    """A variable."""
     return Variable(floats(*shape))
 
 
@@ -45,7 +44,6 @@ def cell(coupled: bool = False, peephole: bool = False, projected: bool = False)
 
 
 def norms(coupled: bool, wanted: bool) -> list[Given]:
-    """The weights of layer normalisation."""
     return [1 + small(UNITS) if wanted and not (coupled and gate == 0) else None for gate in range(4)]
 
 
@@ -95,7 +93,6 @@ def test_an_lstm_in_both_directions(merge: bool) -> None:
 
 
 def rnn_cell() -> list[Given]:
-    """The weights and the bias of an RNN."""
     return [small(UNITS, SIZE), small(UNITS, UNITS), small(UNITS)]
 
 

@@ -53,7 +53,6 @@ def metered(
     config: ServingConfig | None = None,
     clients: NativeClients | None = None,
 ) -> Iterator[tuple[ServedModel, Metrics]]:
-    """A model and its metrics."""
     models: list[ServedModel] = []
     metrics = Metrics(lambda: models, fleet, options or MetricsOptions(), clients or NativeClients(sessions=lambda: 3))
     try:

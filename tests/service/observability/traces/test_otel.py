@@ -41,7 +41,6 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    """A collector at the endpoint that the environment names."""
     server, found = grpc.server(ThreadPoolExecutor(2)), Collector()
     trace_service_pb2_grpc.add_TraceServiceServicer_to_server(found, server)  # type: ignore[no-untyped-call]
     monkeypatch.setenv(ENDPOINT, f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")

@@ -17,7 +17,6 @@ START = {**DEFAULTS, "trace_file": ("trace.json",), "trace_rate": ("10",)}
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Iterator[TraceSettings]:
-    """The settings of a server with one model."""
     tracer = Tracer(lambda name: name == "m", tmp_path, {"trace_rate": ("10",)})
     yield tracer
     tracer.close()

@@ -39,7 +39,6 @@ ON = {"trace_level": ("TIMESTAMPS",), "trace_rate": ("1",)}
 
 @pytest.fixture
 def traced(serve: Serve, tmp_path: Path) -> Iterator[Traced]:
-    """A model and its tracer; all requests are traced."""
     tracer = Tracer(lambda name: name == "m", tmp_path, ON)
     yield serve(samplers=[tracer]), tracer
     tracer.close()
@@ -59,7 +58,6 @@ def heads(path: Path) -> list[dict[str, Any]]:
 
 
 def instants(path: Path, number: int) -> dict[str, int]:
-    """Return the timestamps of one request, by name."""
     found = [entry["timestamps"] for entry in read(path) if entry["id"] == number and "timestamps" in entry]
     assert all(len(timestamps) == 1 for timestamps in found)
     return {timestamp["name"]: timestamp["ns"] for (timestamp,) in found}

@@ -51,20 +51,17 @@ UNAVAILABLE = ErrorStatus.DEVICE_UNAVAILABLE
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
-    """Return a stack that ends what a test has begun."""
     with ExitStack() as entered:
         yield entered
 
 
 @pytest.fixture
 def logged() -> Iterator[list[EventDict]]:
-    """Return the log of the test."""
     with structlog.testing.capture_logs() as events:
         yield events
 
 
 def warnings_of(events: list[EventDict]) -> list[tuple[str, str]]:
-    """Return the warnings: the device, and the message."""
     return [
         (event["device"], event["event"]) for event in events if event["log_level"] == "warning" and "device" in event
     ]
@@ -81,7 +78,6 @@ def fleet_of(stack: ExitStack, directory: Path, *scripts: Script, getter_seconds
 
 
 def answering(fleet: Fleet) -> list[str]:
-    """Return the names of the devices that can be used."""
     return [member.name for member in fleet.available()]
 
 
@@ -174,7 +170,6 @@ def test_a_device_that_hangs_does_not_delay_the_use_of_others(short_path: Path, 
 
 
 def cache_files(model: int, data: int) -> Script:
-    """Return the script of a device that needs the given numbers of cache files."""
     counts = types_pb2.NumberOfCacheFiles(num_model_cache=model, num_data_cache=data)
     answer = device_pb2.GetNumberOfCacheFilesNeededResponse(number_of_cache_files=counts)
     return {"Device.GetNumberOfCacheFilesNeeded": answer}

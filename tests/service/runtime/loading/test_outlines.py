@@ -117,7 +117,6 @@ def test_an_outline_has_what_users_see_of_a_file_and_no_weights(
 
 
 def border(imported: ImportedModel) -> Mapping[str, object]:
-    """What is known of each input and output."""
     operands, names = imported.model.main.operands, imported.operand_names
     tensors = (*imported.inputs, *imported.outputs)
     return {t.name: (replace(t, operand=0), operands[t.operand], names[t.operand]) for t in tensors}

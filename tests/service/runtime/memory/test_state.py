@@ -39,7 +39,6 @@ def model(short_path: Path) -> Iterator[LoadedModel]:
 
 @pytest.fixture
 def state(model: LoadedModel) -> Iterator[CarriedState]:
-    """A state with one user."""
     found = model.new_state()
     yield found
     found.leave()

@@ -21,7 +21,6 @@ def convolution() -> ImportedModel:
 
 
 def converted(imported: ImportedModel) -> ConvertedModel:
-    """Convert a model, and check that it computes the same."""
     result = with_channels_last(imported)
     assert result is not None
     assert_equal_in_value(imported.resolved(), resolved(result.imported.model))

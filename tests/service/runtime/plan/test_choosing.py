@@ -53,7 +53,6 @@ class Site:
         stack.callback(self.fleet.close)
 
     def start(self, name: str) -> None:
-        """Serve a device."""
         process = self._processes[name] = self.stack.enter_context(ExitStack())
         process.enter_context(host(self.devices[name], self._endpoints[name], DeviceSettings()))
 
@@ -62,13 +61,11 @@ class Site:
         self._processes[name].close()
 
     def load(self, *pins: Pin) -> PreparedPlan:
-        """Load a model of three operations."""
         plan = prepare(imported(add_mul_tanh()), self.fleet, (), Options(Strategy.NNAPI, pins))
         self.stack.callback(plan.release)
         return plan
 
     def prepares(self) -> dict[str, int]:
-        """Return how often each device has prepared something."""
         return {name: device.prepares for name, device in self.devices.items()}
 
 
@@ -83,7 +80,6 @@ def steps(plan: SketchedPlan) -> list[str]:
 
 
 def untouched(request: backend_pb2.OptimizeSubgraphRequest, _: Call) -> backend_pb2.OptimizeSubgraphResponse:
-    """Leave a step as it is."""
     return backend_pb2.OptimizeSubgraphResponse(untouched=range(len(request.model.main.operations)))
 
 

@@ -46,7 +46,6 @@ PREPARE, RESTORE = "Device.PrepareModelWithConfig", "Device.PrepareModelFromCach
 
 
 def steps_of(model: Model, devices: Sequence[str]) -> tuple[Step, ...]:
-    """Return the steps of an assignment."""
     return split(model, devices, [operand.dimensions for operand in model.main.operands]).steps
 
 
@@ -66,7 +65,6 @@ class Compilation:
 
     @property
     def token(self) -> bytes:
-        """The token."""
         return token_of(self.application, self.device, self.version, self.config, self.part, self.relaxed)
 
 
@@ -252,13 +250,11 @@ class Testbed:
 
     @property
     def files(self) -> list[Path]:
-        """Return the files in the cache."""
         return sorted(self.cache.iterdir()) if self.cache.exists() else []
 
 
 @pytest.fixture
 def testbed(short_path: Path) -> Iterator[Testbed]:
-    """Return a testbed that ends with the test."""
     with ExitStack() as stack:
         yield Testbed(short_path, stack)
 

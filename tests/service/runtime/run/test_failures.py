@@ -59,7 +59,6 @@ def load(cpu_ref: Endpoint, short_path: Path) -> Iterator[Load]:
 
 
 def run(prepared: PreparedPlan) -> list[float]:
-    """Run the model and return its output."""
     pool = create_ashmem(128)
     mapped = open_pool(pool, writable=True)
     assert isinstance(mapped, MappedPool)

@@ -33,7 +33,6 @@ CHAIN = (Stage("npu", (0,), (1,)), Stage("cpu", (1,), (2,)))
 
 
 def ran(number: int, device: str, copied: int = 0) -> StepReport:
-    """Return the report of a step that was run."""
     return StepReport(device, 1, 1, 1, copied, 1, number, 5, 6, (Copy(False, copied, 5, 6),) if copied else ())
 
 

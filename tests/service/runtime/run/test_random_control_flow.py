@@ -88,7 +88,6 @@ def load(short_path: Path) -> Iterator[Loader]:
 
 
 def results(load: Loader, model: Model, strategy: Strategy, inputs: Sequence[Sequence[int]]) -> list[list[list[float]]]:
-    """Return the outputs of one binding for each of the inputs."""
     prepared = load(model, strategy=strategy)
     assert (prepared.plan.walk is not None) == (strategy is Strategy.NNAPI)
     bound = Bound(prepared, [np.zeros(2, np.int32)] * 2, [2, 2])

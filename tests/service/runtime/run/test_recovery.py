@@ -65,7 +65,6 @@ class Scene:
     def load(
         self, fallback: Fallback = Fallback.ALLOW, dimensions: Sequence[int | str] = (1, 8), **options: Any
     ) -> LoadedModel:
-        """The model, on npu."""
         options = {"pins": (Pin("name:*", "npu"),), "fallback": fallback, **options}
         prepared = prepare(import_model(model(dimensions)), self.fleet, (), Options(Strategy.NNAPI, **options))
         assert [step.device for step in prepared.plan.steps] == ["npu"]
@@ -74,7 +73,6 @@ class Scene:
         return loaded
 
     def die(self) -> None:
-        """Kill npu."""
         kill(self.process)
 
     def come_back(self, script: Script | None = None, on_burst: OnBurst | None = None) -> ScriptedDevice:
@@ -89,13 +87,11 @@ def scene(short_path: Path, cpu_ref: Endpoint) -> Iterator[Scene]:
 
 
 def bound(loaded: LoadedModel) -> ExecutionContext:
-    """The model, tied to memory of its own."""
     x, y = TensorBinding("x", DataLocation(0, 0, 32)), TensorBinding("y", DataLocation(0, 64, 32))
     return loaded.bind([x], [y], [create_ashmem(128)])
 
 
 def executed(device: ScriptedDevice) -> int:
-    """How often a device has executed."""
     return len(device.burst_calls)
 
 

@@ -43,7 +43,6 @@ def padded(x2: Dimensions, x3: Dimensions, x4: Dimensions) -> Model:
 
 @pytest.fixture
 def padding(short_path: Path) -> Iterator[Loader]:
-    """Return a device for PAD and one for ADD."""
     with serving(short_path, Picky("pad", (PAD,)), Picky("add", (ADD,))) as loader:
         yield loader
 

@@ -207,7 +207,6 @@ class Direct:
         self._call = burst_run(end.execution, NO_DEADLINE)
 
     def run(self) -> None:
-        """Run the model once."""
         self.caller.send(self._call)
         assert self.caller.receive()
 

@@ -17,7 +17,6 @@ SECONDS = 30
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    """Return workers with two threads."""
     with Workers(2, "test") as pool:
         yield pool
 

@@ -43,7 +43,6 @@ def served(serve: Serve) -> ServedModel:
 
 
 def bound(model: LoadedModel, measure: bool = False) -> ExecutionContext:
-    """The model bound to a client's memory."""
     x, y = (DataLocation(0, offset, BYTES) for offset in (0, BYTES + 16))
     pools = [create_ashmem(4096, "client")]
     return model.bind([TensorBinding("x", x)], [TensorBinding("y", y)], pools, measure)

@@ -11,13 +11,11 @@ from nnhal_service.serving.instances.instance_pool import OutputSizeGuess
 
 
 def open_tensor(name: str, *dimensions: int) -> Tensor:
-    """A float tensor with dimensions that are unknown."""
     return Tensor(name, OperandType.TENSOR_FLOAT32, dimensions, 0, 0.0, 0, np.dtype(np.float32), np.dtype(np.float32))
 
 
 @pytest.fixture
 def room() -> OutputSizeGuess:
-    """The room of a model of which nothing is known."""
     return OutputSizeGuess([open_tensor("x", 0, 8)], [open_tensor("y", 0, 0)], has_batch=False)
 
 

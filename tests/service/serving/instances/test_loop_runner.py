@@ -74,7 +74,6 @@ async def answer(served: ServedModel, request: InferenceRequest) -> Array:
 
 
 def infer(served: ServedModel, x: Array, timeout_ns: int = 0) -> Future[Array]:
-    """Begin a request in the loop."""
     return shared_loop().submit(answer(served, InferenceRequest({"x": x}, timeout_ns=timeout_ns)))
 
 

@@ -84,13 +84,10 @@ def request(**parameters: Parameter) -> InferenceRequest:
 
 
 def played(scenario: Coroutine[Any, Any, None]) -> None:
-    """Play a scenario in the loop."""
     shared_loop().run(scenario)
 
 
 def in_loop(scenario: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """A test that is played in the loop."""
-
     def test() -> None:
         played(scenario())
 

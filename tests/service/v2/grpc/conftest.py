@@ -13,6 +13,5 @@ from tests.support.v2_front import Served, serving
 
 @pytest.fixture
 def served(short_path: Path) -> Iterator[Served]:
-    """One model, which returns its inputs."""
     with serving(short_path, FakeModel()) as front:
         yield front

@@ -50,7 +50,6 @@ def labelled(short_path: Path) -> Iterator[Served]:
 
 
 def random_request(source: random.Random) -> wire.ModelInferRequest:
-    """A request with up to two faults."""
     request = wire.ModelInferRequest(model_name="echo", id=source.choice(WORDS))
     raw = source.random() < 0.5
     for name in source.choice((("x",), ("x", "y"))):
@@ -68,7 +67,6 @@ def random_request(source: random.Random) -> wire.ModelInferRequest:
 
 
 def disturb(request: wire.ModelInferRequest, source: random.Random) -> None:
-    """Change one field of a request."""
     tensor = source.choice(request.inputs)
     match source.randrange(8):
         case 0:
@@ -91,7 +89,6 @@ def disturb(request: wire.ModelInferRequest, source: random.Random) -> None:
 
 
 def random_messages(name: str, source: random.Random) -> Iterator[bytes]:
-    """Requests of a call with random contents."""
     kind = GetMessageClass(SERVICE.methods_by_name[name].input_type)
     for _ in range(ROUNDS):
         message = kind()
@@ -109,7 +106,6 @@ def damaged(messages: Iterator[bytes], source: random.Random) -> Iterator[bytes]
 
 
 def refusals(served: Served, name: str, requests: Iterator[bytes]) -> set[grpc.StatusCode]:
-    """The statuses that a call ends with."""
     method = in_bytes(served.channel, name)
     statuses = set()
     for data in requests:

@@ -13,7 +13,6 @@ from tests.support.v2_front import Served
 
 
 def numbered(number: int) -> ModelInferRequest:
-    """Requests with one head."""
     request = raw_request(x=np.full(4, number, np.float32))
     request.id = str(number)
     return request

@@ -41,7 +41,6 @@ def refused(served: Served, request: wire.ModelInferRequest) -> str:
 
 
 def outputs(response: wire.ModelInferResponse) -> dict[str, Array]:
-    """The outputs of a response as arrays."""
     return {
         tensor.name: array_from_raw(datatype(tensor.datatype), tuple(tensor.shape), raw)
         for tensor, raw in zip(response.outputs, response.raw_output_contents, strict=True)

@@ -25,7 +25,6 @@ LARGE, TOO_LARGE = (raw_request(x=np.zeros(count, np.float32)) for count in (LIM
 
 @pytest.fixture
 def served(short_path: Path) -> Iterator[Served]:
-    """One model, which returns its inputs."""
     with serving(short_path, FakeModel(), budget=RequestMemoryBudget(LIMIT)) as front:
         yield front
 

@@ -23,7 +23,6 @@ CALLS = 40
 
 @pytest.fixture
 def served(short_path: Path) -> Iterator[Served]:
-    """One model, which returns its inputs."""
     with serving(short_path, FakeModel(), GrpcLimits(receptions=RECEPTIONS)) as front:
         yield front
 

@@ -13,7 +13,6 @@ from tests.support.v2_front import Served, serving
 
 
 def refused(served: Served, name: str, request: Message) -> tuple[StatusCode, str]:
-    """The status and the message that a call ends with."""
     with pytest.raises(RpcError) as got:
         call(served.channel, name, request)
     return got.value.code(), got.value.details() or ""

@@ -21,7 +21,6 @@ def register(served: Served, name: str, byte_size: int = 64) -> None:
 
 
 def place(tensor: Tensor, **parameters: int | str) -> None:
-    """Place a tensor of a request in shared memory."""
     for key, value in parameters.items():
         if isinstance(value, int):
             tensor.parameters[f"shared_memory_{key}"].int64_param = value

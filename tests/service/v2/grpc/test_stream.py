@@ -22,7 +22,6 @@ from tests.support.v2_front import Served, serving
 def stream(
     served: Served, requests: Iterable[wire.ModelInferRequest], by_status: bool = False
 ) -> Iterator[wire.ModelStreamInferResponse]:
-    """The answers to a stream of requests."""
     method = served.channel.stream_stream(
         "/inference.GRPCInferenceService/ModelStreamInfer",
         wire.ModelInferRequest.SerializeToString,

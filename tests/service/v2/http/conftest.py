@@ -91,6 +91,5 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def served(server: Server) -> Iterator[Served]:
-    """One model, which returns its inputs."""
     with serving(FakeModel(), server=server) as front:
         yield front

@@ -48,12 +48,11 @@ def rest(connection: socket.socket) -> bytes:
 
 
 def ended(connection: socket.socket) -> bool:
-    """Whether the server has sent something, or closed the connection."""
+    """Return whether the server has sent something, or closed the connection."""
     return bool(select.select([connection], [], [], 0.02)[0])
 
 
 def live(served: Served) -> bool:
-    """Whether another client is served, on its own connection."""
     try:
         return httpx.get(served.client.base_url.join(LIVE), verify=False).status_code == 200
     except httpx.TransportError:

@@ -32,7 +32,6 @@ def tensor(name: str, array: Array, **parameters: object) -> dict[str, Any]:
 
 
 def binary(header: dict[str, Any], *arrays: Array) -> tuple[bytes, dict[str, str]]:
-    """A body with binary tensors, and the header that says where they begin."""
     encoded = json.dumps(header).encode()
     return encoded + b"".join(bytes(raw_from_array(array)) for array in arrays), {SIZE: str(len(encoded))}
 

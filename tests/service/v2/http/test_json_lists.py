@@ -21,7 +21,6 @@ INTS = DATATYPES["INT32"]
 
 
 def text_of(values: object, spaced: bool = False) -> memoryview:
-    """The text of a list without its brackets."""
     return memoryview(json.dumps(values, ensure_ascii=spaced, indent=1 if spaced else None).strip()[1:-1].encode())
 
 

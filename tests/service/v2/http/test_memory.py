@@ -28,7 +28,6 @@ LOAD = "/v2/repository/models/m/load"
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    """One model, which returns its inputs."""
     with serving(FakeModel(), budget=RequestMemoryBudget(LIMIT)) as front:
         yield front
 

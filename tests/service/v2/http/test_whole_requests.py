@@ -51,7 +51,6 @@ class Connection:
         return status, headers, self.read.read(int(headers[b"content-length"]))
 
     def numbers(self) -> list[float]:
-        """Those of the next response."""
         status, headers, body = self.answer()
         assert status == b"HTTP/1.1 200 OK\r\n"
         array = np.frombuffer(body[int(headers[b"inference-header-content-length"]) :], np.float32)
@@ -59,7 +58,7 @@ class Connection:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the server has closed the connection, and sent nothing more."""
+        """Return whether the server has closed the connection, and sent nothing more."""
         return self.read.read() == b""
 
 

@@ -131,7 +131,6 @@ def refusal(call: object, *arguments: object) -> ServingError:
 
 
 def open_files(path: Path) -> int:
-    """How many descriptors this process has of a file."""
     return sum(str(os.path.realpath(entry)) == str(path) for entry in Path("/proc/self/fd").iterdir())
 
 

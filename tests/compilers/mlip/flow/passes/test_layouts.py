@@ -62,12 +62,10 @@ def restored(graph: FlowGraph, taken: Collection[str] = ()) -> FlowGraph:
 
 
 def node_of(graph: FlowGraph, user_name: str) -> FlowNode:
-    """The node that stands for a node of the user."""
     return next(node for node in graph.nodes if user_name in (source.name for source in node.sources))
 
 
 def layout_transforms(graph: FlowGraph) -> list[str]:
-    """The layouts that layout transforms make, in order."""
     return [node.text("dst_layout") for node in graph.nodes if node.operator == "layout_transform"]
 
 
@@ -275,7 +273,6 @@ def test_scales_of_channels_go_with_the_weights() -> None:
 
 
 def image_layouts(graph: FlowGraph) -> list[tuple[str, ...]]:
-    """The layouts of convolutions and pools, in order."""
     words = ("data_layout", "kernel_layout", "layout")
     return [tuple(node.text(word) for word in words if word in node.attributes) for node in graph.nodes]
 

@@ -11,7 +11,6 @@ from tests.support.flow_graphs import GraphOf
 
 
 def layers(graph: FlowGraph, beyond: bool = False) -> list[list[str]]:
-    """The operators of each layer."""
     return [[str(node.operator) for node in kernel.nodes] for kernel in match_composites(graph, beyond).kernels]
 
 

@@ -15,6 +15,5 @@ from tests.support.memory_bench import Bench, Start
 
 @pytest.fixture
 def start(cpu_ref: Endpoint, short_path: Path) -> Iterator[Start]:
-    """Return what starts scripted devices beside cpu_ref."""
     with ExitStack() as stack:
         yield partial(Bench, short_path, cpu_ref, stack)

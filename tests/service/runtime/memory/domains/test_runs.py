@@ -42,26 +42,22 @@ class InMemory:
         return [memory.device for memory in (*self.inputs, *self.outputs)]
 
     def give(self, *values: Array) -> None:
-        """Copy values into the inputs."""
         for memory, array in zip(self.inputs, values, strict=True):
             shared = create_ashmem(array.nbytes)
             open_pool(shared, writable=True).write(0, array.view(np.uint8))
             memory.copy_from(shared)
 
     def run(self, *values: Array) -> RunReport:
-        """Run the model on these inputs."""
         self.give(*values)
         return self._context.run()
 
     def result(self, memory: AllocatedMemory) -> list[int]:
-        """Return the integers in the memory of an output."""
         taken = create_ashmem(memory.description.byte_size)
         memory.copy_to(taken)
         values = open_pool(taken, writable=False).read(0, taken.size).view(np.int32)
         return [int(value) for value in values]
 
     def close(self) -> None:
-        """Release the model and its memory."""
         self._model.unbind(self._context)
         for memory in (*self.inputs, *self.outputs):
             memory.close()
