@@ -92,13 +92,12 @@ class NativeBinding:
         self._runs.resize(self._lengths)
 
     def takes(self, dimensions: Mapping[str, Dimensions]) -> bool:
-        """Whether runs may be for these dimensions of open inputs, without binding anew."""
+        """Return whether runs may be for these dimensions of open inputs, without binding anew."""
         if self._varies:
             return self._memory.has_room(dimensions)
         return dimensions.items() <= self.dimensions.items()
 
     def _resize(self, dimensions: Mapping[str, Dimensions]) -> None:
-        """As ``Binding.resize``."""
         lengths = {**self._lengths, **{name: tuple(given) for name, given in dimensions.items()}}
         fixed = sorted(lengths.keys() - self._lengths.keys())
         if fixed or not self._varies:

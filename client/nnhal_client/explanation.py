@@ -99,12 +99,11 @@ class EdgeStory:
 
     @property
     def is_between(self) -> bool:
-        """Whether it passes from step to step."""
         return CLIENT_STEP not in (self.source_step, self.destination_step)
 
     @property
     def is_copied(self) -> bool:
-        """Whether a host of a device copies it, though its size may be unknown."""
+        """Return whether a host of a device copies it, though its size may be unknown."""
         return self.copied_bytes > 0 or (not self.bytes and self.layer == "MemCopy")
 
 
@@ -229,7 +228,6 @@ class Explanation:
 
     @property
     def copied_bytes(self) -> int:
-        """Bytes that the plan copies in one run."""
         return sum(edge.copied_bytes for edge in self.edges)
 
     @property
@@ -258,7 +256,6 @@ class Explanation:
 
 
 def explanation_from_wire(message: wire.ModelExplanation) -> Explanation:
-    """Decode an explanation."""
     return Explanation(
         tuple(
             OperationStory(

@@ -83,7 +83,6 @@ class Framework(Closing):
         """Whether the session was ended here."""
 
     def devices(self) -> list[DeviceInfo]:
-        """The devices that the framework knows, in order of preference."""
         answer = self._calls.call(self._stub.ListDevices, wire.ListDevicesRequest())
         return [
             DeviceInfo(d.name, d.version, DeviceType(d.type) if d.type else None, d.pid, d.available)
@@ -268,7 +267,6 @@ class Framework(Closing):
         return self._stub
 
     def close(self) -> None:
-        """End the session."""
         self.is_closed = True
         self._calls.close()
         if self.successor is not None:
@@ -333,7 +331,6 @@ class Framework(Closing):
         return answer
 
     def _session_name(self, stem: str) -> str:
-        """A name that no other model of the session has."""
         self._loaded += 1
         return f"{stem}-{self._loaded}"
 
@@ -376,7 +373,6 @@ def _load_request(
     min_nodes_per_partition: int,
     cache_token: bytes,
 ) -> wire.LoadModelRequest:
-    """What loading a file and loading a model of the HAL have in common."""
     return wire.LoadModelRequest(
         devices=devices,
         pins=_pins_to_wire(pins),

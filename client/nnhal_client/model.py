@@ -115,7 +115,6 @@ class Model(NativeModel, Closing):
         self._calls.release(self._stub.UnloadModel, wire.UnloadModelRequest(name=self.session_name))
 
     def close(self) -> None:
-        """As ``unload``."""
         self.unload()
 
     def _perform(self, command: Command[threading.Event, Binding]) -> object:

@@ -65,7 +65,6 @@ class ModelPlan:
 
 
 def plan_from_wire(message: wire.PlanModelResponse) -> ModelPlan:
-    """Decode a plan."""
     return ModelPlan(
         message.plan,
         tuple(map(_group_from_wire, message.groups)),

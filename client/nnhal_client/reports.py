@@ -38,7 +38,6 @@ class RunReport:
 
 
 def dimensions_from_wire(message: wire.RunReport) -> dict[str, Dimensions]:
-    """The dimensions of outputs that devices have reported, by name."""
     return output_dimensions(message.outputs)
 
 
@@ -48,12 +47,10 @@ def insufficient_outputs(message: wire.RunReport) -> frozenset[str]:
 
 
 def output_dimensions(outputs: Iterable[wire.OutputReport]) -> dict[str, Dimensions]:
-    """The dimensions that reports of outputs have, by name."""
     return {output.name: tuple(output.dimensions) for output in outputs}
 
 
 def report_from_wire(message: wire.RunReport, called_ns: int = -1, answered_ns: int = -1) -> RunReport:
-    """Decode a report."""
     return RunReport(
         message.duration_ns,
         message.socket_bytes,

@@ -47,7 +47,7 @@ class Shaped(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether some of its dimensions are unknown before a run."""
+        """Return whether some of its dimensions are unknown before a run."""
 
 
 def input_dimensions(tensor: Shaped, given: Mapping[str, Dimensions]) -> Dimensions:
@@ -69,7 +69,6 @@ ReservedDimensions = Sequence[int | Range]
 
 
 def first_of(dimensions: ReservedDimensions) -> Dimensions:
-    """The dimensions that a binding begins with."""
     return tuple(length if isinstance(length, int) else length[0] for length in dimensions)
 
 
@@ -88,7 +87,6 @@ def growing_to_wire(dimensions: ReservedDimensions) -> list[wire.GrowingAxis]:
 
 
 def most_of(dimensions: ReservedDimensions) -> Sequence[float]:
-    """The most that each length may be; infinite if there is no limit."""
     limits = [length if isinstance(length, int) else length[1] for length in dimensions]
     return [inf if limit is None else limit for limit in limits]
 

@@ -84,7 +84,6 @@ def _read(text: bytes, binaries: bytes) -> CompiledModel:
 
 
 def _places(given: list[list[int]], before: int) -> tuple[ValuePlace, ...]:
-    """Read places of values that are computed before a step."""
     places = tuple(ValuePlace(int(step), int(port)) for step, port in given)
     if any(not FED <= place.step < before or place.port < 0 for place in places):
         raise ValueError(f"values of steps from {FED} to before {before} were expected, got {given}")
@@ -92,7 +91,6 @@ def _places(given: list[list[int]], before: int) -> tuple[ValuePlace, ...]:
 
 
 def _memory(given: list[dict[str, Any]]) -> tuple[TileMemoryRange, ...]:
-    """Read a memory map."""
     ranges = tuple(TileMemoryRange(**each) for each in given)
     for each in ranges:
         *numbers, what, _ = astuple(each)

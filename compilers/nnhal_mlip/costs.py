@@ -70,7 +70,6 @@ def _moved_bytes(
 
 
 def layer_shape(graph: FlowGraph, kernel: FlowKernel) -> LayerShape:
-    """Return the work of a layer."""
     node = next(each for each in kernel.nodes if each.operator == kernel.operator)
     element = TensorType.INT8 if graph.values[kernel.output].scales else TensorType.FP16
     batch, height, width, channels = _image(graph.shape(kernel.output))
@@ -141,7 +140,6 @@ def accelerator_ns(graph: FlowGraph, subgraph: FlowSubgraph, options: MlipOption
 
 
 def node_host_ns(graph: FlowGraph, node: FlowNode, profile: TimingProfile) -> float:
-    """Return the modelled time of an operator on the host."""
     products = 0.0
     if node.operator in WEIGHTED:
         weights = graph.shape(node.inputs[1])

@@ -51,7 +51,6 @@ class ModelCompiler:
         return MadeModel(made, origin)
 
     def partition(self, model: ResolvedModel) -> PartitionedHalModel:
-        """Return the subgraphs of a model."""
         return partition_model(model, self.options.public)
 
     def origin(self, model: ResolvedModel, tiles: int | None = None) -> bytes:

@@ -108,7 +108,7 @@ class Control:
 
     @property
     def has_expired(self) -> bool:
-        """Whether the deadline has passed."""
+        """Return whether the deadline has passed."""
         return _has_passed(self.deadline_ns)
 
     def interrupt(self) -> None:

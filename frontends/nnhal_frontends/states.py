@@ -120,7 +120,7 @@ def settled(imported: ImportedModel, pairs: Sequence[StatePair]) -> list[StatePa
 
 
 def is_settled(imported: ImportedModel, pairs: Sequence[StatePair]) -> bool:
-    """Whether the model says all dimensions of what is to be state but for the axes that grow."""
+    """Return whether the model says all dimensions of what is to be state but for the axes that grow."""
     named = {name: pair for pair in pairs for name in (pair.input, pair.output)}
     operands = imported.model.main.operands
     tensors = (*imported.all_inputs, *imported.all_outputs)

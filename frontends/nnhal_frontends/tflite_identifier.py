@@ -9,5 +9,5 @@ IDENTIFIER = b"TFL3"
 
 
 def is_tflite(content: ModelContent) -> bool:
-    """Whether a file says that it is TFLite."""
+    """Return whether a file says that it is TFLite."""
     return content[4:8] == IDENTIFIER

@@ -14,5 +14,5 @@ class WeightsOperand:
 
     @property
     def per_channel(self) -> bool:
-        """Whether each output channel has a scale of its own."""
+        """Return whether each output channel has a scale of its own."""
         return len(self.scales) > 1

@@ -71,7 +71,6 @@ def this_machine() -> str:
 
 
 def processor_name() -> str:
-    """Return what the kernel calls the processor."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     named = (
         line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Hardware", "cpu model"))

@@ -6,7 +6,6 @@ from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
 
 
 def now_ns() -> int:
-    """Return the current time."""
     return clock_gettime_ns(CLOCK_BOOTTIME)
 
 

@@ -33,12 +33,10 @@ class Endpoint:
 
     @property
     def rpc(self) -> Path:
-        """The path of the gRPC socket."""
         return self.directory / f"{self.service}.sock"
 
     @property
     def link(self) -> Path:
-        """The path of the link socket."""
         return self.directory / "link.sock"
 
     @property

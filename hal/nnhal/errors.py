@@ -45,12 +45,10 @@ class MissingMethodError(TransportError):
 
 
 def invalid_argument(message: str) -> NoReturn:
-    """Raise INVALID_ARGUMENT."""
     raise HalError(ErrorStatus.INVALID_ARGUMENT, message)
 
 
 def general_failure(message: str) -> NoReturn:
-    """Raise GENERAL_FAILURE."""
     raise HalError(ErrorStatus.GENERAL_FAILURE, message)
 
 

@@ -68,12 +68,10 @@ class Fence:
         return fence
 
     def fileno(self) -> int:
-        """Return the number of its descriptor."""
         return self.descriptor.fileno()
 
     @property
     def state(self) -> FenceState:
-        """Its state at this moment."""
         try:
             seen = self._peek()
         except BlockingIOError:
@@ -150,7 +148,7 @@ class Signal:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody has cancelled the fence. Closing all of its copies does not cancel it."""
+        """Return whether somebody has cancelled the fence. Closing all of its copies does not cancel it."""
         try:
             view = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, self._descriptor.fileno())
         except (OSError, ValueError):  # it has signalled, or failed

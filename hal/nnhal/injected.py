@@ -12,12 +12,10 @@ _NAMED = re.compile(r"""injected fault ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 
 
 def injected_fault(name: str) -> str:
-    """Return how messages name a fault."""
     return f"injected fault {name!r}"
 
 
 def injected_faults_in(message: str) -> list[str]:
-    """Return the names of the faults that a message names."""
     return [str(ast.literal_eval(name)) for name in _NAMED.findall(message)]
 
 

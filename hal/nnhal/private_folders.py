@@ -116,7 +116,7 @@ def _require(folder: int, path: Path, owners: Collection[int], may_be_sticky: bo
 
 
 def _is_of_one(group: int, user: int) -> bool:
-    """Whether a group has one user alone, as the groups that are named after their users.
+    """Return whether a group has one user alone, as the groups that are named after their users.
 
     Others are not believed: a directory service need not tell all users who have a group.
     """

@@ -57,7 +57,7 @@ class LedgerEntry:
 
     @property
     def is_between(self) -> bool:
-        """Whether the value passed from step to step. What was not planned is due to memory of the client."""
+        """Return whether the value passed from step to step. What was not planned is due to memory of the client."""
         return bool(self.value) and CLIENT_STEP not in (self.source_step, self.destination_step)
 
 
@@ -73,7 +73,6 @@ class CopiedBytes(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them."""
         return self.between + self.clients
 
     def times(self, runs: int) -> CopiedBytes:
@@ -89,7 +88,7 @@ class ValueUse(Protocol):
 
     @property
     def is_between(self) -> bool:
-        """Whether the value passes from step to step."""
+        """Return whether the value passes from step to step."""
 
     @property
     def copied_bytes(self) -> int:
@@ -97,7 +96,6 @@ class ValueUse(Protocol):
 
 
 def copied_by(uses: Iterable[ValueUse]) -> CopiedBytes:
-    """Return what devices copy for all uses of values in a run."""
     between = clients = 0
     for use in uses:
         if use.is_between:

@@ -43,7 +43,6 @@ class ResolvedModel:
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
-        """All subgraphs, with main first."""
         return (self.model.main, *self.model.referenced)
 
     def context(
@@ -196,7 +195,7 @@ def inline_constants(model: Model, pools: Mapping[int, Array] | None = None) -> 
 
 
 def _is_known(operand: Operand) -> bool:
-    """Whether the dimensions of an input are known, or there is none."""
+    """Return whether the dimensions of an input are known, or there is none."""
     dimensions = operand.dimensions
     is_given = dimensions and 0 not in dimensions
     return bool(is_given) or is_scalar(operand.type) or operand.lifetime == OperandLifeTime.NO_VALUE

@@ -103,7 +103,6 @@ class Shares:
 
     @property
     def held(self) -> int:
-        """How much is held in all."""
         with self._lock:
             self._settle()
             return self._all.held

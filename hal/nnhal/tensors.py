@@ -66,7 +66,7 @@ class Tensor:
 
     @property
     def is_open(self) -> bool:
-        """Whether some of its dimensions are unknown before a run."""
+        """Return whether some of its dimensions are unknown before a run."""
         return self.byte_size == 0
 
     def bytes_of(self, dimensions: Dimensions) -> int:
@@ -74,7 +74,6 @@ class Tensor:
         return self.stored.itemsize * prod(dimensions)
 
     def view(self, pool: MappedPool, offset: int, dimensions: Dimensions) -> Array:
-        """Return an array over a pool's memory."""
         size = self.bytes_of(dimensions)
         return pool.view(offset, max(1, size))[:size].view(self.stored).reshape(dimensions)
 

@@ -33,7 +33,6 @@ class BriefThread(threading.Thread):
         return self
 
     def run(self) -> None:
-        """Do the work."""
         try:
             self._has_done()
         finally:
@@ -63,7 +62,6 @@ class LastingThread(BriefThread):
     """
 
     def run(self) -> None:
-        """Do the work until it returns."""
         pause, began = _FIRST_PAUSE_SECONDS, time.monotonic()
         while not self._has_done():
             if time.monotonic() - began > 2 * _LONGEST_PAUSE_SECONDS:

@@ -17,12 +17,11 @@ _SHORTEST, _LONGEST = 16, 256
 
 
 def new_admin_key() -> str:
-    """Return a random key."""
     return secrets.token_hex(32)
 
 
 def is_admin_key(given: str, keys: Collection[str]) -> bool:
-    """Whether a text is one of the keys. How long that takes does not tell how much of it is right."""
+    """Return whether a text is one of the keys. How long that takes does not tell how much of it is right."""
     return any(hmac.compare_digest(given.encode(), key.encode()) for key in keys)
 
 

@@ -85,7 +85,6 @@ class ClientProcesses:
         self._thread = LastingThread(self._run, "link-clients")
 
     def start(self) -> None:
-        """Start to watch."""
         self._thread.start()
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ class ChannelEnds:
             self._channels[_cookie(end)] = channel
 
     def has(self, end: socket.socket) -> bool:
-        """Whether a socket is the other end of one of the channels."""
+        """Return whether a socket is the other end of one of the channels."""
         return _cookie(end) in self._channels
 
 
@@ -61,7 +61,6 @@ def require_usable(descriptors: Sequence[Descriptor], ends: ChannelEnds) -> None
 
 
 def _fault(descriptor: Descriptor, ends: ChannelEnds) -> str:
-    """Say why a descriptor is refused; nothing if it is not."""
     mode = os.fstat(descriptor.fileno()).st_mode
     if stat.S_ISSOCK(mode):
         return _fault_of_socket(descriptor, ends)

@@ -254,7 +254,6 @@ class LimitedConnection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The parser has read the head."""
         self._stops = self.parser.should_upgrade()
         if self._stops:
             return
@@ -266,7 +265,6 @@ class LimitedConnection(HttpToolsProtocol):
         self._beside = 0
 
     def on_body(self, body: bytes) -> None:
-        """The parser has read a part of the body."""
         self._beside = 0
         super().on_body(body)
 
@@ -292,17 +290,15 @@ class LimitedConnection(HttpToolsProtocol):
         self._expect(_Awaited.BODY)
 
     def end_whole(self) -> None:
-        """Its body has come."""
         self._awaited = _Awaited.REQUEST
 
     def end_serving(self) -> None:
-        """It has been answered."""
         self._since = self.loop.time()
         self._read_on_soon()
 
     @property
     def _waits_for_answers(self) -> bool:
-        """Whether a request that has come has not been answered."""
+        """Return whether a request that has come has not been answered."""
         if self._unanswered:
             return not self._unanswered[0].more_body
         return self.direct is not None and self.direct.is_serving and not self.direct.is_gathering
@@ -458,7 +454,7 @@ class LimitedConnection(HttpToolsProtocol):
             self.transport.close()
 
     def _waits_for_server(self) -> bool:
-        """Whether the client has sent all that it can before the server goes on."""
+        """Return whether the client has sent all that it can before the server goes on."""
         is_blocked = self._awaited is not _Awaited.BODY or self._waits_for_answers or not self.transport.is_reading()
         return self._is_serving and is_blocked
 
@@ -482,7 +478,6 @@ def while_connected(scope: Scope, lost: Callable[[], None]) -> AbstractContextMa
 
 
 def _disconnect(cycle: RequestResponseCycle) -> None:
-    """Tell the application that its client has left."""
     cycle.disconnected, cycle.waiting_for_100_continue = True, False
     cycle.message_event.set()
 

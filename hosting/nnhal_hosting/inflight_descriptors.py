@@ -16,7 +16,7 @@ _MOST_BYTES = 1 << 16
 
 
 def has_inflight(descriptor: Descriptor) -> bool:
-    """Whether descriptors wait in a socket. Linux tells it from 5.7 on; before, it is taken for no.
+    """Return whether descriptors wait in a socket. Linux tells it from 5.7 on; before, it is taken for no.
 
     Raises OSError if it cannot be seen, as without a free descriptor.
     """

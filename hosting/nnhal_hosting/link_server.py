@@ -182,7 +182,6 @@ class LinkServer:
         self._acceptor = LastingThread(self._accept, "link-acceptor")
 
     def start(self) -> None:
-        """Start to accept links."""
         self._clients.start()
         self._acceptor.start()
 
@@ -303,7 +302,7 @@ class LinkServer:
         return ""
 
     def _has_spare(self) -> bool:
-        """Whether an operator may have a link beyond the limits. The caller holds the lock."""
+        """Return whether an operator may have a link beyond the limits. The caller holds the lock."""
         return bool(self._admin_keys) and sum(link.is_spare for link in self._links.values()) < _OPERATORS
 
     def _greet(self, channel: Channel, seconds: float) -> wire.Hello:

@@ -100,7 +100,7 @@ class ListenerWatch:
 
 
 def _has_descriptors() -> bool:
-    """Whether a listener could accept a connection beside that of who asks: a pipe takes two descriptors."""
+    """Return whether a listener could accept a connection beside that of who asks: a pipe takes two descriptors."""
     try:
         for number in os.pipe2(os.O_CLOEXEC):
             os.close(number)

@@ -18,7 +18,6 @@ _to_seconds = structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=Tru
 
 
 def get_logger(name: str) -> Any:
-    """The logger of a module."""
     return structlog.get_logger(name)
 
 

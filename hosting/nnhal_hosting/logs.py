@@ -109,5 +109,4 @@ class _Lines(logging.Handler):
 
 
 def get_logger(name: str) -> Logger:
-    """The logger of a module."""
     return Logger(name)

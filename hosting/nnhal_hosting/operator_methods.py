@@ -37,7 +37,6 @@ class OperatorMethods(_GenericHandler):
         add(servicer, collector)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
-        """Return the handler of a call, by its method and its admin key."""
         handler = self._handlers.get(handler_call_details.method)
         if handler is None:
             return None
@@ -47,7 +46,6 @@ class OperatorMethods(_GenericHandler):
         return _in_pool(handler, self._operators) if is_operator else handler
 
     def has(self, method: str) -> bool:
-        """Whether it serves a method of this full name."""
         return method in self._handlers
 
     def close(self) -> None:
@@ -66,7 +64,6 @@ class _Collector:
         self._keep = keep
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
-        """Take the handlers of a service by method."""
         self._keep(service, handlers)
 
     def add_generic_rpc_handlers(self, handlers: object) -> None:

@@ -15,7 +15,6 @@ _DESCRIPTORS = Path("/proc/self/fd")
 
 
 def count_descriptors() -> int:
-    """Return how many descriptors this process has."""
     return sum(1 for _ in _DESCRIPTORS.iterdir())
 
 

@@ -54,6 +54,5 @@ def defect(error: Exception) -> HalError:
 
 
 def abort(context: grpc.ServicerContext, error: HalError) -> NoReturn:
-    """End a call with the status of an error."""
     context.abort_with_status(abort_status(error))
     raise error  # not reached: aborting raises

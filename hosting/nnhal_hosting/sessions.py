@@ -46,7 +46,6 @@ class Ownership:
 
     @property
     def is_over(self) -> bool:
-        """Whether the session has ended."""
         return self._objects is None
 
     def add(self, item: object) -> int:
@@ -82,7 +81,6 @@ class Ownership:
             return None if self._objects is None else self._objects.pop(handle, None)
 
     def all(self, kind: type[T]) -> list[T]:
-        """Return all objects of a kind."""
         return list(self.by_handle(kind).values())
 
     def by_handle(self, kind: type[T]) -> dict[int, T]:
@@ -91,7 +89,6 @@ class Ownership:
             return {handle: item for handle, item in (self._objects or {}).items() if isinstance(item, kind)}
 
     def find(self, handle: int, kind: type[T]) -> T | None:
-        """Return an object of a kind by its handle; None if the session has none."""
         with self._lock:
             item = (self._objects or {}).get(handle)
         return item if isinstance(item, kind) else None
@@ -115,7 +112,6 @@ class Ownership:
         channel.shutdown()
 
     def _forget(self, channel: Channel) -> None:
-        """Stop watching a channel that has ended."""
         with self._lock:
             self._channels.discard(channel)
 
@@ -250,7 +246,6 @@ class _Answers:
         self._numbers = CallNumbers()
 
     def receive(self) -> Work:
-        """Take the next call."""
         try:
             self._message, self._number = self._numbers.split(self._channel.receive())
         except ProtocolError as error:
@@ -260,7 +255,7 @@ class _Answers:
 
     @property
     def is_brief(self) -> bool:
-        """Whether answers were brief lately, and this one would begin at once."""
+        """Return whether answers were brief lately, and this one would begin at once."""
         return self._pace.is_brief and self._at_once()
 
     def run(self) -> None:
@@ -306,7 +301,6 @@ class Sessions(Generic[O]):
         return owner
 
     def all(self) -> list[O]:
-        """Return every open session."""
         with self._lock:
             return list(self._sessions.values())
 

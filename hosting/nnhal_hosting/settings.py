@@ -106,7 +106,6 @@ class ProcessSettings(EnvironmentSettings):
 
     @property
     def calls(self) -> CallLimits:
-        """The limits of calls over gRPC."""
         names = [field.name for field in fields(CallLimits) if field.name != "prefix"]
         prefix = f"{self.model_config['env_prefix']}RPC_"
         return CallLimits(prefix, **{name: getattr(self, f"rpc_{name}") for name in names})

@@ -39,7 +39,6 @@ class ProcessHealth(health_pb2_grpc.HealthServicer):
             self._changed.notify_all()
 
     def Check(self, request: wire.HealthCheckRequest, context: grpc.ServicerContext) -> wire.HealthCheckResponse:
-        """Answer a Check call."""
         status = self._status(request.service)
         if status == wire.HealthCheckResponse.SERVICE_UNKNOWN:
             context.abort(grpc.StatusCode.NOT_FOUND, "no such service")

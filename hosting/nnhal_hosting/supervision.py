@@ -84,7 +84,6 @@ class Supervision:
 
     @property
     def is_supervised(self) -> bool:
-        """Whether a supervisor has started the process."""
         return self._socket is not None
 
     def end_at_interrupt(self) -> None:
@@ -276,7 +275,6 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self.process.pid
 
     def wait_until_ready(self, seconds: float = 60.0, interrupt: int | None = None) -> None:
@@ -326,7 +324,6 @@ class Child:
                     heard.clear()
 
     def ended_in_words(self, status: int) -> str:
-        """As the function, for the status of this process."""
         if self.hung:
             return f"gave no sign of life for {self._hang_seconds:g} s and was killed"
         return ended_in_words(status)
@@ -432,7 +429,7 @@ def is_held(pid: int) -> bool:
 
 
 def is_traced(pid: int) -> bool:
-    """Whether a debugger traces a process, and may have stopped it. False if the process cannot be seen.
+    """Return whether a debugger traces a process, and may have stopped it. False if the process cannot be seen.
 
     Raises OSError if this process has no descriptor or memory left to look.
     """

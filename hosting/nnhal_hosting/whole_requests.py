@@ -168,7 +168,7 @@ class DirectWay:
 
     @property
     def is_gathering(self) -> bool:
-        """Whether the next bytes are of a body that is not whole."""
+        """Return whether the next bytes are of a body that is not whole."""
         return self._head is not None
 
     def take(self, data: bytes) -> int:
@@ -239,7 +239,6 @@ class DirectWay:
         self._writable = None
 
     def connection_lost(self) -> None:
-        """Tell the request that is served."""
         self._is_lost = True
         self.resume_writing()
         if self._head is not None and self._admitted is not None:

@@ -51,12 +51,10 @@ def planned_figures(explanation: Explanation, write: Callable[[float], str]) -> 
 
 
 def or_unknown(number: float, write: Callable[[float], str]) -> str:
-    """Write a number; nan is unknown."""
     return "unknown" if isnan(number) else write(number)
 
 
 def copied_words(figures: tuple[str, str, str]) -> str:
-    """Return the three figures in a line."""
     return ", ".join(f"{text} {name}" for text, name in zip(figures, NAMES, strict=True))
 
 

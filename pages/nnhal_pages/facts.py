@@ -31,7 +31,6 @@ class PlanFacts:
 
 
 def facts_of(explanation: Explanation) -> PlanFacts:
-    """Read an explanation."""
     writers: defaultdict[str, list[int]] = defaultdict(list)
     readers: defaultdict[str, list[int]] = defaultdict(list)
     members: defaultdict[int, list[int]] = defaultdict(list)

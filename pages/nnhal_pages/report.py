@@ -105,7 +105,6 @@ class ReportTable(Generic[Row]):
     """All rows in their order, or none; a terminal draws a line between two groups."""
 
     def shown_on(self, medium: Medium) -> list[Column[Row]]:
-        """Return the columns that a terminal or a page has."""
         return [column for column in self.columns if column.only in (None, medium)]
 
 
@@ -120,7 +119,6 @@ class Footnotes:
         return str(self._numbers.setdefault(sentence, len(self._numbers) + 1))
 
     def lines(self) -> list[str]:
-        """Return the sentences with their numbers."""
         return [f"{number}: {sentence}" for sentence, number in self._numbers.items()]
 
 

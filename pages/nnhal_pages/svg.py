@@ -86,7 +86,6 @@ def element(tag: str, content: str = "", **attributes: object) -> str:
 
 
 def label(x: float, y: float, text: str, class_: str = "", **attributes: object) -> str:
-    """Return a line of text."""
     return element("text", escaped(text), x=x, y=y, class_=f"label {class_}".strip(), **attributes)
 
 

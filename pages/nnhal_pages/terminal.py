@@ -49,7 +49,6 @@ class FittingName:
 
 
 def show_parts(parts: Iterable[TerminalPart], console: Console) -> None:
-    """Print the parts of a report, in their order."""
     for part in parts:
         match part:
             case str():

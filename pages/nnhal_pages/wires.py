@@ -17,13 +17,10 @@ class SentBytes(Protocol):
         ...
 
     @property
-    def wire_down_bytes(self) -> int:
-        """Bytes that come from one."""
-        ...
+    def wire_down_bytes(self) -> int: ...
 
 
 def link_words(round_trip_ns: float, ns_per_byte: float) -> str:
-    """Say how fast a network is."""
     rate = f", {1e3 / ns_per_byte:.3g} MB/s" if ns_per_byte > 0 else ""
     return f"a round trip takes {duration(round_trip_ns)}{rate}"
 

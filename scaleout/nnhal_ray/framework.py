@@ -93,7 +93,7 @@ class HostFramework(AsyncClosing):
             stream.cancel()
 
     async def is_ready(self, seconds: float) -> bool:
-        """Whether the framework says within some time that it is ready."""
+        """Return whether the framework says within some time that it is ready."""
         call = ProtocolCall("ServerReady", wire.ServerReadyRequest().SerializeToString())
         reply = await self._over_grpc(call, seconds)
         return reply.is_ok and wire.ServerReadyResponse.FromString(reply.message).ready

@@ -64,7 +64,7 @@ class ProtocolReply:
 
     @property
     def is_ok(self) -> bool:
-        """Whether the call has succeeded."""
+        """Return whether the call has succeeded."""
         return self.code is grpc.StatusCode.OK
 
 
@@ -80,7 +80,7 @@ class HttpReply:
 
     @property
     def is_ok(self) -> bool:
-        """Whether the request has succeeded."""
+        """Return whether the request has succeeded."""
         return self.status == HTTPStatus.OK
 
     @property

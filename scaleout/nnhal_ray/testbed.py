@@ -46,7 +46,7 @@ class HostTestbed(Closing):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the supervisor of the processes has ended, and they with it."""
+        """Return whether the supervisor of the processes has ended, and they with it."""
         return self._child.process.poll() is not None
 
     def http_address(self) -> str:

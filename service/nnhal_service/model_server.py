@@ -197,17 +197,15 @@ class ModelServer:
 
     @property
     def may_load(self) -> bool:
-        """Whether clients may load and unload models."""
         return self._settings.model_control_mode == ControlMode.EXPLICIT
 
     @property
     def folders(self) -> list[str]:
-        """The folders of the repository."""
         return [str(path.resolve()) for path in self._settings.model_repository]
 
     @property
     def ready(self) -> bool:
-        """Whether the server is ready, as the protocol says it."""
+        """Return whether the server is ready, as the protocol says it."""
         return self.served.ready()
 
     def drain(self, drain: bool) -> None:

@@ -31,7 +31,6 @@ _Add = Callable[..., Any]
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
     parser = argparse.ArgumentParser(
         "nnhal serve",
         description="Serve models, split over devices that run already, until SIGTERM or SIGINT.",
@@ -82,7 +81,6 @@ def main() -> int:
 
 
 def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings that the command line gives."""
     given = vars(arguments).items()
     return {_SETTINGS.get(name, name): value for name, value in given if name not in _NO_SETTINGS and value is not None}
 

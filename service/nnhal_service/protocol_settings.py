@@ -104,7 +104,6 @@ def users_of(settings: ServiceSettings, listener: TcpListener) -> LocalUsers | N
 
 
 def connection_limits(settings: ServiceSettings) -> ConnectionLimits:
-    """The limits of each HTTP server."""
     # Importing the HTTP server takes as long as the rest of the framework; without that server nothing needs it.
     from nnhal_hosting.http import ConnectionLimits
 

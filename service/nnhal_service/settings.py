@@ -162,5 +162,4 @@ class ServiceSettings(ProcessSettings):
 
     @property
     def import_limits(self) -> ImportLimits:
-        """The limits of importing one model file."""
         return ImportLimits(self.max_model_nodes, self.folded_operation_bytes, self.folded_bytes)

@@ -80,7 +80,7 @@ class BindingMemory:
 
     @property
     def has_unknown_dimensions(self) -> bool:
-        """Whether an output in the pool gets its dimensions from a run."""
+        """Return whether an output in the pool gets its dimensions from a run."""
         return bool(self._unknown)
 
     def room(self, name: str) -> int:
@@ -124,11 +124,9 @@ class BindingMemory:
                 self.outputs.show(tensor.name, found)
 
     def has_room(self, lengths: Mapping[str, Dimensions]) -> bool:
-        """Whether inputs may have these dimensions in the memory that they have."""
         return all(is_within(found, self.dimensions[name]) for name, found in lengths.items())
 
     def resize_inputs(self, lengths: Mapping[str, Dimensions]) -> None:
-        """Show inputs in the dimensions of the next run."""
         for name, dimensions in lengths.items():
             self.inputs.show(name, dimensions)
 
@@ -199,12 +197,10 @@ class Views(Mapping[str, Array]):
         return repr(dict(self))
 
     def show(self, name: str, dimensions: Dimensions) -> None:
-        """Have the view be of these dimensions from now on."""
         if self._dimensions[name] != dimensions:
             self._dimensions[name] = dimensions
             self._made.pop(name, None)
 
 
 def is_within(dimensions: Dimensions, most: Sequence[float]) -> bool:
-    """Whether no length exceeds the most that it may be."""
     return len(dimensions) == len(most) and all(map(le, dimensions, most))

@@ -48,7 +48,7 @@ class ResizableOutputs(Protocol):
 
     @property
     def has_unknown_dimensions(self) -> bool:
-        """Whether there are any."""
+        """Return whether there are any."""
 
     def resize(self, dimensions: Mapping[str, Dimensions]) -> None:
         """Show those outputs in the dimensions that a run has reported."""
@@ -93,11 +93,9 @@ class BindingRuns:
 
     @property
     def channels(self) -> list[Channel]:
-        """The channels that are in use."""
         return [self._channel, *(run_channel.channel for run_channel in self._run_channels)]
 
     def resize(self, lengths: Mapping[str, Dimensions]) -> None:
-        """Have the next runs be for these dimensions of inputs."""
         self._lengths = lengths
         for run_channel in self._run_channels:
             run_channel.resize(lengths)
@@ -182,7 +180,6 @@ class BindingRuns:
         return report
 
     def _show(self, dimensions: Mapping[str, Dimensions]) -> None:
-        """Show the outputs in the dimensions of a run."""
         self._shown = dimensions
         if self._resizes:
             self._outputs.resize(dimensions)

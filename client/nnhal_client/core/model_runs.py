@@ -29,14 +29,14 @@ class RunnableBinding(Protocol):
 
     @property
     def measures(self) -> bool:
-        """Whether its runs are measured."""
+        """Return whether its runs are measured."""
 
     @property
     def lost_run_channel(self) -> bool:
-        """Whether its runs were direct once and are no longer."""
+        """Return whether its runs were direct once and are no longer."""
 
     def takes(self, dimensions: Mapping[str, Dimensions]) -> bool:
-        """Whether its runs may be for these dimensions of open inputs."""
+        """Return whether its runs may be for these dimensions of open inputs."""
 
     @property
     def outputs(self) -> Mapping[str, Array]:
@@ -236,7 +236,6 @@ class ModelRuns(Generic[E, B]):
             raise
 
     def _end(self) -> None:
-        """Let the next run begin."""
         with self._lock:
             if not self._waiting:
                 self._running -= 1
@@ -292,7 +291,7 @@ class ModelRuns(Generic[E, B]):
                 self._unwanted.append(binding)
 
     def _detours(self, binding: B, report: RunReport) -> bool:
-        """Whether to try another binding, whose runs may be direct again.
+        """Return whether to try another binding, whose runs may be direct again.
 
         They may be once the lost device is back or the framework has a new plan. As nothing says when that is, it is
         tried after one run through the framework, then after 2, 4, 8 and so on.

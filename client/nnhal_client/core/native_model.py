@@ -82,7 +82,7 @@ class NativeModel:
 
     @property
     def can_reopen(self) -> bool:
-        """Whether it is one of the server's repository."""
+        """Return whether it is one of the server's repository."""
         return self._opened is not None
 
     def input_role(self, name: str, probability: float = 1.0) -> MemoryRole:

@@ -36,9 +36,7 @@ class UsableMemory(Protocol):
         ...
 
     @property
-    def is_closed(self) -> bool:
-        """Whether the application has released it."""
-        ...
+    def is_closed(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +56,6 @@ class ExecutionArgument:
 
     @property
     def is_omitted(self) -> bool:
-        """Whether an optional input has no value."""
         return self.buffer is None and self.memory is None
 
     @property
@@ -143,7 +140,6 @@ class ArgumentList:
 
     @property
     def missing(self) -> list[str]:
-        """The arguments that are not set, as messages name them."""
         return [f"{self._what} {index}" for index in range(len(self._operands)) if index not in self._arguments]
 
     @property

@@ -112,7 +112,7 @@ class ExecutionBinding:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the application still has the memory that it is for, and the session lasts."""
+        """Return whether the application still has the memory that it is for, and the session lasts."""
         memories = [found() for found in self._memories]
         return all(memory is not None and not memory.is_closed for memory in memories) and not self._calls.hung_up
 
@@ -166,7 +166,6 @@ class ExecutionBinding:
         )
 
     def close(self) -> None:
-        """Release it in the framework and on the devices."""
         for channel in self._runs.channels:
             channel.close()
         self._calls.release(self._stub.Unbind, wire.UnbindRequest(binding=self._handle))

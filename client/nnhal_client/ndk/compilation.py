@@ -119,7 +119,7 @@ class Compilation(Closing):
 
     @property
     def has_one_named_device(self) -> bool:
-        """Whether the application named exactly one device, as timing, timeouts and hints need."""
+        """Return whether the application named exactly one device, as timing, timeouts and hints need."""
         return self.devices is not None and len(self.devices) == 1
 
     def set_preference(self, preference: ExecutionPreference) -> None:
@@ -277,7 +277,6 @@ class HintList:
 
     @property
     def hints(self) -> Hints:
-        """The hints as devices get them."""
         return Hints(
             tuple(TokenValuePair(token, value) for token, value in self._values.items()),
             tuple(ExtensionNameAndPrefix(name, prefix) for name, prefix in self._prefixes.items()),

@@ -143,7 +143,6 @@ class Execution(Closing):
         length: int = 0,
         type: Operand | None = None,  # noqa: A002
     ) -> None:
-        """Set the memory of an output, as ``set_input_from_memory``."""
         with self._changing():
             self._outputs.set_memory(index, memory, offset, length, type)
 
@@ -281,7 +280,6 @@ class Execution(Closing):
         self._ended(outcome)
 
     def _conclude(self, launch: LaunchedExecution, future: Future[None]) -> None:
-        """Note how a launched run ended, if it has."""
         if launch.fence.state is FenceState.PENDING:
             return
         with _resolving(future):

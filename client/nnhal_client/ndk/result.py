@@ -34,7 +34,6 @@ class ResultCode(IntEnum):
 
     @classmethod
     def from_status(cls, status: ErrorStatus) -> ResultCode:
-        """The result code that the NDK has for a status of a device."""
         return _OF_STATUS[status]
 
 

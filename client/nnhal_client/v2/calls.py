@@ -40,7 +40,6 @@ class _Failure(Protocol):
 
 
 def failure_of(error: _Failure, address: str) -> NnhalError:
-    """The error of nnhal for a call that failed."""
     code, details = error.code(), error.details() or "no details"
     if code in _TRANSPORT:
         return TransportError(f"{address}: {code.name}: {details}")

@@ -26,12 +26,11 @@ class V2Tensor:
 
     @property
     def is_open(self) -> bool:
-        """Whether some of its dimensions are unknown before a run."""
+        """Return whether some of its dimensions are unknown before a run."""
         return 0 in self.dimensions
 
     @property
     def element_type(self) -> np.dtype[np.generic]:
-        """numpy's type of an element."""
         return self.datatype.dtype
 
     def array(self, value: Value) -> Array:

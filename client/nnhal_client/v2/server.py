@@ -78,7 +78,6 @@ class V2Server(Closing):
         return V2Model(self, self.call(MODEL_METADATA, request), version)
 
     def call(self, method: tuple[str, type[R]], request: Message, timeout: float | None = None) -> R:
-        """Call a method of the protocol."""
         name, kind = method
         try:
             stub = self._channel.unary_unary(SERVICE + name, serialized, kind.FromString)
@@ -89,7 +88,6 @@ class V2Server(Closing):
             raise TransportError(f"{self.address}: the session has been closed") from error
 
     def close(self) -> None:
-        """End the session."""
         self._channel.close()
 
 

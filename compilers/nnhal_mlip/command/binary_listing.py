@@ -20,7 +20,6 @@ from nnhal_mlip.program.tables import NO_TABLE
 
 
 def listing(binary: MlipBinary) -> Iterator[str]:
-    """Yield the lines."""
     yield "metadata"
     yield from _fields(binary.metadata, "  ")
     program = binary.program
@@ -61,7 +60,6 @@ def _text(name: str, content: bytes) -> str:
 
 
 def _members(value: object) -> list[tuple[str, object]]:
-    """The fields of a dataclass or of a named tuple."""
     if is_dataclass(value) and not isinstance(value, type):
         return [(each.name, getattr(value, each.name)) for each in fields(value)]
     return [(name, getattr(value, name)) for name in getattr(value, "_fields", ())]

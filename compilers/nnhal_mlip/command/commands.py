@@ -41,7 +41,6 @@ class StrictCommand(TyperCommand):
     """A command whose error of an unknown option lists the known ones."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line."""
         try:
             return super().parse_args(ctx, args)
         except Exception as error:  # click's class: typer has a private copy of it

@@ -175,12 +175,12 @@ def _options(request: CompilationRequest, found: FlowPartition, ranges: ValueRan
 
 
 def _is_quantised(found: FlowPartition, subgraph: FlowSubgraph) -> bool:
-    """Whether the user's model has 8-bit values there, with scales of its own."""
+    """Return whether the user's model has 8-bit values there, with scales of its own."""
     return any(found.graph.values[kernel.output].scales for kernel in subgraph.kernels)
 
 
 def _floats(found: FlowPartition, options: Mapping[str, MlipCompilerOptions]) -> bool:
-    """Whether a subgraph is to be quantised that the user's model has in floats."""
+    """Return whether a subgraph is to be quantised that the user's model has in floats."""
     return any(
         options[subgraph.symbol].quantize == "int8" and not _is_quantised(found, subgraph)
         for subgraph in found.subgraphs

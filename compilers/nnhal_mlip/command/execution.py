@@ -33,7 +33,6 @@ class SimulatedSubgraphs:
     runs: dict[str, SimulatedRun]
 
     def __call__(self, subgraph: FlowSubgraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one."""
         run = self.simulators[subgraph.symbol].run([inputs[name] for name in subgraph.inputs])
         self.runs[subgraph.symbol] = run
         return dict(zip(subgraph.outputs, run.outputs, strict=True))

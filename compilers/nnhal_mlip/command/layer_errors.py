@@ -92,7 +92,6 @@ class LayerProbes:
         }
 
     def __call__(self, subgraph: FlowSubgraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the results of all layers of a subgraph."""
         results: dict[str, Array] = {}
         for outputs, simulator in self._probes[subgraph.symbol]:
             run = simulator.run([inputs[name] for name in subgraph.inputs])

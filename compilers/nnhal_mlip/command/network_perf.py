@@ -51,7 +51,6 @@ class NetworkPerf:
 
 
 def network_perf(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> NetworkPerf:
-    """Return what there is to say of the binaries of a plan."""
     profile = plan.timing
     binaries = []
     for subgraph in plan.subgraphs:

@@ -60,7 +60,6 @@ class HostReport:
 
     @property
     def reason(self) -> str:
-        """Why, in a sentence."""
         hint = f"; {self.hint}" if self.hint else ""
         return f"got {self.got}, expected {self.allowed}{hint}"
 
@@ -91,12 +90,10 @@ class PartitionReport:
 
     @property
     def layers(self) -> int:
-        """How many layers the accelerator has."""
         return sum(len(subgraph.kernels) for subgraph in self.subgraphs)
 
 
 def partition_report(model: FlowModel, found: FlowPartition, choices: SharingChoices) -> PartitionReport:
-    """Return what there is to say of a partition."""
     names = _user_names(found)
     return PartitionReport(
         model=model.name,

@@ -70,7 +70,6 @@ def host_line(perf: NetworkPerf) -> str:
 def perf_page(
     perf: NetworkPerf, simulators: Mapping[str, Simulator], maps: MemoryMaps, profile: Mapping[str, int | str]
 ) -> str:
-    """Return a whole HTML document."""
     sections: list[tuple[str, Sequence[PagePart]]] = [("Summary", (_sums(perf), _note(perf)))]
     for binary in perf.binaries:
         of = f" of {binary.symbol}" if len(perf.binaries) > 1 else ""
@@ -88,12 +87,10 @@ def perf_page(
 
 @cache
 def page_style() -> str:
-    """Return the style sheet of this page alone."""
     return files("nnhal_mlip.command").joinpath("page.css").read_text()
 
 
 def totals(perf: NetworkPerf) -> str:
-    """Return the sums in a line."""
     return (
         f"modelled {perf.cycles:,} cycles, {perf.hardware_ns / 1000:,.1f} µs at {perf.clock_hz / 1e9:g} GHz by profile "
         f"{perf.profile}, and {perf.firmware_ns / 1000:,.1f} µs of firmware; {perf.macs:,} MACs, {perf.ddr_bytes:,} "
@@ -102,7 +99,6 @@ def totals(perf: NetworkPerf) -> str:
 
 
 def bounds(perf: NetworkPerf) -> str:
-    """Return the lower bound in a line."""
     times = f", of which this is {perf.cycles / perf.least:.2f} times" if perf.least else ""
     return f"no schedule takes less than {perf.least:,} cycles: full arrays, and DDR without a pause{times}"
 

@@ -123,12 +123,10 @@ class MlipPlan(PlanPart):
 
     @property
     def timing(self) -> TimingProfile:
-        """The figures that times are modelled by."""
         return TimingProfile(**self.profile)  # type: ignore[arg-type]
 
     @property
     def files(self) -> tuple[PlannedFile, ...]:
-        """All files beside this one."""
         own = [self.model, *(each for each in (self.calibration, self.errors) if each is not None)]
         for subgraph in self.subgraphs:
             own += [subgraph.nodes, subgraph.constants, subgraph.binary, subgraph.memory]
@@ -136,12 +134,10 @@ class MlipPlan(PlanPart):
 
 
 def profile_figures(profile: TimingProfile) -> dict[str, int | str]:
-    """Return a profile as the plan has it."""
     return asdict(profile)
 
 
 def planned(folder: Path, name: str) -> PlannedFile:
-    """Return the entry of a file that was written into a folder."""
     with open_given_file(folder / name, "a file of a compiled model") as file:
         return PlannedFile(file=name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 

@@ -84,7 +84,6 @@ def show_compilation(result: CompilationResult, folder: Path, console: Console) 
 
 
 def _errors(errors: Sequence[LayerError], samples: int) -> ReportTable[LayerError]:
-    """How far each layer is from the float network."""
     columns: list[Column[LayerError]] = [
         Column("nodes", lambda error: Name(layer_title(error.user_names, f"{error.value} (added)")), wraps=True),
         Column("layer", lambda error: f"{error.kind} (host)" if error.on_host else error.kind),

@@ -33,7 +33,6 @@ class MlipCompilerOptions:
     """How many bytes of it."""
 
     def __post_init__(self) -> None:
-        """Refuse values that make no sense."""
         if self.quantize not in ("fp16", "int8"):
             raise MlipCompileError(f"quantize is {self.quantize!r}, expected fp16 or int8")
         if self.num_tiles not in TILE_COUNTS:

@@ -25,6 +25,5 @@ class MisfitOfTilesError(MlipCompileError):
     """What would do, each of them alone."""
 
     def __str__(self) -> str:
-        """Return the message."""
         hint = f"; it would fit with {', or with '.join(self.remedies)}" if self.remedies else ""
         return f"{self.place}: takes {self.wanted} bytes of each tile's memory, expected at most {self.available}{hint}"

@@ -83,7 +83,6 @@ def uses_by_tile(ranges: Iterable[TileMemoryRange], times: ProgramTimeline) -> d
 
 
 def alike_tiles(tiles: dict[int, tuple[OcmUse, ...]]) -> dict[tuple[OcmUse, ...], list[int]]:
-    """Return the tiles of each different map."""
     groups: dict[tuple[OcmUse, ...], list[int]] = {}
     for tile, uses in tiles.items():
         groups.setdefault(uses, []).append(tile)

@@ -120,7 +120,6 @@ def _on_tiles(setting: PlanSetting) -> ProgramSearch:
 
 
 def _proposals(setting: PlanSetting) -> list[PlanChoices]:
-    """Return the first choices of the plans that are tried, each once."""
     found: list[PlanChoices] = []
     for proposal in _PROPOSALS:
         choices = choose(setting, *proposal)

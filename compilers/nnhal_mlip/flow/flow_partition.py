@@ -55,7 +55,6 @@ class FlowKernel:
 
     @property
     def output(self) -> str:
-        """The value that the layer computes."""
         return self.nodes[-1].output
 
     @property
@@ -100,6 +99,5 @@ class FlowPartition:
 
     @cached_property
     def host(self) -> tuple[FlowNode, ...]:
-        """The nodes that stay on the host, in order."""
         taken = {node.output for subgraph in self.subgraphs for kernel in subgraph.kernels for node in kernel.nodes}
         return tuple(node for node in self.graph.nodes if node.output not in taken)

@@ -34,7 +34,6 @@ def is_symmetric(operand: Operand) -> bool:
 
 
 def flow_value(operand: Operand, dimensions: Dimensions) -> FlowValue:
-    """Return the type of the value that holds an operand."""
     if operand.type in ZERO_POINTS:
         return FlowValue(dimensions, _BYTE, (operand.scale,))
     return FlowValue(dimensions, ELEMENT_TYPES.get(operand.type, _OPAQUE))
@@ -87,7 +86,6 @@ class HalOperation:
         return self.outputs[0]
 
     def tensor(self, position: int) -> str:
-        """Return the value that holds an input."""
         return self.tensor_of(position)
 
     def weights(self, position: int) -> tuple[Array, tuple[float, ...], int]:
@@ -96,7 +94,6 @@ class HalOperation:
         return signed(operand, self.context.value(position)), *scales_of(operand)
 
     def constant(self, what: str, values: Array, scales: Sequence[float] = (), axis: int = 0) -> str:
-        """Add a constant of the operation, and return its name."""
         return self.builder.constant(f"{self.name}/{what}", np.ascontiguousarray(values), tuple(scales), axis)
 
     def add(
@@ -158,6 +155,4 @@ class MessageReader(Protocol):
         outputs: Sequence[MessageOperand],
         builder: FlowGraphBuilder,
         sources: tuple[SourceNode, ...],
-    ) -> tuple[str, ...]:
-        """Add the nodes of a message, and return the values of its results."""
-        ...
+    ) -> tuple[str, ...]: ...

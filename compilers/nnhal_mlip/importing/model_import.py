@@ -101,7 +101,6 @@ class _ModelImport:
         self._refusals: dict[int, Unsupported] = {}
 
     def run(self) -> ImportedHalModel:
-        """Import all operations, in order."""
         for index in self._main.input_indexes:
             value = self._type(index)
             self._values[index] = self._builder.input(self._names[index], *value[:3])
@@ -177,7 +176,6 @@ class _ModelImport:
         self._values.update(zip(operation.outputs, made, strict=True))
 
     def _type(self, index: int) -> FlowValue:
-        """The type of the value that holds an operand."""
         value, own = flow_value(self._main.operands[index], self._known[index]), self._own_element(index)
         return value if own is None else value._replace(element_type=own)
 

@@ -23,7 +23,6 @@ def emit_cast(op: HalOperation) -> str:
 
 
 def emit_concatenation(op: HalOperation) -> str:
-    """Add the node of a CONCATENATION."""
     count = axis_input(op.context)
     tensors = [op.tensor(position) for position in range(count)]
     return op.add(Operator.CONCATENATE, tensors, {"axis": op.context.integer(count)})
@@ -55,7 +54,6 @@ def emit_squeeze(op: HalOperation) -> str:
 
 
 def emit_transpose(op: HalOperation) -> str:
-    """Add the node of a TRANSPOSE."""
     axes = permutation(op.context)
     return op.add(Operator.TRANSPOSE, [op.tensor(TransposeInput.INPUT)], {"axes": axes})
 
@@ -75,7 +73,6 @@ def emit_channel_shuffle(op: HalOperation) -> str:
 
 
 def emit_slice(op: HalOperation) -> str:
-    """Add the nodes of a SLICE."""
     begins = op.context.integers(SlicingInput.BEGIN)
     return _sliced(op, [(begin, begin + kept) for begin, kept in zip(begins, op.output.shape, strict=True)])
 

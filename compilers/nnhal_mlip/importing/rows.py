@@ -44,7 +44,6 @@ def emit_instance_normalization(op: HalOperation) -> str:
 
 
 def emit_batch_matmul(op: HalOperation) -> str:
-    """Add the node of a BATCH_MATMUL."""
     turns = {
         "transpose_a": op.context.boolean(BatchMatmulInput.TRANSPOSE_FIRST),
         "transpose_b": op.context.boolean(BatchMatmulInput.TRANSPOSE_SECOND),

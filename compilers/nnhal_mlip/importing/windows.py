@@ -36,17 +36,14 @@ def padding_of(window: Window) -> tuple[int, int, int, int]:
 
 
 def strides_of(window: Window) -> tuple[int, int]:
-    """Return the strides of height and width."""
     return window.height.stride, window.width.stride
 
 
 def dilation_of(window: Window) -> tuple[int, int]:
-    """Return the dilation of height and width."""
     return window.height.dilation, window.width.dilation
 
 
 def size_of(window: Window) -> tuple[int, int]:
-    """Return the height and width."""
     return window.height.size, window.width.size
 
 
@@ -178,7 +175,6 @@ def emit_reduce_max(op: HalOperation) -> str:
 
 
 def over_images(op: OperationContext) -> Support:
-    """Refuse what is not over height and width."""
     axes = axes_of_reduce(op)
     if _layout_of_reduced(op, axes) is not None:
         return SUPPORTED

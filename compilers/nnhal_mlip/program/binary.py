@@ -90,7 +90,6 @@ def read_binary(data: bytes) -> MlipBinary:
 
 
 def _offsets(lengths: Sequence[int]) -> list[int]:
-    """Where sections lie that have these lengths."""
     offsets = []
     end = METADATA_BYTES
     for length in lengths:

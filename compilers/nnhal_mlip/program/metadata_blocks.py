@@ -44,7 +44,6 @@ class BinaryBlock:
 
     @classmethod
     def field_at(cls, offset: int) -> str:
-        """Return the name of the field that has a byte of the block."""
         for each in fields(cls):
             first, form = _place(each)
             if first <= offset < first + form.size:

@@ -53,7 +53,6 @@ def check_metadata(data: bytes) -> MlipMetadata:
 
 
 def check_header_crc(data: bytes, stored: int) -> None:
-    """Refuse a binary whose header does not have the CRC."""
     if (found := crc32c(memoryview(data)[: HEADER_BYTES - 4])) != stored:
         raise BinaryError(BinaryFault.HEADER_CRC, "header CRC", f"{stored:#010x}", f"{found:#010x}", HEADER_BYTES - 4)
 

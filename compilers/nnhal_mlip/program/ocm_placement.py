@@ -111,7 +111,6 @@ def place_model(
 
 
 def _pages(page_bytes: int) -> int:
-    """Return how many pages a tile has."""
     if page_bytes not in PAGE_SIZES:
         raise OcmPlacementError(f"pages have {page_bytes} bytes, expected one of {', '.join(map(str, PAGE_SIZES))}")
     return OCM_BYTES // page_bytes

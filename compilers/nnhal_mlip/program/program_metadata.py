@@ -115,7 +115,7 @@ def _output(port: ProgramPort) -> OutputBlock:
 
 
 def _conversion(port: ProgramPort) -> tuple[int, TensorType]:
-    """Whether the driver converts, and the type of its client."""
+    """Return whether the driver converts, and the type of its client."""
     if port.type in (TensorType.FP16, TensorType.INT8):
         return _CONVERT, TensorType.FP32
     return _AS_IT_IS, port.type

@@ -35,10 +35,8 @@ def end_of(pieces: Strided) -> int:
 
 
 def tiles_of(mask: int) -> tuple[int, ...]:
-    """Return the numbers of the tiles in a mask."""
     return tuple(tile for tile in range(mask.bit_length()) if mask >> tile & 1)
 
 
 def ceil_divide(value: int, by: int) -> int:
-    """Return a quotient, rounded up."""
     return -(-value // by)

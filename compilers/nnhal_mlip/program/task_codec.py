@@ -20,7 +20,6 @@ _WEIGHTS, _WINDOW, _RANGE, _SCALE, _TABLE = 1, 2, 4, 8, 16
 
 
 def write_task(writer: RecordWriter, task: TileTask) -> None:
-    """Take a task."""
     flags = _WEIGHTS * (task.weights is not None) + _WINDOW * (task.window != ONE_BY_ONE)
     low, high, table = task.range
     flags += _RANGE * ((low, high) != UNCLIPPED[:2]) + _SCALE * (task.output_scale != 1.0)

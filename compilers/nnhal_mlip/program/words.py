@@ -36,15 +36,12 @@ class RecordWriter:
         self._words += values
 
     def signed(self, *values: int) -> None:
-        """Take whole numbers."""
         self._words += [value << 1 if value >= 0 else ~value << 1 | 1 for value in values]
 
     def reals(self, *values: float) -> None:
-        """Take real numbers."""
         self._reals += values
 
     def text(self, value: str) -> None:
-        """Take a text."""
         encoded = value.encode()
         self._words.append(len(encoded))
         self._texts += encoded
@@ -95,7 +92,6 @@ class RecordReader:
         return self.words(1)[0]
 
     def signed(self, count: int) -> list[int]:
-        """Return whole numbers."""
         return [~(word >> 1) if word & 1 else word >> 1 for word in self.words(count)]
 
     def count(self, what: str) -> int:
@@ -103,18 +99,15 @@ class RecordReader:
         return self.below(what, len(self._words) - self._word)
 
     def below(self, what: str, limit: int) -> int:
-        """Return a whole number below a limit."""
         value = self.word()
         if value >= limit:
             raise self.refused(what, value, f"less than {limit}")
         return value
 
     def flag(self, what: str) -> bool:
-        """Return a truth value."""
         return bool(self.below(what, 2))
 
     def choice(self, what: str, kind: type[_Choice]) -> _Choice:
-        """Return a member of an enum."""
         value = self.word()
         try:
             return kind(value)
@@ -122,7 +115,6 @@ class RecordReader:
             raise self.refused(what, value, f"one of {', '.join(f'{each.value}' for each in kind)}") from None
 
     def reals(self, count: int) -> list[float]:
-        """Return real numbers."""
         begin = self._real
         self._real = end = begin + count
         if end > len(self._reals):
@@ -146,7 +138,6 @@ class RecordReader:
             raise self._error(f"{self._name}'s words, reals and bytes of texts", there, f"{taken}", 0)
 
     def refused(self, what: str, got: object, expected: str) -> BinaryError:
-        """Return the error of what the last word says."""
         place = self._places[self._word - 1] if 0 < self._word <= len(self._places) else 0
         return self._error(f"{what} in {self._name}", got, expected, _HEADER.size + int(place))
 

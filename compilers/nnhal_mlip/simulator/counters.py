@@ -29,7 +29,6 @@ class RunCounters:
 
     @property
     def ddr_bytes(self) -> int:
-        """Bytes between DDR and OCM."""
         return sum(self.ddr_read.values()) + sum(self.ddr_written.values())
 
 

@@ -98,7 +98,6 @@ def execute(task: TileTask, ocm: Bytes) -> None:
 
 
 def _channels(task: TileTask, ocm: Bytes, address: int, dtype: np.dtype[np.generic]) -> Array | None:
-    """A value for each output channel."""
     if address < 0:
         return None
     return np.ndarray((task.output.shape[3],), dtype, ocm.data, address)

@@ -28,7 +28,7 @@ ELEMENT_DTYPES: Mapping[TensorType, np.dtype[np.generic]] = MappingProxyType(
 
 
 def is_float(type_: TensorType) -> bool:
-    """Whether values of a type are real numbers, which have no scale."""
+    """Return whether values of a type are real numbers, which have no scale."""
     return type_ in (TensorType.FP16, TensorType.FP32)
 
 
@@ -81,5 +81,4 @@ def pieces(memory: Array, bytes_: Strided) -> Array:
 
 
 def view_of(tile: Bytes, view: OcmView) -> Array:
-    """Return a tensor in the OCM of a tile."""
     return np.ndarray(view.shape, ELEMENT_DTYPES[view.type], tile.data, view.address, view.strides)

@@ -47,7 +47,6 @@ def steps_of(program: MlipProgram, late: bool = False) -> Iterator[QueueStep]:
 
 
 def _waits(program: MlipProgram, transfers: int, stages: int) -> str:
-    """Who waits for what."""
     waits = []
     if transfers < len(program.transfers):
         waits.append(f"transfer {transfers} after {program.transfers[transfers].after_stage} stages")

@@ -126,7 +126,6 @@ class PerfReport:
 def perf_report(
     program: MlipProgram, times: ProgramTimeline, profile: TimingProfile, page_bytes: int = PAGE_BYTES
 ) -> PerfReport:
-    """Return the report of a program's timeline by a profile."""
     used, touched = usage(program, times), touched_pages(program, page_bytes)
     peak = program.tiles * profile.macs(program.type)
     bounds = binding_cycles(program, times)

@@ -52,7 +52,6 @@ class ProgramRoofline:
 
 
 def roofline(program: MlipProgram, report: PerfReport, profile: TimingProfile) -> ProgramRoofline:
-    """Return the layers of a report under the roofs of its profile."""
     peak = float(program.tiles * profile.macs(program.type))
     irregular = float(program.tiles * profile.elements(program.type))
     on_array = {stage.layer for stage in program.stages for task in stage.tasks if task.kind == TaskKind.CONVOLUTION}

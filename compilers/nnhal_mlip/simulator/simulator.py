@@ -99,7 +99,6 @@ class LatencyMeter:
         self._highest = [0.0, 0.0]
 
     def add(self, hardware_ns: float, firmware_ns: float) -> None:
-        """Count a run."""
         with self._lock:
             for index, value in enumerate((hardware_ns, firmware_ns)):
                 self._sums[index] += value
@@ -108,7 +107,6 @@ class LatencyMeter:
             self._count += 1
 
     def figures(self) -> ModelLatency:
-        """Return the figures so far."""
         with self._lock:
             hardware, firmware = (
                 LatencySpread(total / max(self._count, 1), lowest, highest)

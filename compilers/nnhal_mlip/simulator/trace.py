@@ -44,7 +44,6 @@ class _Tracer:
         self._program, self._profile = program, profile
 
     def events(self, times: ProgramTimeline) -> Iterator[TraceEvent]:
-        """Yield the names of all rows, and what happens in them."""
         yield from self._rows()
         for transfer in times.transfers:
             yield from self._transfer(transfer)

@@ -157,7 +157,6 @@ def bytes_cycles(count: int, profile: TimingProfile) -> int:
 
 
 def transfer_cycles(transfer: DdrTransfer, profile: TimingProfile) -> int:
-    """Return the cycles of a transfer of the DMA engine."""
     return bytes_cycles(bytes_of(transfer.ddr_bytes), profile)
 
 

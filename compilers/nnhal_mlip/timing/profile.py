@@ -74,12 +74,10 @@ class TimingProfile:
         return self.array_positions * self.array_channels * self.products(element_type)
 
     def nanoseconds(self, cycles: float) -> float:
-        """Return how long cycles take."""
         return cycles * 1e9 / self.clock_hz
 
 
 def profile_names() -> tuple[str, ...]:
-    """Return the names of the shipped profiles."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 

@@ -38,7 +38,6 @@ class TileUsage:
 
     @property
     def total(self) -> int:
-        """All cycles."""
         parts = (self.computing, self.issue, self.copying, self.waiting_transfers, self.waiting_tiles, self.barrier)
         return sum(parts) + self.idle
 

@@ -40,7 +40,7 @@ def element_type(model: Model, code: int) -> np.dtype[np.generic] | None:
 
 
 def support_run(message: Array | None, graph: Subgraph, operation: Operation) -> Support:
-    """Whether LiteRT supports an operation. ``message`` is its first input, None if that is no constant."""
+    """Return whether LiteRT supports an operation. ``message`` is its first input, None if that is no constant."""
     if message is None:
         return Unsupported("OP", "a first input that is no constant MESSAGE", "a message")
     try:

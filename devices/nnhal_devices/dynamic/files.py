@@ -48,7 +48,7 @@ def parse_name(file_name: str) -> BackendName | None:
 
 
 def looks_meant(file_name: str) -> bool:
-    """Whether a name may be a misspelt name of a backend file."""
+    """Return whether a name may be a misspelt name of a backend file."""
     return _MARK in file_name
 
 

@@ -105,7 +105,7 @@ def load_backend(file: BackendFile) -> DynamicBackend:
 
 
 def is_compatible(version: tuple[int, int], ours: tuple[int, int] = BACKEND_API_VERSION) -> bool:
-    """Whether a backend for ``version`` of the interface works with ``ours``: same major, minor not newer."""
+    """Return whether a backend for ``version`` of the interface works with ``ours``: same major, minor not newer."""
     return version[0] == ours[0] and version[1] <= ours[1]
 
 

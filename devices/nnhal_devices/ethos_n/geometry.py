@@ -62,7 +62,6 @@ class Geometry:
 
 
 def geometry_of(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
-    """The geometry of a supported operation, whose outputs have the given dimensions."""
     return _GEOMETRIES.get(op.type, _elementwise)(op, outputs)
 
 

@@ -65,7 +65,6 @@ def _stripes(geometry: Geometry, rows: int, channels: int) -> Stripes:
 
 
 def optimize(model: ResolvedModel, sram_bytes: int = SRAM_BYTES) -> OptimizationViews:
-    """Compile a model whose operations are all supported."""
     geometries = _geometries(model)
     stripes = [cut(geometry, sram_bytes) for geometry in geometries]
     groups = groups_of(model, [each is None for each in stripes])

@@ -24,10 +24,8 @@ _SUPPORT = NpuSupport(
 
 
 def operation_limits() -> list[OperationLimit]:
-    """Return what it takes of each operation that it has."""
     return _SUPPORT.operation_limits()
 
 
 def supported_operations(model: ResolvedModel) -> list[Support]:
-    """Return an answer for each operation of the main subgraph."""
     return _SUPPORT.supported_operations(model)

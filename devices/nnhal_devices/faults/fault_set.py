@@ -116,7 +116,7 @@ class ActiveFault:
         self._since = time.monotonic()
 
     def is_about(self, point: Point, call: ServedCall, facts: ModelFacts | None) -> bool:
-        """Whether a call meets its condition, apart from what counts calls or is drawn."""
+        """Return whether a call meets its condition, apart from what counts calls or is drawn."""
         fault = self.fault
         if call.method not in self.methods or point is not point_of(fault, call.method):
             return False

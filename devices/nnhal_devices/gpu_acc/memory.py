@@ -35,11 +35,9 @@ class WorkingMemory:
 
     @property
     def bytes(self) -> int:
-        """The bytes in use."""
         return self._bytes
 
     def acquire(self) -> None:
-        """Hold the memory for an execution that begins."""
         with self._lock:
             self._holders += 1
 

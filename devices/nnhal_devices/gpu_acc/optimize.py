@@ -126,7 +126,6 @@ def _has_no_activation(model: ResolvedModel, number: int) -> bool:
 
 
 def _append(scalar: Array, values: bytearray) -> Operand:
-    """Append a scalar to the model's values, and return its operand."""
     values.extend(bytes(-len(values) % scalar.itemsize))
     location = DataLocation(0, len(values), scalar.nbytes)
     values.extend(scalar.tobytes())

@@ -31,12 +31,11 @@ def choose(available: Sequence[str], opens: Callable[[str], bool]) -> Runtime:
 
 
 def this_machine() -> Runtime:
-    """The choice for the machine that this process runs on."""
     return choose(onnxruntime.get_available_providers(), opens)
 
 
 def opens(provider: str) -> bool:
-    """Whether a session runs on a provider. If it cannot, ONNX Runtime uses the CPU without an error."""
+    """Return whether a session runs on a provider. If it cannot, ONNX Runtime uses the CPU without an error."""
     value = helper.make_tensor_value_info("value", TensorProto.FLOAT, [1])
     result = helper.make_tensor_value_info("result", TensorProto.FLOAT, [1])
     graph = helper.make_graph([helper.make_node("Relu", ["value"], ["result"])], "probe", [value], [result])

@@ -219,7 +219,7 @@ class FaultySignal:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody has cancelled the fence."""
+        """Return whether somebody has cancelled the fence."""
         return self._signal.is_cancelled
 
     def send(self) -> None:

@@ -36,7 +36,6 @@ _KINDS = {"result": "feature map", "value": "feature map", "weights": "weights",
 
 
 def network_figures(simulators: Sequence[Simulator], memory: Sequence[Sequence[TileMemoryRange]]) -> WorkloadFigures:
-    """Return the figures of binaries and of the memory map of each."""
     begins = list(accumulate((simulator.timeline.total for simulator in simulators), initial=0))
     tiles = max((simulator.program.tiles for simulator in simulators), default=0)
     lanes = (*(f"tile {tile}" for tile in range(tiles)), _DMA)

@@ -53,7 +53,6 @@ class SimulatedWorkload:
 
     @property
     def simulators(self) -> tuple[Simulator, ...]:
-        """What runs the binaries, in order."""
         return self._loaded.simulators
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundArrayWorkload:

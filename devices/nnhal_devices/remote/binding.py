@@ -45,7 +45,7 @@ class RunLayout:
 
     @property
     def has_buffers(self) -> bool:
-        """Whether values stay on the device."""
+        """Return whether values stay on the device."""
         return any(argument.buffer for argument in (*self.inputs, *self.outputs))
 
 

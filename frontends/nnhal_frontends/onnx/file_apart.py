@@ -70,7 +70,7 @@ def read_apart(content: ModelContent) -> FileApart | None:
 
 
 def _is_plain(tensor: TensorProto, length: int) -> bool:
-    """Whether so many bytes are all the values of a tensor."""
+    """Return whether so many bytes are all the values of a tensor."""
     return (
         tensor.data_type in TYPES
         and min(tensor.dims, default=0) > 0

@@ -69,7 +69,7 @@ class InferenceBounds:
 
     @property
     def may_propagate(self) -> bool:
-        """Whether shape inference may propagate data."""
+        """Return whether shape inference may propagate data."""
         return self.longest <= LONGEST_SIZES and self.elements <= MOST_ELEMENTS
 
     def require_few(self) -> None:

@@ -160,7 +160,7 @@ def _is_large(tensor: TensorProto) -> bool:
 
 
 def is_constant(node: NodeProto) -> bool:
-    """Whether a node is ONNX's Constant of a tensor."""
+    """Return whether a node is ONNX's Constant of a tensor."""
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or node.input or len(node.output) != 1:
         return False
     attributes = node.attribute

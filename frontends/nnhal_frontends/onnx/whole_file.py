@@ -134,7 +134,7 @@ def declared_file(
 
 
 def _are_made(graph: onnx.GraphProto, names: Sequence[str]) -> bool:
-    """Whether nodes make these tensors; the last ones mostly do."""
+    """Return whether nodes make these tensors; the last ones mostly do."""
     left = set(names)
     for node in reversed(graph.node):
         left.difference_update(node.output)
@@ -148,18 +148,18 @@ def _is_quantised(graph: onnx.GraphProto) -> bool:
 
 
 def _is_plain(graph: onnx.GraphProto) -> bool:
-    """Whether inputs and outputs are declared as tensors, if at all, and no constant is sparse."""
+    """Return whether inputs and outputs are declared as tensors, if at all, and no constant is sparse."""
     kinds = {value.type.WhichOneof("value") for value in (*graph.input, *graph.output)}
     return kinds <= {"tensor_type", None} and not graph.sparse_initializer
 
 
 def _is_known(info: TensorInfo) -> bool:
-    """Whether a tensor is an operand as it is."""
+    """Return whether a tensor is an operand as it is."""
     return info.element_type in OPERAND_TYPES and info.shape is not None and not info.is_empty
 
 
 def _is_same(one: Border, other: Border | None) -> bool:
-    """Whether inputs and outputs are the same operands."""
+    """Return whether inputs and outputs are the same operands."""
     return other is not None and all(info[:2] == other[name][:2] for name, info in one.items())
 
 

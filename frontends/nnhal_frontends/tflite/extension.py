@@ -119,7 +119,7 @@ def objection(builder: TfliteGraphBuilder, operator: TfliteOperator) -> str:
 
 
 def keeps_state(graph: TfliteGraph) -> bool:
-    """Whether a subgraph has variables, which an operation of the extension would not have from run to run."""
+    """Return whether a subgraph has variables, which an operation of the extension would not have from run to run."""
     handles = any(operator.op_type == VAR_HANDLE for operator in graph.operators)
     return handles or any(tensor.variable for tensor in graph.tensors)
 

@@ -65,7 +65,7 @@ class TfliteQuantization:
 
     @property
     def per_channel(self) -> bool:
-        """Whether there is a scale for each index along the axis."""
+        """Return whether there is a scale for each index along the axis."""
         return len(self.scales) > 1
 
 

@@ -197,7 +197,7 @@ def _add_inputs(builder: TfliteGraphBuilder) -> None:
 
 
 def _has_tables(graphs: Sequence[TfliteGraph]) -> bool:
-    """Whether a model has tables, which its first run fills: only an interpreter of the whole model has them."""
+    """Return whether a model has tables, which its first run fills: only an interpreter of the whole model has them."""
     return any(operator.op_type == "HASHTABLE" for graph in graphs for operator in graph.operators)
 
 

@@ -16,7 +16,6 @@ from nnhal.v1 import types_pb2 as wire
 
 
 def capabilities_to_wire(capabilities: Capabilities) -> wire.Capabilities:
-    """Encode capabilities."""
     return wire.Capabilities(
         relaxed_float32_to_float16_performance_scalar=_info_to_wire(capabilities.relaxed_float32_to_float16_scalar),
         relaxed_float32_to_float16_performance_tensor=_info_to_wire(capabilities.relaxed_float32_to_float16_tensor),
@@ -52,7 +51,6 @@ def _info_from_wire(message: wire.PerformanceInfo) -> PerformanceInfo:
 
 
 def extensions_to_wire(extensions: Iterable[Extension]) -> list[wire.Extension]:
-    """Encode extensions."""
     return [
         wire.Extension(
             name=extension.name,
@@ -66,7 +64,6 @@ def extensions_to_wire(extensions: Iterable[Extension]) -> list[wire.Extension]:
 
 
 def extensions_from_wire(messages: Iterable[wire.Extension]) -> tuple[Extension, ...]:
-    """Decode extensions."""
     return tuple(
         Extension(
             message.name,

@@ -15,7 +15,6 @@ _MOST = 2**31 - 1
 
 
 def lengths_to_wire(lengths: Lengths) -> list[wire.InputLengths]:
-    """Encode the dimensions of inputs."""
     return [wire.InputLengths(input=position, dimensions=dimensions) for position, dimensions in lengths]
 
 

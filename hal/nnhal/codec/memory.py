@@ -14,7 +14,6 @@ Resolve = Callable[[int], Descriptor]
 
 
 def memory_to_wire(memory: Memory, issue: Issue) -> wire.Memory:
-    """Encode one region."""
     if isinstance(memory, Ashmem):
         return wire.Memory(ashmem=wire.Ashmem(descriptor_id=issue(memory.descriptor), size=memory.size))
     if isinstance(memory, MappableFile):
@@ -47,12 +46,10 @@ def memory_from_wire(message: wire.Memory, resolve: Resolve) -> Memory:
 
 
 def location_to_wire(location: DataLocation) -> wire.DataLocation:
-    """Encode a location."""
     return wire.DataLocation(
         pool_index=location.pool_index, offset=location.offset, length=location.length, padding=location.padding
     )
 
 
 def location_from_wire(message: wire.DataLocation) -> DataLocation:
-    """Decode a location."""
     return DataLocation(message.pool_index, message.offset, message.length, message.padding)

@@ -70,7 +70,6 @@ def model_from_wire(message: wire.Model, resolve: Resolve) -> Model:
 
 
 def extension_names_to_wire(names: Iterable[ExtensionNameAndPrefix]) -> list[types_pb2.ExtensionNameAndPrefix]:
-    """Encode an extension map."""
     return [types_pb2.ExtensionNameAndPrefix(name=entry.name, prefix=entry.prefix) for entry in names]
 
 

@@ -9,7 +9,6 @@ from nnhal.v1 import framework_pb2 as wire
 
 
 def step_report_to_wire(report: StepReport) -> wire.StepReport:
-    """Encode the report of a step."""
     return wire.StepReport(
         device=report.device,
         duration_ns=report.duration_ns,
@@ -25,7 +24,6 @@ def step_report_to_wire(report: StepReport) -> wire.StepReport:
 
 
 def step_report_from_wire(message: wire.StepReport) -> StepReport:
-    """Decode the report of a step."""
     return StepReport(
         message.device,
         message.duration_ns,
@@ -41,7 +39,6 @@ def step_report_from_wire(message: wire.StepReport) -> StepReport:
 
 
 def ledger_entry_to_wire(entry: LedgerEntry) -> wire.LedgerEntry:
-    """Encode an entry of the copy ledger."""
     return wire.LedgerEntry(
         value=entry.value,
         source_step=entry.source_step,
@@ -58,7 +55,6 @@ def ledger_entry_to_wire(entry: LedgerEntry) -> wire.LedgerEntry:
 
 
 def ledger_entry_from_wire(message: wire.LedgerEntry) -> LedgerEntry:
-    """Decode an entry of the copy ledger."""
     return LedgerEntry(
         message.value,
         message.source_step,
@@ -75,5 +71,4 @@ def ledger_entry_from_wire(message: wire.LedgerEntry) -> LedgerEntry:
 
 
 def copied_to_wire(copied: CopiedBytes) -> framework_admin_pb2.CopiedBytes:
-    """Encode what was copied."""
     return framework_admin_pb2.CopiedBytes(between=copied.between, clients=copied.clients, staged=copied.staged)

@@ -31,7 +31,6 @@ from nnhal.v1 import types_pb2
 
 
 def request_to_wire(request: Request, issue: Issue) -> wire.Request:
-    """Encode a request."""
     return wire.Request(
         inputs=[_argument_to_wire(argument) for argument in request.inputs],
         outputs=[_argument_to_wire(argument) for argument in request.outputs],
@@ -61,7 +60,6 @@ def _argument_to_wire(argument: RequestArgument) -> wire.RequestArgument:
 
 
 def argument_from_wire(message: wire.RequestArgument) -> RequestArgument:
-    """Decode an argument."""
     return RequestArgument(
         location_from_wire(message.location), tuple(message.dimensions), message.has_no_value, message.varies
     )
@@ -83,7 +81,6 @@ def _pool_from_wire(message: wire.RequestMemoryPool, resolve: Resolve, index: in
 
 
 def config_to_wire(config: ExecutionConfig) -> wire.ExecutionConfig:
-    """Encode a config."""
     return wire.ExecutionConfig(
         measure_timing=config.measure_timing,
         loop_timeout_duration_ns=config.loop_timeout_duration_ns,
@@ -93,7 +90,6 @@ def config_to_wire(config: ExecutionConfig) -> wire.ExecutionConfig:
 
 
 def config_from_wire(message: wire.ExecutionConfig) -> ExecutionConfig:
-    """Decode a config."""
     return ExecutionConfig(
         message.measure_timing,
         nanoseconds(message, "loop_timeout_duration_ns"),
@@ -103,7 +99,6 @@ def config_from_wire(message: wire.ExecutionConfig) -> ExecutionConfig:
 
 
 def hints_to_wire(hints: Iterable[TokenValuePair]) -> list[types_pb2.TokenValuePair]:
-    """Encode hints."""
     return [types_pb2.TokenValuePair(token=hint.token, value=hint.value) for hint in hints]
 
 
@@ -113,7 +108,6 @@ def hints_from_wire(messages: Sequence[types_pb2.TokenValuePair]) -> tuple[Token
 
 
 def result_to_wire(result: ExecutionResult) -> wire.ExecutionResult:
-    """Encode a result."""
     return wire.ExecutionResult(
         output_sufficient_size=result.output_sufficient_size,
         output_shapes=[
@@ -125,7 +119,6 @@ def result_to_wire(result: ExecutionResult) -> wire.ExecutionResult:
 
 
 def result_from_wire(message: wire.ExecutionResult) -> ExecutionResult:
-    """Decode a result."""
     return ExecutionResult(
         message.output_sufficient_size,
         tuple(OutputShape(tuple(shape.dimensions), shape.is_sufficient) for shape in message.output_shapes),
@@ -134,12 +127,10 @@ def result_from_wire(message: wire.ExecutionResult) -> ExecutionResult:
 
 
 def timing_to_wire(timing: Timing) -> wire.Timing:
-    """Encode a timing."""
     return wire.Timing(time_on_device_ns=timing.time_on_device_ns, time_in_driver_ns=timing.time_in_driver_ns)
 
 
 def timing_from_wire(message: wire.Timing) -> Timing:
-    """Decode a timing."""
     timing = Timing(message.time_on_device_ns, message.time_in_driver_ns)
     return UNAVAILABLE_TIMING if timing == UNAVAILABLE_TIMING else timing
 
@@ -154,7 +145,6 @@ def staging_to_wire(staged_bytes: int, duration_ns: int, copies: Iterable[Copy] 
 
 
 def copies_to_wire(copies: Iterable[Copy]) -> list[wire.Copy]:
-    """Encode copies."""
     return [
         wire.Copy(
             is_output=copy.is_output,
@@ -169,7 +159,6 @@ def copies_to_wire(copies: Iterable[Copy]) -> list[wire.Copy]:
 
 
 def copies_from_wire(messages: Sequence[wire.Copy]) -> tuple[Copy, ...]:
-    """Decode copies."""
     return tuple(
         Copy(copy.is_output, copy.bytes, copy.started_ns, copy.ended_ns, copy.is_wire, copy.injected)
         for copy in messages
@@ -187,7 +176,6 @@ def span_from_wire(message: wire.Span) -> Span:
 
 
 def info_to_wire(info: FencedExecutionInfo) -> callback_pb2.GetExecutionInfoResponse:
-    """Encode how a fenced execution ended."""
     return callback_pb2.GetExecutionInfoResponse(
         error_status=types_pb2.ErrorStatus.ValueType(info.status),
         timing_launched=timing_to_wire(info.timing_launched),
@@ -199,7 +187,6 @@ def info_to_wire(info: FencedExecutionInfo) -> callback_pb2.GetExecutionInfoResp
 
 
 def info_from_wire(message: callback_pb2.GetExecutionInfoResponse) -> FencedExecutionInfo:
-    """Decode how a fenced execution ended."""
     return FencedExecutionInfo(
         ErrorStatus(message.error_status),
         timing_from_wire(message.timing_launched),

@@ -23,7 +23,6 @@ def extension_code(prefix: int, number: int) -> int:
 
 
 def split_code(code: int) -> tuple[int, int]:
-    """Return the prefix and the number in an extension's code."""
     return code >> 16, code & 0xFFFF
 
 

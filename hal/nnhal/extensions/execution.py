@@ -20,7 +20,6 @@ _BYTES = 4
 
 
 def priority_hints(priority: Priority) -> Hints:
-    """Make hints that give an execution a priority."""
     hint = TokenValuePair(extension_code(PREFIX, PRIORITY), priority.to_bytes(_BYTES, "little"))
     return Hints((hint,), (ExtensionNameAndPrefix(NAME, PREFIX),))
 

@@ -152,7 +152,7 @@ def fresh(name: str, taken: Collection[str]) -> str:
 
 @cache
 def _may_have_tensors(kind: Descriptor) -> bool:
-    """Whether messages of a type can be tensors or have some in them, however deep."""
+    """Return whether messages of a type can be tensors or have some in them, however deep."""
     seen: set[str] = set()
     left = [kind]
     while left:

@@ -77,7 +77,6 @@ class _FloatMaps:
     """
 
     def __init__(self, keys: Sequence[Any], types: Sequence[type]) -> None:
-        """``types`` are those of the keys."""
         value = _message([dict.fromkeys(keys, 0.0)]).sequence_value
         first = value.SerializeToString()[len(_ELEMENTS) :]  # of the sequence: its first element
         before = _float_field(0.0)[: -_DOUBLE.size]
@@ -139,7 +138,6 @@ _last_form: _FloatMaps | None = None
 
 
 def _form_of(first: dict[Any, Value]) -> _FloatMaps | None:
-    """The form of a list with this map; None if there is none."""
     types = tuple(map(type, first))
     if (
         not 0 < len(first) <= _MOST_KEYS

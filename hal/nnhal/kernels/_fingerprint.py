@@ -47,7 +47,6 @@ def _fetch(keys: Array, at: int, size: int = 8) -> _Words:
 
 
 def _rotate(words: _Words, by: int) -> _Words:
-    """Rotate to the right."""
     return (words >> np.uint64(by)) | (words << np.uint64(64 - by))
 
 

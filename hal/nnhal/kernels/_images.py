@@ -11,17 +11,14 @@ from nnhal.operations._window import Axis, Window
 
 
 def channels_last(images: Array, channels_first: bool) -> Array:
-    """Images of either layout with their channels last."""
     return np.moveaxis(images, 1, 3) if channels_first else images
 
 
 def in_layout(images: Array, channels_first: bool) -> Array:
-    """Images with their channels last in the layout asked for."""
     return np.moveaxis(images, 3, 1) if channels_first else images
 
 
 def padded(images: Array, height: Axis, width: Axis, value: float = 0) -> Array:
-    """Images with the paddings of a window around them."""
     borders = ((0, 0), (height.before, height.after), (width.before, width.after), (0, 0))
     if not any(map(any, borders)):
         return images

@@ -132,7 +132,6 @@ def quantized_range(output: Operand, activation: FusedActivation) -> tuple[int, 
 
 
 def activate(values: Floats, activation: FusedActivation) -> Floats:
-    """Apply a fused activation to floats."""
     if activation == FusedActivation.RELU:
         return np.maximum(values, np.float32(0))
     if activation == FusedActivation.RELU1:

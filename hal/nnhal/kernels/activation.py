@@ -45,7 +45,6 @@ def logistic(op: OperationContext) -> tuple[Array, ...]:
 
 
 def tanh(op: OperationContext) -> tuple[Array, ...]:
-    """The hyperbolic tangent."""
     return (from_real(op, np.tanh(to_real(op, TanhInput.INPUT))),)
 
 

@@ -248,7 +248,6 @@ def _placed_anchors(op: OperationContext, height: int, width: int) -> Floats:
 def _generate_proposals_of_image(
     op: OperationContext, scores: Array, deltas: Floats, size: Floats, anchors: Floats
 ) -> tuple[Integers, Floats]:
-    """The anchors of one image that remain, and their boxes."""
     before, after = op.integer(GenerateProposalsInput.PRE_NMS_MAX), op.integer(GenerateProposalsInput.POST_NMS_MAX)
     order = descending(scores.astype(np.float32))[: before if before > 0 else None]
     boxes = transform(anchors[order], deltas[order], size)

@@ -50,7 +50,6 @@ def depthwise_conv_2d(op: OperationContext) -> tuple[Array, ...]:
 
 
 def grouped_conv_2d(op: OperationContext) -> tuple[Array, ...]:
-    """A convolution for each group of channels."""
     return (convolve(op, window_of_grouped_conv_2d(op)),)
 
 

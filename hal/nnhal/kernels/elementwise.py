@@ -23,17 +23,14 @@ _Function = Callable[[Array, Array], Array]
 
 
 def add(op: OperationContext) -> tuple[Array, ...]:
-    """a + b."""
     return _sum(op, np.add) if op.main_type() in QUANT8 else _plain(op, np.add)
 
 
 def sub(op: OperationContext) -> tuple[Array, ...]:
-    """a - b."""
     return _sum(op, np.subtract) if op.main_type() in QUANT8 else _plain(op, np.subtract)
 
 
 def mul(op: OperationContext) -> tuple[Array, ...]:
-    """a * b."""
     return _product(op) if op.main_type() in QUANT8 else _plain(op, np.multiply)
 
 
@@ -74,12 +71,10 @@ def _without_zero_point(op: OperationContext, index: int) -> Integers:
 
 
 def absolute(op: OperationContext) -> tuple[Array, ...]:
-    """The value without its sign."""
     return _signed(op, np.abs)
 
 
 def exp(op: OperationContext) -> tuple[Array, ...]:
-    """e to the power of x."""
     return _real(op, np.exp)
 
 
@@ -95,17 +90,14 @@ def hard_swish(op: OperationContext) -> tuple[Array, ...]:
 
 
 def log(op: OperationContext) -> tuple[Array, ...]:
-    """The natural logarithm."""
     return _real(op, np.log)
 
 
 def logical_not(op: OperationContext) -> tuple[Array, ...]:
-    """Whether x is false."""
     return (np.logical_not(op.value(UnaryInput.INPUT)).astype(np.uint8),)
 
 
 def neg(op: OperationContext) -> tuple[Array, ...]:
-    """-x."""
     return _signed(op, np.negative)
 
 
@@ -123,7 +115,6 @@ def sin(op: OperationContext) -> tuple[Array, ...]:
 
 
 def sqrt(op: OperationContext) -> tuple[Array, ...]:
-    """The square root."""
     return _real(op, np.sqrt)
 
 
@@ -136,7 +127,6 @@ def _signed(op: OperationContext, function: Callable[[Array], Array]) -> tuple[A
 
 
 def power(op: OperationContext) -> tuple[Array, ...]:
-    """The first to the power of the second."""
     base, exponent = np.broadcast_arrays(to_real(op, PairwiseInput.FIRST), to_real(op, PairwiseInput.SECOND))
     # numpy takes square roots for a single exponent of 0.5, which is another function of -inf and -0.
     return (from_real(op, np.power(base, np.ascontiguousarray(exponent))),)
@@ -148,7 +138,6 @@ def maximum(op: OperationContext) -> tuple[Array, ...]:
 
 
 def minimum(op: OperationContext) -> tuple[Array, ...]:
-    """The smaller of two."""
     return (np.minimum(as_output(op, PairwiseInput.FIRST), as_output(op, PairwiseInput.SECOND)),)
 
 
@@ -156,32 +145,26 @@ _Comparison = Callable[[Array, Array], Array]
 
 
 def equal(op: OperationContext) -> tuple[Array, ...]:
-    """a == b."""
     return _compare(op, np.equal)
 
 
 def greater(op: OperationContext) -> tuple[Array, ...]:
-    """a > b."""
     return _compare(op, np.greater)
 
 
 def greater_equal(op: OperationContext) -> tuple[Array, ...]:
-    """a >= b."""
     return _compare(op, np.greater_equal)
 
 
 def less(op: OperationContext) -> tuple[Array, ...]:
-    """a < b."""
     return _compare(op, np.less)
 
 
 def less_equal(op: OperationContext) -> tuple[Array, ...]:
-    """a <= b."""
     return _compare(op, np.less_equal)
 
 
 def not_equal(op: OperationContext) -> tuple[Array, ...]:
-    """a != b."""
     return _compare(op, np.not_equal)
 
 
@@ -196,12 +179,10 @@ def _operand(op: OperationContext, index: int) -> Array:
 
 
 def logical_and(op: OperationContext) -> tuple[Array, ...]:
-    """Whether both are true."""
     return (np.logical_and(op.value(PairwiseInput.FIRST), op.value(PairwiseInput.SECOND)).astype(np.uint8),)
 
 
 def logical_or(op: OperationContext) -> tuple[Array, ...]:
-    """Whether at least one is true."""
     return (np.logical_or(op.value(PairwiseInput.FIRST), op.value(PairwiseInput.SECOND)).astype(np.uint8),)
 
 

@@ -37,7 +37,6 @@ def split(op: OperationContext) -> tuple[Array, ...]:
 
 
 def slice_box(op: OperationContext) -> tuple[Array, ...]:
-    """The elements of a box."""
     begins, (sizes,) = op.integers(SlicingInput.BEGIN), prepare_slicing(op)
     box = tuple(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))
     return (op.value(SlicingInput.INPUT)[box],)

@@ -22,12 +22,10 @@ from nnhal.operations.lookup import (
 
 
 def gather(op: OperationContext) -> tuple[Array, ...]:
-    """The slices at the indices."""
     return (np.take(op.value(GatherInput.INPUT), op.value(GatherInput.INDICES), op.integer(GatherInput.AXIS)),)
 
 
 def embedding_lookup(op: OperationContext) -> tuple[Array, ...]:
-    """The values at the indices."""
     return (np.take(op.value(EmbeddingLookupInput.VALUES), op.value(EmbeddingLookupInput.LOOKUPS), 0),)
 
 

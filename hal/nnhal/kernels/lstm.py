@@ -164,7 +164,6 @@ def read_cell(op: OperationContext, cell: LstmInputs, activation: int) -> LstmCe
 
 
 def read_state(op: OperationContext, cell: LstmInputs) -> LstmState:
-    """Read the state that an operation starts from."""
     return LstmState(to_real(op, cell.output_state), to_real(op, cell.cell_state))
 
 

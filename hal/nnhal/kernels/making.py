@@ -11,7 +11,6 @@ from nnhal.operations.making import FillInput, RandomMultinomialInput
 
 
 def fill(op: OperationContext) -> tuple[Array, ...]:
-    """All elements equal."""
     value = op.value(FillInput.VALUE)
     return (np.full(op.integers(FillInput.DIMENSIONS), value, value.dtype),)
 

@@ -56,7 +56,6 @@ def pad_v2(op: OperationContext) -> tuple[Array, ...]:
 
 
 def mirror_pad(op: OperationContext) -> tuple[Array, ...]:
-    """The tensor with its reflections around it."""
     values, borders = op.value(MirrorPadInput.INPUT), paddings_of_mirror_pad(op)
     if op.integer(MirrorPadInput.MODE) == MirrorPadMode.REFLECT:
         return (np.pad(values, borders, mode="reflect"),)

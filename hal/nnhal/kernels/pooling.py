@@ -32,7 +32,6 @@ def averages(op: OperationContext, window: Window) -> Array:
 
 
 def l2_pool_2d(op: OperationContext) -> tuple[Array, ...]:
-    """The root of the mean of the squares."""
     window = window_of(op)
     values = channels_last(to_real(op, Implicit.INPUT), window.channels_first)
     means = _pool(values * values, window, np.add, 0) / _counts(values, window).astype(np.float32)
@@ -40,7 +39,6 @@ def l2_pool_2d(op: OperationContext) -> tuple[Array, ...]:
 
 
 def max_pool_2d(op: OperationContext) -> tuple[Array, ...]:
-    """The largest element of each window."""
     return (maxima(op, window_of(op)),)
 
 

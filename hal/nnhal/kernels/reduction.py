@@ -46,12 +46,10 @@ def reduce_any(op: OperationContext) -> tuple[Array, ...]:
 
 
 def reduce_max(op: OperationContext) -> tuple[Array, ...]:
-    """The largest."""
     return _reduce_shaped(op, extremum(np.fmax, op.value(ReduceInput.INPUT), axes_of_reduce(op), _bounds(op)[0]))
 
 
 def reduce_min(op: OperationContext) -> tuple[Array, ...]:
-    """The smallest."""
     return _reduce_shaped(op, extremum(np.fmin, op.value(ReduceInput.INPUT), axes_of_reduce(op), _bounds(op)[1]))
 
 
@@ -67,7 +65,6 @@ def extremum(extreme: np.ufunc, values: Array, axes: Sequence[int], initial: flo
 
 
 def reduce_prod(op: OperationContext) -> tuple[Array, ...]:
-    """The product."""
     return _reduce_shaped(
         op, from_real(op, np.multiply.reduce(to_real(op, ReduceInput.INPUT), axis=axes_of_reduce(op)))
     )
@@ -103,13 +100,11 @@ def mean(op: OperationContext) -> tuple[Array, ...]:
 
 
 def argmax(op: OperationContext) -> tuple[Array, ...]:
-    """The index of the largest element."""
     axis = op.integer(ArgExtremumInput.AXIS)
     return _arg_extremum_shaped(op, np.argmax(_without_nan(op.value(ArgExtremumInput.INPUT), axis, -np.inf), axis))
 
 
 def argmin(op: OperationContext) -> tuple[Array, ...]:
-    """The index of the smallest element."""
     axis = op.integer(ArgExtremumInput.AXIS)
     return _arg_extremum_shaped(op, np.argmin(_without_nan(op.value(ArgExtremumInput.INPUT), axis, np.inf), axis))
 

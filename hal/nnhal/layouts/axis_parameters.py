@@ -35,7 +35,6 @@ INPUT = 0
 
 
 def element_wise(op: OperationContext, order: Order) -> Rewritten:
-    """Change nothing."""
     return Rewritten((order,) * len(op.outputs), {})
 
 
@@ -73,13 +72,11 @@ def per_axis(*positions: int) -> Rewrite:
 
 
 def mean_over_axes(op: OperationContext, order: Order) -> Rewritten:
-    """Rewrite MEAN."""
     axes = axes_of_mean(op)
     return _reduced(order, axes, op.integer(MeanInput.KEEP) > 0, MeanInput.AXES)
 
 
 def reduce_over_axes(op: OperationContext, order: Order) -> Rewritten:
-    """Rewrite REDUCE_SUM and its like."""
     axes = axes_of_reduce(op)
     return _reduced(order, axes, op.boolean(ReduceInput.KEEP_DIMS), ReduceInput.AXES)
 
@@ -90,7 +87,6 @@ def reversed_axis(op: OperationContext, order: Order) -> Rewritten:
 
 
 def squeezed(op: OperationContext, order: Order) -> Rewritten:
-    """Rewrite SQUEEZE."""
     if not op.has(SqueezeInput.AXES):
         lengths = op.known_dimensions(SqueezeInput.INPUT)
         return Rewritten((without(order, [axis for axis, length in enumerate(lengths) if length == 1]),), {})
@@ -99,7 +95,6 @@ def squeezed(op: OperationContext, order: Order) -> Rewritten:
 
 
 def sliced(op: OperationContext, order: Order) -> Rewritten | None:
-    """Rewrite SLICE."""
     return per_axis(SlicingInput.BEGIN, SlicingInput.SIZE)(op, order)
 
 

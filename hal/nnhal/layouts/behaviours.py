@@ -128,7 +128,6 @@ _FLAT = {OperationType.FULLY_CONNECTED: Keeps(flat=(INPUT,)), OperationType.RESH
 
 
 def behaviour_of(op: OperationContext) -> Behaviour:
-    """Return how an operation of the base set behaves."""
     images = image_behaviour(op)
     if images is not None:
         return images
@@ -169,7 +168,7 @@ def _tensors(op: OperationContext, follower: _Follower) -> tuple[int, ...]:
 
 
 def _brought(op: OperationContext, index: int, tensors: Collection[int]) -> bool:
-    """Whether a tensor can be brought to any order: it is a constant, or there are operations that do it."""
+    """Return whether a tensor can be brought to any order: it is a constant, or there are operations that do it."""
     dimensions = op.dimensions(index)
     if op.inputs[index].type == OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL:
         return False

@@ -37,16 +37,14 @@ class GraphEditing:
         self.constants: dict[int, Array] = dict(given.model.constants[0])
 
     def is_output(self, operand: int) -> bool:
-        """Whether a value is an output of the model."""
         return operand in self._outputs
 
     def is_sized(self, operand: int) -> bool:
-        """Whether all dimensions of a value are known."""
         dimensions = self.dimensions[operand]
         return bool(dimensions) and 0 not in dimensions
 
     def are_alike(self, one: int, other: int) -> bool:
-        """Whether two operands have the same type and quantisation."""
+        """Return whether two operands have the same type and quantisation."""
         a, b = self.operands[one], self.operands[other]
         return (a.type, a.scale, a.zero_point, a.extra_params) == (b.type, b.scale, b.zero_point, b.extra_params)
 
@@ -68,7 +66,6 @@ class GraphEditing:
         self._renamed[operand] = to
 
     def renamed(self, operation: Operation) -> Operation:
-        """An operation with the operands that it is to read."""
         if self._renamed.keys().isdisjoint(operation.inputs):
             return operation
         return replace(operation, inputs=tuple(self._renamed.get(operand, operand) for operand in operation.inputs))
@@ -100,7 +97,6 @@ class GraphEditing:
                 read.update(operation.inputs)
 
     def edited(self) -> ChannelsLast:
-        """The model with the edits so far."""
         numbers = [number for number in range(len(self.operations)) if number not in self._left_out]
         kept = [self.operations[number] for number in numbers]
         if kept == list(self._main.operations):

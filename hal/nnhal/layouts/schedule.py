@@ -103,7 +103,6 @@ class _Scheduling(Generic[Value]):
         return names
 
     def _wanted_results(self) -> dict[LayoutReading[Value], _Result[Value]]:
-        """Which values of the graph are the results of transpositions."""
         results: dict[LayoutReading[Value], _Result[Value]] = {}
         for value in (*self._fixed, *self._origins):
             reading = self._decision.model_order[value]
@@ -138,7 +137,6 @@ class _Scheduling(Generic[Value]):
         yield TransposeStep(reading, *result)
 
     def _by_name(self, value: Value) -> Iterator[LayoutStep[Value]]:
-        """What it still takes to have a fixed value."""
         if value not in self._fixed or value in self._made:
             return
         self._made.add(value)

@@ -89,7 +89,7 @@ def _join_views(graph: GraphEditing) -> None:
 
 
 def _is_view(graph: GraphEditing, operation: Operation) -> bool:
-    """Whether an operation of known dimensions gives the same elements other dimensions, as a RESHAPE could."""
+    """Return whether an operation of known dimensions gives the same elements other dimensions, as a RESHAPE could."""
     if operation.type not in _VIEWS and operation.type != OperationType.TRANSPOSE:
         return False
     source, output = operation.inputs[_INPUT], operation.outputs[0]

@@ -92,5 +92,4 @@ class CallChannel(Channel):
 
 
 def call_channel_from(descriptor: Descriptor, is_numbered: bool = False) -> CallChannel:
-    """Make a channel of a descriptor that was handed over."""
     return CallChannel(socket.socket(fileno=descriptor.detach()), is_numbered)

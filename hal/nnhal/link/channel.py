@@ -99,7 +99,7 @@ class Channel:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether there are messages that the socket had no room for."""
+        """Return whether there are messages that the socket had no room for."""
         return bool(self._unsent)
 
     def flush(self) -> None:
@@ -159,7 +159,7 @@ class Channel:
 
     @property
     def hung_up(self) -> bool:
-        """Whether the other side has closed the channel or is gone."""
+        """Return whether the other side has closed the channel or is gone."""
         return self._polled(select.POLLRDHUP, 0)
 
     def wait(self, seconds: float) -> bool:
@@ -226,7 +226,7 @@ def peer_credentials(connection: socket.socket) -> tuple[int, int]:
 
 
 def is_channel(descriptor: Descriptor) -> bool:
-    """Whether a descriptor that was handed over is a socket of the kind that channels are."""
+    """Return whether a descriptor that was handed over is a socket of the kind that channels are."""
     if not stat.S_ISSOCK(os.fstat(descriptor.fileno()).st_mode):
         return False
     with socket.socket(fileno=os.dup(descriptor.fileno())) as opened:
@@ -240,5 +240,4 @@ def channel_pair() -> tuple[Channel, Descriptor]:
 
 
 def channel_from(descriptor: Descriptor) -> Channel:
-    """Make a channel of a descriptor that was handed over."""
     return Channel(socket.socket(fileno=descriptor.detach()))

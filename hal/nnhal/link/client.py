@@ -118,17 +118,15 @@ class Link(Closing):
 
     @property
     def hung_up(self) -> bool:
-        """Whether the other process has ended the link or is gone."""
+        """Return whether the other process has ended the link or is gone."""
         return self._channel.hung_up
 
     @property
     def peer_pid(self) -> int:
-        """The id of the other process."""
         return self._channel.peer_pid
 
     @property
     def socket_bytes(self) -> int:
-        """Bytes sent and received over the link."""
         return self._channel.bytes_sent + self._channel.bytes_received
 
     def issue(self, descriptor: Descriptor) -> int:

@@ -21,7 +21,6 @@ def number_field(number: int) -> bytes:
 
 
 def number_in(field: bytes) -> int:
-    """Undo ``number_field``."""
     number: int = _FIELD.unpack(field)[1]
     return number
 
@@ -61,7 +60,7 @@ class CallNumbers:
 
 
 def _is_message(body: bytes) -> bool:
-    """Whether bytes are a whole message, so that what follows them is a field of its own."""
+    """Return whether bytes are a whole message, so that what follows them is a field of its own."""
     try:
         wire.Numbered.FromString(body)
     except DecodeError:

@@ -60,7 +60,6 @@ class Region(mmap.mmap):
 
     @property
     def address(self) -> int:
-        """Where it begins."""
         address: int = np.frombuffer(self, np.uint8).ctypes.data
         return address
 

@@ -122,12 +122,10 @@ class MappedPool:
         self.writable = self._bytes.flags.writeable
 
     def view(self, offset: int, length: int) -> Bytes:
-        """Return a view of a range."""
         return self._bytes[offset : offset + length]
 
     @property
     def size(self) -> int:
-        """The size in bytes."""
         return len(self._bytes)
 
     def read(self, offset: int, length: int) -> Bytes:
@@ -135,7 +133,6 @@ class MappedPool:
         return self._bytes[offset : offset + length].copy()
 
     def write(self, offset: int, data: Bytes) -> None:
-        """Overwrite a range."""
         self._bytes[offset : offset + len(data)] = data
 
     def when_unmapped(self, callback: Callable[[], object]) -> Callable[[], object]:

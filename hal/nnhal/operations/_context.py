@@ -75,7 +75,6 @@ class OperationContext:
         return self.has(index)
 
     def main_type(self, index: int = 0) -> int:
-        """Return the type of an input."""
         return self.inputs[index].type
 
     def dimensions(self, index: int) -> Dimensions:
@@ -200,7 +199,6 @@ class Signature:
             self.context.refuse(f"got {got} {what}, expected {expected}")
 
     def where(self, index: int) -> str:
-        """Name an input for messages."""
         return self.context.input_name(index, self._names)
 
     def tensor(
@@ -237,7 +235,6 @@ class Signature:
         types: OperandType | dict[OperandType, int],
         rank: int | tuple[int, int] | None = None,
     ) -> OperandType:
-        """Check the type of an output."""
         operand = self.outputs[index]
         allowed = types if isinstance(types, dict) else {types: 1}
         code = self._type(index, operand, allowed, is_output=True)
@@ -290,7 +287,6 @@ def _known(code: int) -> OperandType:
 
 
 def type_name(code: int) -> str:
-    """Name an operand type for messages."""
     try:
         return OperandType(code).name
     except ValueError:

@@ -34,5 +34,4 @@ class Sizes:
         return self._known.get(name, 0)
 
     def of(self, *names: str) -> Dimensions:
-        """Return dimensions of the named sizes."""
         return tuple(self[name] for name in names)

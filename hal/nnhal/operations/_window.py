@@ -210,7 +210,6 @@ def windows_along(op: OperationContext, axis: Axis, length: int) -> int:
 
 
 def activation_of(op: OperationContext, index: int) -> FusedActivation:
-    """Return the value of an activation input."""
     code = op.integer(index)
     if not 0 <= code <= 3:
         op.refuse(f"activation {code}, expected 0 to 3")

@@ -305,7 +305,6 @@ def _batch_space_tensors(op: Signature) -> None:
 
 
 def block_of(op: OperationContext) -> tuple[int, int]:
-    """Return the block's height and width."""
     sizes = op.integers(SpaceToBatchInput.BLOCK_SIZES)
     if len(sizes) != 2 or min(sizes) < 1:
         op.refuse(f"block sizes {list(sizes)}, expected two of at least 1")

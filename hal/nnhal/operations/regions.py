@@ -132,7 +132,6 @@ class RoiPoolingInput(IntEnum):
 
 
 def validate_roi_pooling(op: Signature) -> None:
-    """Require feature maps and regions."""
     op.count(8, names=RoiPoolingInput)
     validate_regions(op, RoiPoolingInput.LAYOUT)
 

@@ -96,7 +96,6 @@ CELL = RnnInputs(RnnInput.WEIGHTS)
 
 
 def validate_rnn(op: Signature) -> None:
-    """Require float tensors."""
     op.count(6, 2, names=RnnInput)
     main = op.tensor(RnnInput.INPUT, {F32: 1, F16: 3}, rank=2)
     validate_cell(op, CELL, main)
@@ -231,7 +230,6 @@ def prepare_bidirectional_sequence_rnn(op: OperationContext) -> tuple[Dimensions
 
 
 def linking(op: OperationContext) -> Linking:
-    """Return how the auxiliary input is used."""
     return linking_of(
         op,
         BidirectionalSequenceRnnInput.AUX_INPUT,
@@ -262,7 +260,6 @@ class SvdfInput(IntEnum):
 
 
 def validate_svdf(op: Signature) -> None:
-    """Require float tensors."""
     op.count(7, 2, names=SvdfInput)
     main = op.tensor(SvdfInput.INPUT, {F32: 1, F16: 3}, rank=2)
     op.same(SvdfInput.FEATURE_WEIGHTS, SvdfInput.INPUT, rank=2)

@@ -82,7 +82,6 @@ class ProcessAdmin(Closing):
         return self._calls.call(method, request, _ANSWER_SECONDS)
 
     def close(self) -> None:
-        """End the session."""
         self._calls.close()
 
 
@@ -183,17 +182,14 @@ class FrameworkAdmin(ProcessAdmin):
         return self._calls.call(self._framework.RecordRuns, request).recording
 
     def recording(self, number: int) -> framework_wire.GetRecordingResponse:
-        """Return what a recording has so far."""
         request = framework_wire.GetRecordingRequest(recording=number)
         return self._calls.call(self._framework.GetRecording, request)
 
     def add_device(self, name: str, directory: str) -> None:
-        """Have the framework know one more device."""
         request = framework_wire.AddDeviceRequest(name=name, directory=directory)
         self._calls.call(self._framework.AddDevice, request)
 
     def remove_device(self, name: str) -> None:
-        """Have the framework forget a device that was added."""
         request = framework_wire.FrameworkAdminServiceRemoveDeviceRequest(name=name)
         self._calls.call(self._framework.RemoveDevice, request)
 

@@ -67,7 +67,6 @@ def checked_result(message: request_pb2.ExecutionResult, outputs: Sequence[Dimen
 
 
 def checked_info(message: fenced_execution_callback_pb2.GetExecutionInfoResponse, place: str) -> FencedExecutionInfo:
-    """Check and decode how a fenced execution ended."""
     info = info_from_wire(message)
     launched, fenced = info.timing_launched, info.timing_fenced
     _require_timing(launched, "timing since the launch", place)
@@ -80,7 +79,6 @@ def checked_info(message: fenced_execution_callback_pb2.GetExecutionInfoResponse
 
 
 def require_staging(staged_bytes: int, duration_ns: int, copies: Sequence[Copy], place: str) -> None:
-    """Check the copies that a device reports."""
     if staged_bytes < 0 or duration_ns < 0:
         general_failure(f"{place} reports {staged_bytes} bytes copied in {duration_ns} ns, expected 0 or more of both")
     for copy in copies:

@@ -25,7 +25,7 @@ class RemoteBuffer:
 
     @property
     def gone(self) -> bool:
-        """Whether its session has ended or its device is dead."""
+        """Return whether its session has ended or its device is dead."""
         return self._calls.hung_up
 
     def copy_from(self, source: Memory, dimensions: Sequence[int] = ()) -> None:
@@ -53,7 +53,6 @@ class RemoteBuffer:
 
     @property
     def tells_dimensions(self) -> bool:
-        """Whether its device tells the dimensions of what it holds."""
         return self._calls.has_lengths_by_run
 
     def copy_to(self, destination: Memory) -> None:

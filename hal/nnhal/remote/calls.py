@@ -117,12 +117,12 @@ class Calls:
 
     @property
     def responds(self) -> bool:
-        """Whether the process answers. A process that is not watched counts as answering."""
+        """Return whether the process answers. A process that is not watched counts as answering."""
         return self._watch is None or self._watch.answers()
 
     @property
     def is_silent(self) -> bool:
-        """Whether the process did not answer when it was last asked. Asks nothing."""
+        """Return whether the process did not answer when it was last asked. Asks nothing."""
         return self._watch is not None and self._watch.silent
 
     def call(self, method: grpc.UnaryUnaryMultiCallable[Any, T], request: Any, timeout: float | None = None) -> T:
@@ -265,12 +265,11 @@ class Calls:
 
     @property
     def numbers_answers(self) -> bool:
-        """Whether answers on the session's channels carry the numbers of their calls."""
+        """Return whether answers on the session's channels carry the numbers of their calls."""
         return self._link.numbers_answers
 
     @property
     def has_lengths_by_run(self) -> bool:
-        """Whether runs of the session may give lengths of inputs."""
         return self._link.has_lengths_by_run
 
     def end_with_session(self, end: Channel | Descriptor) -> None:
@@ -279,17 +278,16 @@ class Calls:
 
     @property
     def link_bytes(self) -> int:
-        """Bytes sent and received over the link."""
         return self._link.socket_bytes
 
     @property
     def hung_up(self) -> bool:
-        """Whether the process has ended the session or is gone, or this side has given the session up."""
+        """Return whether the process has ended the session or is gone, or this side has given the session up."""
         return self.is_given_up or self._link.hung_up
 
     @property
     def is_asleep(self) -> bool:
-        """Whether the session is given up, and the process may still be at work for it.
+        """Return whether the session is given up, and the process may still be at work for it.
 
         A process that continues ends the session when all its executions have ended, and closes its end of the link.
         """
@@ -310,7 +308,6 @@ class Calls:
 
     @property
     def peer_pid(self) -> int:
-        """The id of the process."""
         return self._link.peer_pid
 
     def close(self) -> None:

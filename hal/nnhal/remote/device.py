@@ -96,27 +96,25 @@ class RemoteDevice(Closing):
 
     @property
     def endpoint(self) -> Endpoint:
-        """The endpoint of its process."""
         return self._calls.endpoint
 
     @property
     def gone(self) -> bool:
-        """Whether the device has ended the session or is dead. A restarted device does not know the session."""
+        """Return whether the device has ended the session or is dead. A restarted device does not know the session."""
         return self._calls.hung_up
 
     @property
     def responds(self) -> bool:
-        """Whether the device answers at this moment. Without ``patience`` it counts as answering."""
+        """Return whether the device answers at this moment. Without ``patience`` it counts as answering."""
         return self._calls.responds
 
     @property
     def is_silent(self) -> bool:
-        """Whether the device did not answer when it was last asked. Asks nothing."""
+        """Return whether the device did not answer when it was last asked. Asks nothing."""
         return self._calls.is_silent
 
     @property
     def is_preparing(self) -> bool:
-        """Whether it prepares a model for this client."""
         return self._calls.streams > 0
 
     def give_up(self) -> None:
@@ -128,12 +126,11 @@ class RemoteDevice(Closing):
 
     @property
     def is_asleep(self) -> bool:
-        """Whether it was given up and has not continued yet."""
+        """Return whether it was given up and has not continued yet."""
         return self._calls.is_asleep
 
     @property
     def pid(self) -> int:
-        """The id of the device's process."""
         return self._calls.peer_pid
 
     @property
@@ -232,7 +229,6 @@ class RemoteDevice(Closing):
         return views_from_wire(answer, len(model.main.operations), self._calls.place)
 
     def notify_network(self, network: int, event: NetworkEvent) -> None:
-        """Tell the device of an event in the life of a network of this session."""
         request = backend_pb2.NotifyNetworkRequest(network=network, event=backend_pb2.NetworkEvent.ValueType(event))
         self._calls.call(self._backend.NotifyNetwork, request)
 

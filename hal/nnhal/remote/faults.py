@@ -42,7 +42,6 @@ class FaultControl(Closing):
     """
 
     def __init__(self, endpoint: Endpoint, client_name: str = "nnhal-faults") -> None:
-        """Open a session."""
         self._calls = Calls(endpoint, client_name, _PATIENCE_SECONDS)
         self._stub = faults_pb2_grpc.FaultServiceStub(self._calls.rpc)
 
@@ -69,7 +68,7 @@ class FaultControl(Closing):
 
     @property
     def gone(self) -> bool:
-        """Whether the process has ended the session or is gone."""
+        """Return whether the process has ended the session or is gone."""
         return self._calls.hung_up
 
     def close(self) -> None:

@@ -55,7 +55,6 @@ class MemoryIdentifiers:
 
 
 def _parts(memory: Memory) -> tuple[tuple[int, ...], tuple[Descriptor, ...]]:
-    """Return the identity of memory: numbers and descriptors."""
     if isinstance(memory, HardwareBuffer):
         return memory.handle.ints, memory.handle.descriptors
     if isinstance(memory, MappableFile):

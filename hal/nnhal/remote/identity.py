@@ -44,7 +44,6 @@ class DeviceIdentity:
     """How many files compilation caching needs."""
 
     def differences(self, other: DeviceIdentity) -> list[str]:
-        """Return the names of the attributes that differ from another identity."""
         return [field.name for field in fields(self) if getattr(self, field.name) != getattr(other, field.name)]
 
 
@@ -56,7 +55,6 @@ def checked_version(version: str, place: str) -> str:
 
 
 def checked_type(code: int, place: str) -> DeviceType:
-    """Check and decode a type."""
     if code not in _TYPES:
         general_failure(f"{place} has device type {code}, expected one of {sorted(_TYPES)}")
     return DeviceType(code)

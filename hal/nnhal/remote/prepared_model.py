@@ -36,17 +36,17 @@ class RemotePreparedModel:
 
     @property
     def gone(self) -> bool:
-        """Whether its session has ended or its device is dead."""
+        """Return whether its session has ended or its device is dead."""
         return self.calls.hung_up
 
     @property
     def is_given_up(self) -> bool:
-        """Whether its device was given up (``RemoteDevice.give_up``). Costs no system call."""
+        """Return whether its device was given up (``RemoteDevice.give_up``). Costs no system call."""
         return self.calls.is_given_up
 
     @property
     def is_asleep(self) -> bool:
-        """Whether its device was given up, and may write to the memory of its executions when it continues."""
+        """Return whether its device was given up, and may write to the memory of its executions when it continues."""
         return self.calls.is_asleep
 
     def execute(

@@ -47,13 +47,12 @@ class RecordingControl(Closing):
     """
 
     def __init__(self, endpoint: Endpoint, client_name: str = "nnhal-record") -> None:
-        """Open a session."""
         self._calls = Calls(endpoint, client_name, _PATIENCE_SECONDS)
         self._stub = recording_pb2_grpc.DeviceRecordingServiceStub(self._calls.rpc)
 
     @property
     def gone(self) -> bool:
-        """Whether the device has ended the session or is dead."""
+        """Return whether the device has ended the session or is dead."""
         return self._calls.hung_up
 
     def start(self, path: Path, omissions: Omissions = NO_OMISSIONS, max_bytes: int = 0) -> None:
@@ -75,7 +74,6 @@ class RecordingControl(Closing):
         self._ask(self._stub.StartDeviceRecording, request)
 
     def figures(self) -> wire.RecordingFigures:
-        """Return what the recording has by now."""
         return self._ask(self._stub.GetDeviceRecording, wire.GetDeviceRecordingRequest()).figures
 
     def stop(self) -> wire.RecordingFigures:

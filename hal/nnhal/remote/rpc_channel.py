@@ -25,15 +25,12 @@ class UnaryMethod(_UnaryMethod):
         self.path = path
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Call it, and wait for the answer."""
         return self._method(*args, **options)
 
     def with_call(self, *args: Any, **options: Any) -> Any:
-        """Call it, wait for the answer, and return it with the call."""
         return self._method.with_call(*args, **options)
 
     def future(self, *args: Any, **options: Any) -> Any:
-        """Call it, and return a future."""
         return self._method.future(*args, **options)
 
 
@@ -45,7 +42,6 @@ class StreamingMethod(_StreamingMethod):
         self.path = path
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Call it, and return the stream."""
         return self._method(*args, **options)
 
 
@@ -74,7 +70,6 @@ class RpcChannel(grpc.Channel):
         response_deserializer: _Deserializer = None,
         _registered_method: bool | None = False,
     ) -> grpc.UnaryUnaryMultiCallable[Any, Any]:
-        """Return a method that takes one message and returns one."""
         key = method, request_serializer, response_deserializer
         found = self._unary.get(key)
         if found is None:
@@ -88,7 +83,6 @@ class RpcChannel(grpc.Channel):
         response_deserializer: _Deserializer = None,
         _registered_method: bool | None = False,
     ) -> grpc.UnaryStreamMultiCallable[Any, Any]:
-        """Return a method that takes one message and returns a stream."""
         return StreamingMethod(self._channel.unary_stream(method, request_serializer, response_deserializer), method)
 
     def stream_unary(
@@ -98,7 +92,6 @@ class RpcChannel(grpc.Channel):
         response_deserializer: _Deserializer = None,
         _registered_method: bool | None = False,
     ) -> grpc.StreamUnaryMultiCallable[Any, Any]:
-        """Return a method that takes a stream and returns one message."""
         return self._channel.stream_unary(method, request_serializer, response_deserializer)
 
     def stream_stream(
@@ -108,7 +101,6 @@ class RpcChannel(grpc.Channel):
         response_deserializer: _Deserializer = None,
         _registered_method: bool | None = False,
     ) -> grpc.StreamStreamMultiCallable[Any, Any]:
-        """Return a method that takes a stream and returns one."""
         return self._channel.stream_stream(method, request_serializer, response_deserializer)
 
     def subscribe(self, callback: _ConnectivityCallback, try_to_connect: bool = False) -> None:
@@ -127,5 +119,4 @@ class RpcChannel(grpc.Channel):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the channel."""
         self.close()

@@ -51,7 +51,6 @@ class RemoteRunChannel:
         return self._call if deadline_ns == NO_DEADLINE else burst_run(self._execution, deadline_ns)
 
     def resize(self, lengths: Mapping[str, Dimensions]) -> None:
-        """Have the next runs be for these dimensions of inputs."""
         positions = self._positions
         found = [(positions[name], dimensions) for name, dimensions in lengths.items() if name in positions]
         self._call = burst_run(self._execution, NO_DEADLINE, found)

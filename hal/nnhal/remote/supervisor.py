@@ -34,7 +34,6 @@ class SupervisorControl(Closing):
 
     @property
     def gone(self) -> bool:
-        """Whether the supervisor has ended the session or is dead."""
         return self._calls.hung_up
 
     def processes(self) -> wire.ListProcessesResponse:
@@ -110,7 +109,6 @@ class SupervisorControl(Closing):
         return self._calls.call(self._supervisor.GetAdminKey, wire.GetAdminKeyRequest()).key
 
     def close(self) -> None:
-        """End the session."""
         self._calls.close()
 
 

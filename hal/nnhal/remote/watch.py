@@ -27,9 +27,7 @@ _IDLE_SHARE = 0.1
 class Cancellable(Protocol):
     """A call that can be cancelled."""
 
-    def cancel(self) -> object:
-        """Cancel the call."""
-        ...
+    def cancel(self) -> object: ...
 
 
 class Watch:
@@ -129,7 +127,7 @@ class CallProgress:
         """Whether it has stalled."""
 
     def asks_for(self, patience: float) -> bool:
-        """Whether it is time to ask the process whether it answers: each ``patience`` seconds."""
+        """Return whether it is time to ask the process whether it answers: each ``patience`` seconds."""
         is_due = time.monotonic() - self._asked >= patience
         if is_due:
             self._asked = time.monotonic()

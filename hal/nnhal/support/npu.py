@@ -27,7 +27,6 @@ Check = Callable[[OperationContext], Support]
 
 
 def anything(_: OperationContext) -> Support:
-    """Support an operation without further conditions."""
     return SUPPORTED
 
 
@@ -81,7 +80,6 @@ def listed(numbers: Sequence[int]) -> str:
 
 
 def channels_last(channels_first: bool) -> Support:
-    """Refuse images that have their channels first."""
     if not channels_first:
         return SUPPORTED
     hint = "the framework lays them out so if that takes less time; other clients transpose before and after"
@@ -104,11 +102,9 @@ class NpuSupport:
     """A condition for every operation."""
 
     def operation_limits(self) -> list[OperationLimit]:
-        """Return what the NPU takes of each operation that it has."""
         return [self._limit(code, rule) for code, rule in sorted(self.rules.items())]
 
     def supported_operations(self, model: ResolvedModel) -> list[Support]:
-        """Return an answer for each operation of the main subgraph."""
         graph = model.model.main
         known = [operand.dimensions for operand in graph.operands]
         answers: list[Support] = []

@@ -42,7 +42,6 @@ Dimensions = tuple[int, ...]
 
 
 def is_extension(code: int) -> bool:
-    """Return whether an operand or operation code belongs to an extension."""
     return code >= EXTENSION_BASE
 
 

@@ -36,7 +36,6 @@ class Operand:
     """A ChannelQuant for per-channel types, bytes for extension types."""
 
     def with_dimensions(self, dimensions: tuple[int, ...]) -> Operand:
-        """Return the operand with other dimensions."""
         if dimensions == self.dimensions:
             return self
         return Operand(
@@ -44,7 +43,6 @@ class Operand:
         )
 
     def placed(self, lifetime: OperandLifeTime, location: DataLocation) -> Operand:
-        """Return the operand of a constant whose value lies there."""
         return Operand(self.type, self.dimensions, self.scale, self.zero_point, lifetime, location, self.extra_params)
 
 

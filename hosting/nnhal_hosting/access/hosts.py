@@ -64,7 +64,7 @@ class AllowedHosts:
         return cls(frozenset(own - {ANY_HOST}), is_open, allows_any)
 
     def admits(self, host: str) -> bool:
-        """Whether a request may have this value, such as ``localhost:8000``, in its header Host."""
+        """Return whether a request may have this value, such as ``localhost:8000``, in its header Host."""
         if self.allows_any:
             return True
         name, port = _split(host)
@@ -127,7 +127,7 @@ def objection_to_page(method: str, headers: Mapping[bytes, bytes], hosts: Allowe
 
 
 def _is_link(method: str, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether the whole window goes to what the request asks for."""
+    """Return whether the whole window goes to what the request asks for."""
     return (
         method in ("GET", "HEAD")
         and headers.get(b"sec-fetch-mode") == b"navigate"

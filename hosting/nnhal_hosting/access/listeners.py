@@ -34,7 +34,6 @@ class TcpListener:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this host reaches it."""
         if self.host == "localhost":
             return True
         try:

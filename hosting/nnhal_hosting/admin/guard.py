@@ -29,7 +29,7 @@ class OperatorGuard:
         return owner
 
     def is_operator(self, context: grpc.ServicerContext) -> bool:
-        """Whether a call has the key. Raises INVALID_ARGUMENT if the call names no open session.
+        """Return whether a call has the key. Raises INVALID_ARGUMENT if the call names no open session.
 
         Raises GENERAL_FAILURE if it has a key that does not count: a wrong one, or one in the hands of another user.
         """

@@ -44,13 +44,11 @@ class Administered(Protocol):
         ...
 
     @property
-    def sessions(self) -> Sessions[Ownership]:
-        """The open sessions."""
-        ...
+    def sessions(self) -> Sessions[Ownership]: ...
 
     @property
     def draining(self) -> bool:
-        """Whether it takes no new work."""
+        """Return whether it takes no new work."""
         ...
 
     def objects_of(self, owner: Ownership) -> Sequence[wire.ObjectCount]:

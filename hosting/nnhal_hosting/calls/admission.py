@@ -166,7 +166,6 @@ class CallAdmission(_Interceptor):
         return self._laned(method, handler, lane, refusal)
 
     def _lane(self, method: str, metadata: Any) -> tuple[Lane, str]:
-        """The lane of a call, and why it is refused, if it is."""
         limits = self._limits
         if method in self._endless:
             if self._streams.open >= limits.streams:
@@ -275,7 +274,6 @@ class _Entrance(ThreadPoolExecutor):
         self._call = call
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Have the lane serve the call."""
         future: Future[Any] = Future()
         self._call.work = partial(self._serve, future, fn, args, kwargs)
         self._calls.submit(self._lane, self._call)

@@ -75,7 +75,6 @@ class CallThreads:
             self._start_thread()  # if no other can be started later, this one serves all calls
 
     def submit(self, lane: Lane, call: WaitingCall) -> None:
-        """Serve a call of a lane, in its turn."""
         with self._lock:
             self._add(lane, call)
 
@@ -148,7 +147,6 @@ class CallThreads:
                     self._shared_used -= is_shared
 
     def _take(self) -> tuple[Lane, WaitingCall, bool] | None:
-        """Take the next call that may begin, if there is one."""
         for _ in range(len(self._ready)):
             lane = self._ready.popleft()
             if not self._may_begin(lane):

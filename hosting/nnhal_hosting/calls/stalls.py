@@ -69,7 +69,6 @@ class StallWatch:
                 self._receptions.pop(reception)
 
     def close(self) -> None:
-        """Watch no longer."""
         self._closed.set()
         self._some.set()
 

@@ -58,7 +58,6 @@ class _Spare:
         return self._leads
 
     def call(self, leads: bool) -> None:
-        """End the wait."""
         self._leads = leads
         self._called.release()
 
@@ -125,7 +124,6 @@ class LeaderFollowers:
         LastingThread(self._run, "poller").start()
 
     def _run(self) -> None:
-        """What each thread does."""
         take_short_turns()
         while job := self._lead():
             _do(job)
@@ -245,7 +243,6 @@ class LeaderFollowers:
             self._end(served)
 
     def _listen(self, served: ServedChannel) -> None:
-        """Have the leader serve a channel again."""
         try:
             self._register(served)
         except OSError as error:

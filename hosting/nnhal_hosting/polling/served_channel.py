@@ -32,12 +32,11 @@ class ServedChannel:
 
     @property
     def is_sending(self) -> bool:
-        """Whether the channel had no room for an answer: it is sent before the next exchange."""
+        """Return whether the channel had no room for an answer: it is sent before the next exchange."""
         return self.channel.has_unsent and self.error is None
 
     @property
     def events(self) -> int:
-        """What to wait for."""
         return select.EPOLLOUT if self.is_sending else select.EPOLLIN
 
     def take(self) -> Work | None:

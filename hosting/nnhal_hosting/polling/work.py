@@ -10,7 +10,7 @@ class Work(Protocol):
 
     @property
     def is_brief(self) -> bool:
-        """Whether it waits for nothing, and takes less time than waking another thread."""
+        """Return whether it waits for nothing, and takes less time than waking another thread."""
         ...
 
     def run(self) -> None:
@@ -37,6 +37,5 @@ class Pace:
         """Whether the next time is expected to be brief."""
 
     def add(self, duration_ns: int) -> None:
-        """Add a time."""
         self._long = (self._long << 1 | (duration_ns > BRIEF_NS)) & _HISTORY
         self.is_brief = self._long.bit_count() <= 1

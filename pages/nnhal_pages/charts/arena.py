@@ -21,9 +21,7 @@ class ArenaRange(Protocol):
     """A value in an arena, as an explanation or the wire has it."""
 
     @property
-    def value(self) -> str:
-        """Its name."""
-        ...
+    def value(self) -> str: ...
 
     @property
     def memory(self) -> str:
@@ -31,14 +29,10 @@ class ArenaRange(Protocol):
         ...
 
     @property
-    def offset(self) -> int:
-        """Its first byte."""
-        ...
+    def offset(self) -> int: ...
 
     @property
-    def bytes(self) -> int:
-        """Its size."""
-        ...
+    def bytes(self) -> int: ...
 
     @property
     def first_step(self) -> int:

@@ -35,7 +35,6 @@ _OTHERS = (DeviceLane(6, 4), DeviceLane(5, 5), DeviceLane(3, 6), DeviceLane(4, 4
 
 
 def memory_patterns(kinds: Iterable[str]) -> dict[str, int]:
-    """Return a pattern for each kind of content of a memory."""
     return _looks(kinds, _MEMORY, (5, 6))
 
 

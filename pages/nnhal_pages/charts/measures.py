@@ -77,7 +77,6 @@ class LogScale:
 
     @property
     def least(self) -> float:
-        """The lowest value."""
         return float(10.0**self.scale.low)
 
     def ticks(self) -> Iterator[Tick]:

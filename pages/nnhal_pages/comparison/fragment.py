@@ -59,7 +59,6 @@ def comparison_style() -> str:
 
 
 def _short(old: Explanation, new: Explanation, pairs: Sequence[OperationPair]) -> str:
-    """Say in a line what differs."""
     both = [(old.operations[p.old], new.operations[p.new]) for p in pairs if p.old is not None and p.new is not None]
     moved = sum(before.device != after.device for before, after in both)
     told = [

@@ -42,7 +42,7 @@ def pairs_of(old: Explanation, new: Explanation) -> list[OperationPair]:
 
 
 def differs(old: OperationStory, new: OperationStory) -> bool:
-    """Whether the plans have something different to say of an operation."""
+    """Return whether the plans have something different to say of an operation."""
     least, most = sorted((old.modelled_ns, new.modelled_ns))
     return old.device != new.device or old.pin != new.pin or most - least > _SAME_TIME * most
 

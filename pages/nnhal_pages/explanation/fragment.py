@@ -50,7 +50,6 @@ def style() -> str:
 
 
 def sums(explanation: Explanation) -> str:
-    """The figures of a plan as a whole."""
     measured = explanation.measured
     used = list(dict.fromkeys(step.device for step in explanation.steps))
     time = f"{measured_words(explanation)}, {median_of(measured)}" if measured else "by the devices' cost models"

@@ -42,7 +42,6 @@ def operation_link(explanation: Explanation, number: int, address: str) -> str:
 
 
 def counted(count: int, word: str) -> str:
-    """A number of things."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 

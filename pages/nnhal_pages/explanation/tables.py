@@ -109,7 +109,6 @@ def step_table(explanation: Explanation) -> ReportTable[int]:
 
 
 def device_table(explanation: Explanation) -> ReportTable[DeviceStory]:
-    """Return a row for each device, for a page."""
     alone = {other.device: other for other in explanation.counterfactuals}
 
     def operations(device: DeviceStory) -> str:

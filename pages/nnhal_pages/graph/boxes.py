@@ -134,7 +134,6 @@ def _bar(share: float, width: float, height: float) -> str:
 
 
 def _fitting_words(words: Sequence[str]) -> str:
-    """As many words as have room in a step."""
     for count in range(len(words), 0, -1):
         text = ", ".join((*words[:count], *(["…"] if count < len(words) else [])))
         if fitting(text, _STEP_WIDTH - _LEFT - 6) == visible(text):
@@ -187,7 +186,6 @@ def caption(lines: Sequence[str], told: Sequence[str], class_: str) -> GraphBox:
 
 
 def moved(content: str, x: float, y: float) -> str:
-    """Return a drawing at another place."""
     return element("g", content, transform=f"translate({rounded(x)} {rounded(y)})")
 
 

@@ -154,7 +154,6 @@ class ValuePill:
         return {edge.value: edge.bytes for edge in self.edges.values()}
 
     def box(self) -> GraphBox:
-        """Draw it."""
         how = copy_word(self.edges.values()) if self.entering else ""
         amount = f", {size(sum(self.values.values()))}{how and f', {how}'}"
         name, *more = self.values
@@ -166,7 +165,6 @@ class ValuePill:
 
 
 def pills_of(explanation: Explanation, step: int, entering: bool) -> list[ValuePill]:
-    """Return the pills of one side of a step."""
     edges = {
         number: edge
         for number, edge in enumerate(explanation.edges)

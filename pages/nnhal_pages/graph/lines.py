@@ -45,7 +45,6 @@ def copy_word(edges: Iterable[EdgeStory]) -> str:
 
 
 def edge_words(edge: EdgeStory) -> str:
-    """Say in a line what an edge does with a value."""
     how = f"{size(edge.copied_bytes)} copied" if edge.copied_bytes else "in place"
     if sent := sent_words(edge):
         how = sent

@@ -141,7 +141,6 @@ class _Newspaper:
         return point[0] + self._shifts[at], point[1] - self._starts[at] + self._tops[at]
 
     def made(self) -> GraphLayout:
-        """Return the broken layout."""
         return replace(
             self._layout,
             width=self._width,

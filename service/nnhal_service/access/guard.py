@@ -27,12 +27,12 @@ class Guard:
 
     @property
     def asks_for_tokens(self) -> bool:
-        """Whether ``authorization`` has a meaning."""
+        """Return whether ``authorization`` has a meaning."""
         return self._tokens is not None
 
     @property
     def has_rules(self) -> bool:
-        """Whether it ever refuses a call."""
+        """Return whether it ever refuses a call."""
         return self._tokens is not None or self._rates is not None or self._users is not None
 
     def admit(self, needed: AccessRole, authorization: str, peer: str, user_is_admitted: bool = False) -> Identity:
@@ -65,7 +65,7 @@ class Guard:
         return identity
 
     def allows(self, needed: AccessRole, authorization: str) -> bool:
-        """Whether the caller's token has a role. The call itself may need another one."""
+        """Return whether the caller's token has a role. The call itself may need another one."""
         identity = self._identity(authorization)
         return identity is not None and identity.role >= needed
 

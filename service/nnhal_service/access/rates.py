@@ -105,6 +105,5 @@ class RateLimits:
         return True
 
     def _level(self, bucket: tuple[float, float], now: float) -> float:
-        """The requests that are left in a bucket."""
         level, seen = bucket
         return min(self._rate.burst, level + (now - seen) * self._rate.per_second)

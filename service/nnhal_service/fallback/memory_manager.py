@@ -40,7 +40,6 @@ class FallbackLayout:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of all arenas."""
         return sum(self.sizes.values())
 
 

@@ -15,9 +15,7 @@ class StepLike(Protocol):
     """A step of a plan: the device that runs it, and the operands that it reads and writes."""
 
     @property
-    def device(self) -> str:
-        """The name of the device."""
-        ...
+    def device(self) -> str: ...
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -58,7 +56,7 @@ class PassedValue:
 
     @property
     def is_kept(self) -> bool:
-        """Whether it stays in a buffer of the device that writes and reads it."""
+        """Return whether it stays in a buffer of the device that writes and reads it."""
         return self.kind == DEVICE_BUFFER
 
     @property
@@ -68,7 +66,7 @@ class PassedValue:
 
     @property
     def needs_sync(self) -> bool:
-        """Whether its source has to make it visible to a reader."""
+        """Return whether its source has to make it visible to a reader."""
         return any(edge.sync for edge in self.edges)
 
 

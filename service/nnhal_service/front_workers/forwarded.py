@@ -40,7 +40,6 @@ class ForwardedRequest(NamedTuple):
         )
 
     def as_request(self, cancellation: Cancellation) -> InferenceRequest:
-        """The request for a served model."""
         return InferenceRequest(
             self.inputs,
             self.outputs,
@@ -65,10 +64,8 @@ class ForwardedResponse(NamedTuple):
 
     @classmethod
     def of(cls, response: InferenceResponse) -> ForwardedResponse:
-        """A copy of a response."""
         outputs = {name: np.array(to_array(tensor)) for name, tensor in response.outputs.items()}
         return cls(response.model_name, response.model_version, outputs, response.parameters, response.timing)
 
     def as_response(self) -> InferenceResponse:
-        """Return the response for a front worker."""
         return InferenceResponse(*self, release=lambda: None)

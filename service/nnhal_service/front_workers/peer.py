@@ -107,7 +107,7 @@ class Peer:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the other end has closed the channel."""
+        """Return whether the other end has closed the channel."""
         return self._waiting is None
 
     def close(self) -> None:

@@ -113,11 +113,9 @@ class FrontWorkers:
         self._tell(lambda peer: peer.begin(WorkerDuties.changed, name, serials))
 
     def trace_changed(self, rules: TraceRules) -> None:
-        """Tell all workers what is traced."""
         self._tell(lambda peer: peer.begin(WorkerDuties.trace_changed, rules))
 
     def log_changed(self, settings: Mapping[str, LogSetting]) -> None:
-        """Tell all workers the settings of the log."""
         self._tell(lambda peer: peer.begin(WorkerDuties.log_changed, settings))
 
     def drain(self, drain: bool) -> None:
@@ -125,7 +123,6 @@ class FrontWorkers:
         self._tell(lambda peer: peer.begin(WorkerDuties.drain, drain))
 
     def record(self, models: Collection[str]) -> None:
-        """Tell all workers the models whose runs are recorded."""
         self._tell(lambda peer: peer.begin(WorkerDuties.record, models))
 
     def runs(self) -> Mapping[int, ProcessRuns]:

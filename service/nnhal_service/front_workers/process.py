@@ -85,12 +85,10 @@ class RemoteRecorder:
         return None
 
     def fell_back(self, model: str, devices: Sequence[str]) -> None:
-        """Tell the framework of a fallback."""
         with suppress(ServingError):  # the framework is gone
             self._framework.begin(FrameworkRuns.fell_back, model, devices)
 
     def overloaded(self, model: str, why: str) -> None:
-        """Tell the framework of a request that was refused."""
         with suppress(ServingError):  # the framework is gone
             self._framework.begin(FrameworkRuns.overloaded, model, why)
 

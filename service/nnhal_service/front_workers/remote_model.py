@@ -170,7 +170,6 @@ class RunChannelExchange:
 
     @property
     def channel(self) -> Channel:
-        """The channel to the device."""
         return self._end.channel
 
     def fileno(self) -> int:
@@ -280,5 +279,5 @@ class DirectRun:
 
 
 def _is_too_small(error: HalError) -> bool:
-    """Whether an output needs more memory: how much, a run through the framework says."""
+    """Return whether an output needs more memory: how much, a run through the framework says."""
     return error.status == ErrorStatus.OUTPUT_INSUFFICIENT_SIZE

@@ -54,7 +54,7 @@ class HeldBinding:
 
     @property
     def may_be_direct(self) -> bool:
-        """Whether no run channel is open, and none has been asked for since the plan is another one."""
+        """Return whether no run channel is open, and none has been asked for since the plan is another one."""
         context = self.bound.context
         return context.prepared is not self._asked and not context.has_run_channel
 

@@ -103,7 +103,6 @@ def partitioner_from_wire(code: int) -> Strategy | None:
 
 
 def hints_of(message: wire.LoadModelRequest | wire.BindRequest) -> Hints:
-    """Decode the hints for devices."""
     return Hints(hints_from_wire(message.hints), extension_names_from_wire(message.hint_extensions))
 
 
@@ -202,7 +201,6 @@ def dimensions_from_wire(messages: Iterable[wire.InputDimensions]) -> dict[str, 
 
 
 def states_from_wire(messages: Iterable[wire.StatePair]) -> tuple[StatePair, ...]:
-    """Decode which inputs and outputs are state."""
     return tuple(
         StatePair(
             message.input,
@@ -224,12 +222,10 @@ def insufficient_to_wire(error: OutputTooSmallError) -> wire.RunReport:
 
 
 def outputs_to_wire(outputs: Sequence[OutputReport]) -> list[wire.OutputReport]:
-    """Encode what is known of outputs."""
     return [wire.OutputReport(name=o.name, dimensions=o.dimensions, sufficient=o.sufficient) for o in outputs]
 
 
 def report_to_wire(report: RunReport) -> wire.RunReport:
-    """Encode the report of a run."""
     return wire.RunReport(
         duration_ns=report.duration_ns,
         socket_bytes=report.socket_bytes,

@@ -125,7 +125,7 @@ class RequestedModel:
 
     @property
     def _is_bare(self) -> bool:
-        """Whether it is a file without demands on what it is to become, but for the dimensions of its inputs."""
+        """Return whether it is a file without demands on what it is to become, but for the dimensions of its inputs."""
         return self.imported is None and not (self.states or self.signature or self.tensor_dimensions)
 
     @property

@@ -83,7 +83,6 @@ class NativeSession(Ownership):
 
     @property
     def is_rate_limited(self) -> bool:
-        """Whether its runs are admitted by a rate limit."""
         return self._rates is not None
 
     def admit_run(self) -> None:

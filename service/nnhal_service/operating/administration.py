@@ -47,22 +47,19 @@ class FrameworkAdministration:
 
     @property
     def kind(self) -> str:
-        """``framework``."""
         return "framework"
 
     @property
     def name(self) -> str:
-        """``framework``."""
         return "framework"
 
     @property
     def sessions(self) -> NativeSessions:
-        """The open sessions."""
         return self._sessions
 
     @property
     def draining(self) -> bool:
-        """Whether it takes no new work."""
+        """Return whether it takes no new work."""
         return self._intake.is_closed
 
     def objects_of(self, owner: Ownership) -> list[wire.ObjectCount]:

@@ -102,7 +102,6 @@ class OperatedOverview:
 
 
 def counts_to_wire(counts: RequestCounts) -> wire.ModelCounts:
-    """Encode counts."""
     return wire.ModelCounts(
         requests=counts.successes,
         failures=counts.failed,

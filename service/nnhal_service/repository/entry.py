@@ -78,7 +78,6 @@ class RepositoryEntry(Generic[S]):
 
     @property
     def ready(self) -> dict[int, ReadyVersion[S]]:
-        """The versions that serve, in order."""
         with self._lock:
             return dict(sorted(self._ready.items()))
 
@@ -96,7 +95,6 @@ class RepositoryEntry(Generic[S]):
         raise unready_model(self.name, which)
 
     def index(self) -> list[ModelIndex]:
-        """Return the index of the versions, in order."""
         with self._lock:
             rows = [ModelIndex(self.name, v, state, reason) for v, (state, reason) in self._others.items()]
             rows += [ModelIndex(self.name, str(v), ModelState.READY, self._failure) for v in self._ready]

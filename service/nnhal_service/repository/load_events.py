@@ -47,7 +47,7 @@ class ModelNotes:
 
 
 def _has_failed(row: ModelIndex) -> bool:
-    """Whether a version could not be loaded; one that serves has the reason of the last load that failed."""
+    """Return whether a version could not be loaded; one that serves has the reason of the last load that failed."""
     if row.state is ModelState.READY:
         return bool(row.reason)
     return row.state is ModelState.UNAVAILABLE and row.reason not in ("", "unloaded", "not loaded")

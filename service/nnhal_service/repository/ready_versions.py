@@ -75,7 +75,6 @@ class Lease(Generic[S]):
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self._opened.name
 
     @property

@@ -102,7 +102,7 @@ class Repository(Generic[S]):
 
     @property
     def ready(self) -> bool:
-        """Whether it has started and, in strict mode, each model of the start serves unless it was unloaded.
+        """Return whether it has started and, in strict mode, each model of the start serves unless it was unloaded.
 
         A load that fails later is that model's failure: what served before serves on.
         """

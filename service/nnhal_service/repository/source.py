@@ -101,7 +101,6 @@ class FolderSource:
         return str(self._folder / name)
 
     def _names(self, folder: str, wanted: Callable[[Path], bool]) -> list[str]:
-        """List what a folder contains of one kind."""
         try:
             return [path.name for path in self._resolve(folder).iterdir() if wanted(path)]
         except (FileNotFoundError, NotADirectoryError):

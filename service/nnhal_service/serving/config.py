@@ -105,7 +105,6 @@ class Sequencing:
 
     @property
     def least_id(self) -> int | str:
-        """An identifier that the model takes."""
         kinds = [c.element_type for c in self.controls if c.kind is ControlKind.CORRID]
         return "1" if any(kind.hasobject for kind in kinds) else 1
 

@@ -62,7 +62,7 @@ class ServingLoop:
 
     @property
     def is_here(self) -> bool:
-        """Whether the caller is in the loop's thread."""
+        """Return whether the caller is in the loop's thread."""
         return threading.get_ident() == self._thread.ident
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -102,7 +102,7 @@ class ServingLoop:
         self._waiting.start(partial(context.run, work))
 
     def _is_on_time(self) -> bool:
-        """Whether the loop gets its turn: a server in it that is silent is to blame only then."""
+        """Return whether the loop gets its turn: a server in it that is silent is to blame only then."""
         answered = threading.Event()
         with suppress(RuntimeError):  # the loop has been closed
             self.call(answered.set)

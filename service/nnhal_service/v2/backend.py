@@ -96,10 +96,10 @@ class ModelRepository(Protocol):
     """The models. ``version`` is as the client gave it; if it is empty, the server chooses one."""
 
     def ready(self) -> bool:
-        """Whether all models that were to be loaded are ready."""
+        """Return whether all models that were to be loaded are ready."""
 
     def is_ready(self, name: str, version: str) -> bool:
-        """Whether a model is ready; False if it is unknown."""
+        """Return whether a model is ready; False if it is unknown."""
 
     def model(self, name: str, version: str) -> ModelLease:
         """A loaded model. Raises NOT_FOUND if it is unknown, UNAVAILABLE if it is not ready."""
@@ -158,7 +158,7 @@ class SharedMemory(Protocol):
         """The place of bytes of a region, which stays valid if the region is unregistered. Raises as ``read``."""
 
     def is_prompt(self, owner: str) -> bool:
-        """Whether the owner's regions are so small and so well known that the event loop itself may use them."""
+        """Return whether the owner's regions are so small and so well known that the event loop itself may use them."""
 
 
 class TraceSettings(Protocol):

@@ -83,7 +83,7 @@ class Caller:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether the event loop itself may use the client's regions."""
+        """Return whether the event loop itself may use the client's regions."""
         return self.memory is not None and self.memory.is_prompt(self.owner)
 
     def input(self, kind: Datatype, shape: Sequence[int], part: RegionPart, charge: Charge) -> TensorData:

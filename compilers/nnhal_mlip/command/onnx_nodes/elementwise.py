@@ -9,17 +9,14 @@ _SOFTMAX_OF_ONE_AXIS = 13
 
 
 def relu(each: NodeImport) -> bool:
-    """Zero for what is negative."""
     return each.finish("relu", [each.input()])
 
 
 def sigmoid(each: NodeImport) -> bool:
-    """The logistic function."""
     return each.finish("sigmoid", [each.input()])
 
 
 def tanh(each: NodeImport) -> bool:
-    """The hyperbolic tangent."""
     return each.finish("tanh", [each.input()])
 
 
@@ -29,7 +26,6 @@ def leaky_relu(each: NodeImport) -> bool:
 
 
 def erf(each: NodeImport) -> bool:
-    """The error function."""
     return each.finish("erf", [each.input()])
 
 
@@ -89,22 +85,18 @@ def batch_normalization(each: NodeImport) -> bool:
 
 
 def add(each: NodeImport) -> bool:
-    """The sum of two."""
     return each.finish("add", each.all_inputs())
 
 
 def subtract(each: NodeImport) -> bool:
-    """The difference of two."""
     return each.finish("subtract", each.all_inputs())
 
 
 def multiply(each: NodeImport) -> bool:
-    """The product of two."""
     return each.finish("multiply", each.all_inputs())
 
 
 def divide(each: NodeImport) -> bool:
-    """The quotient of two."""
     return each.finish("divide", each.all_inputs())
 
 

@@ -92,7 +92,6 @@ _PLAIN_MODES = (
 
 
 def conv(each: NodeImport) -> bool:
-    """A convolution, and a bias if there is one."""
     if len(each.shape()) != 4:
         return False
     channels, _, *kernel = each.shape(1)
@@ -114,7 +113,6 @@ def conv(each: NodeImport) -> bool:
 
 
 def conv_transpose(each: NodeImport) -> bool:
-    """A transposed convolution, and a bias if there is one."""
     weights = each.constant(1)
     padded = each.attribute("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in each.attributes
     if len(each.shape()) != 4 or weights is None or padded:
@@ -157,7 +155,6 @@ def resize(each: NodeImport) -> bool:
 
 
 def max_pool(each: NodeImport) -> bool:
-    """The maximum of each window."""
     if len(each.shape()) != 4:
         return False
     window = window_of(each, each.attribute("kernel_shape", ()))
@@ -181,12 +178,10 @@ def average_pool(each: NodeImport) -> bool:
 
 
 def global_average_pool(each: NodeImport) -> bool:
-    """The mean of each image and channel."""
     return len(each.shape()) == 4 and each.finish("global_avg_pool2d", [each.input()], {"layout": _NCHW})
 
 
 def global_max_pool(each: NodeImport) -> bool:
-    """The maximum of each image and channel."""
     return len(each.shape()) == 4 and each.finish("global_max_pool2d", [each.input()], {"layout": _NCHW})
 
 

@@ -49,11 +49,9 @@ class NodeImport:
         return len(types) == 1 and types <= set(FLOATS) and all(0 not in value.shape for value in computed)
 
     def has(self, index: int) -> bool:
-        """Return whether an input is given."""
         return bool(self._input(index))
 
     def shape(self, index: int = 0) -> tuple[int, ...]:
-        """Return the shape of an input."""
         name = self.inputs[index]
         return self.constants[name].shape if name in self.constants else self.builder.values[self.names[name]].shape
 
@@ -62,7 +60,6 @@ class NodeImport:
         return self.constants.get(self._input(index))
 
     def attribute(self, name: str, default: Any) -> Any:
-        """Return an attribute."""
         return self.attributes.get(name, default)
 
     def integers(self, index: int, attribute: str) -> tuple[int, ...] | None:
@@ -81,11 +78,9 @@ class NodeImport:
         return None if axes is None else tuple(sorted(axis % count for axis in axes))
 
     def input(self, index: int = 0) -> str:
-        """Return the value of an input."""
         return self.value(self.inputs[index])
 
     def all_inputs(self) -> list[str]:
-        """Return the values of all inputs that are given."""
         return [self.value(name) for name in self.inputs if name]
 
     def value(self, name: str) -> str:

@@ -48,7 +48,6 @@ class DdrMap:
 
 
 def map_ddr(plan: TilePlan, scales: Mapping[str, float]) -> DdrMap:
-    """Return where everything lies in DDR."""
     setting = plan.setting
     network, homes = setting.housed.network, setting.housed.homes
     inputs, outputs = _ports(plan, network.inputs, scales), _ports(plan, network.outputs, scales)

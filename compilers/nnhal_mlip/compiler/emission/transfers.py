@@ -36,7 +36,6 @@ class OrderedTransfer:
 
 
 def ordered_transfers(plan: TilePlan, ddr: DdrMap) -> list[OrderedTransfer]:
-    """Return the transfers of a plan in order."""
     found = [*_value_loads(plan, ddr), *_weight_loads(plan, ddr), *_stores(plan, ddr)]
     return sorted(found, key=lambda one: (not one.transfer.at_start, one.transfer.after_stage, one.rank, one.stage))
 

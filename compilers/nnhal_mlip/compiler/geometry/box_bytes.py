@@ -23,7 +23,6 @@ class PlacedBox(NamedTuple):
         return dense_strides(self.box.shape, self.item)
 
     def address_of(self, coordinate: Extents) -> int:
-        """Return the address of the element at coordinates of the tensor."""
         result = self.address
         for value, start, stride in zip(coordinate, self.box.starts, self.strides, strict=True):
             result += (value - start) * stride

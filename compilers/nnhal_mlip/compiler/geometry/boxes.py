@@ -24,11 +24,9 @@ class TensorBox(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """The number of elements."""
         return prod(self.shape)
 
     def moved(self, offset: Extents) -> TensorBox:
-        """Return the box with both corners moved."""
         return TensorBox(_sum(self.starts, offset), _sum(self.stops, offset))
 
     def permuted(self, axes: Extents) -> TensorBox:
@@ -45,14 +43,12 @@ class TensorBox(NamedTuple):
         return TensorBox(four(starts), four(stops))
 
     def holds(self, other: TensorBox) -> bool:
-        """Return whether another box lies within this one."""
         return all(a <= b for a, b in zip(self.starts, other.starts, strict=True)) and all(
             a >= b for a, b in zip(self.stops, other.stops, strict=True)
         )
 
 
 def four(values: list[int] | tuple[int, ...]) -> Extents:
-    """Return four numbers as a tuple of four."""
     first, second, third, fourth = values
     return first, second, third, fourth
 

@@ -32,7 +32,6 @@ class NetworkDraft:
     """Collects values, views and layers, kernel by kernel."""
 
     def __init__(self, files: SubgraphFiles) -> None:
-        """Begin without any."""
         self.files = files
         self.values: dict[str, LayerValue] = {}
         self.views: dict[str, str] = {}

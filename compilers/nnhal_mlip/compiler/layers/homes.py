@@ -41,7 +41,6 @@ class HousedNetwork:
     """The real value of 1 of every value; 1 in fp16."""
 
     def root_box(self, value: str, box: TensorBox) -> TensorBox:
-        """Return the part of the root that holds a part of a value."""
         home, values = self.homes[value], self.network.values
         if home.view:
             return seen_as(box, values[value].extents, values[home.root].extents)

@@ -44,7 +44,6 @@ def add_sum(draft: NetworkDraft, node: KernelNode, attrs: SumAttributes, operand
 
 
 def add_join(draft: NetworkDraft, node: KernelNode, attrs: ConcatAttributes, operands: list[str], output: str) -> None:
-    """Add a concatenation to a draft."""
     rank = len(draft.values[output].shape)
     constants = (node.attrs.nnhal.constant_fields if node.attrs.nnhal is not None else None) or {}
     parts = list(operands)
@@ -54,7 +53,6 @@ def add_join(draft: NetworkDraft, node: KernelNode, attrs: ConcatAttributes, ope
 
 
 def add_activation(draft: NetworkDraft, node: KernelNode, data: str, output: str) -> None:
-    """Add an activation alone to a draft."""
     draft.add_copy(data, output, clip=activation(node))
 
 

@@ -20,7 +20,6 @@ _AXES: dict[str, Extents] = {"NHWC": (0, 1, 2, 3), "NCHW": (0, 2, 3, 1)}
 
 
 def add_pool(draft: NetworkDraft, node: KernelNode, attrs: PoolAttributes, data: str, output: str) -> None:
-    """Add a pool with a window to a draft."""
     place = node.user_name
     average = attrs.count_include_pad is not None
     top, left, bottom, right = attrs.padding
@@ -52,7 +51,6 @@ def add_pool(draft: NetworkDraft, node: KernelNode, attrs: PoolAttributes, data:
 
 
 def add_global_pool(draft: NetworkDraft, node: KernelNode, attrs: GlobalPoolAttributes, data: str, output: str) -> None:
-    """Add a pool over height and width to a draft."""
     kind = TaskKind.MAX_POOL if attrs.layer_name == GLOBAL_MAX_POOL else TaskKind.AVERAGE_POOL
     axes = _axes(attrs.layout, node.user_name)
     extents = draft.values[data].extents

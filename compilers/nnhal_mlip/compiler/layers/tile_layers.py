@@ -31,7 +31,6 @@ class LayerValue:
 
     @property
     def elements(self) -> int:
-        """The number of elements."""
         return prod(self.extents)
 
 
@@ -87,7 +86,6 @@ class TileLayer:
 
     @property
     def macs(self) -> int:
-        """How many products it takes."""
         multiplies = self.weights is not None or self.task is TaskKind.MATMUL
         return prod(self.extents) * self.reduction if multiplies and not self.is_pad else 0
 

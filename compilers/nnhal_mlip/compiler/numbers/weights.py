@@ -71,7 +71,6 @@ def pack(layer: TileLayer, housed: HousedNetwork, element_type: TensorType) -> P
 
 
 def weights_error(layer: TileLayer, housed: HousedNetwork, packed: PackedWeights) -> WeightsError:
-    """Return how far packed weights are from the real ones."""
     assert layer.weights is not None
     kernel, note = layer.weights.kernel.astype(np.float64), housed.network.kernels[layer.kernel]
     real = packed.kernel.astype(np.float64)

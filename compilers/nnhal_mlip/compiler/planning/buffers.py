@@ -84,7 +84,6 @@ class BufferPlan:
     """By layer and stripe of channels."""
 
     def buffers(self) -> list[OcmBuffer]:
-        """Return all buffers, each once."""
         groups = (self.values, self.staged, self.written, self.weights)
         return list({id(buffer): buffer for group in groups for buffer in group.values()}.values())
 
@@ -93,7 +92,6 @@ class BufferPlanner:
     """Makes the buffers of decisions, one set after another; what has not changed is not computed again."""
 
     def __init__(self, setting: PlanSetting) -> None:
-        """``setting`` is what the plans are made for."""
         self._setting = setting
         self._layers: dict[tuple[int, LayerChoice, frozenset[str]], LayerBuffers] = {}
         self._values: dict[tuple[object, ...], tuple[TileBoxes, int]] = {}
@@ -103,7 +101,6 @@ class BufferPlanner:
         ]
 
     def plan(self, choices: PlanChoices) -> BufferPlan:
-        """Return the stages and buffers of decisions."""
         setting, plan = self._setting, BufferPlan()
         found = []
         for number, choice in enumerate(choices.layers):

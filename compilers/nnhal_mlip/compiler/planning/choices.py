@@ -125,11 +125,9 @@ class PlanChoices:
     """
 
     def with_layer(self, number: int, choice: LayerChoice) -> PlanChoices:
-        """Return the decisions with another one for a layer."""
         return replace(self, layers=(*self.layers[:number], choice, *self.layers[number + 1 :]))
 
     def with_lead(self, number: int, lead: int) -> PlanChoices:
-        """Return the decisions with another lead for a layer."""
         return replace(self, leads={**self.leads, number: lead})
 
     def ahead(self, layer: int) -> int:

@@ -35,7 +35,6 @@ def compute_cycles(setting: PlanSetting, layer: TileLayer, choice: LayerChoice) 
 
 
 def weights_cycles(setting: PlanSetting, layer: TileLayer, choice: LayerChoice) -> int:
-    """Return the cycles in which the constants of a layer are loaded."""
     if layer.weights is None or setting.pinned:
         return 0
     count = setting.constants_bytes(layer, layer.extents[3])

@@ -68,7 +68,6 @@ def widen(boxes: dict[int, TensorBox], others: TileBoxes) -> None:
 
 
 def box_bytes(setting: PlanSetting, boxes: TileBoxes) -> int:
-    """Return the bytes of the largest box."""
     return max(box.elements for box in boxes.values()) * setting.item
 
 

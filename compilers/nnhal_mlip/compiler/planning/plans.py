@@ -31,7 +31,7 @@ class TilePlan:
 
     @property
     def fits(self) -> bool:
-        """Whether the tiles have that much."""
+        """Return whether the tiles have that much."""
         return self.wanted <= self.setting.capacity
 
     @property
@@ -49,7 +49,6 @@ class TilePlan:
         return (self.setting.base if buffer.pinned else self.floor) + self.offsets[id(buffer)]
 
     def placed(self, buffer: OcmBuffer, tile: int) -> PlacedBox:
-        """Return where a tile has its part of a root."""
         return PlacedBox(self.address(buffer), buffer.boxes[tile], self.setting.item)
 
 

@@ -64,7 +64,6 @@ class PlanSetting:
     _accesses: dict[tuple[int, LayerSplit, int], LayerAccess] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Note who uses which root."""
         object.__setattr__(self, "uses", _uses(self.housed))
 
     @property
@@ -74,11 +73,9 @@ class PlanSetting:
 
     @property
     def layers(self) -> tuple[TileLayer, ...]:
-        """The layers of the network."""
         return self.housed.network.layers
 
     def root(self, value: str) -> str:
-        """Return the root that a value lies in."""
         return self.housed.homes[value].root
 
     def extents(self, value: str) -> Extents:
@@ -105,7 +102,6 @@ class PlanSetting:
         return self.housed.root_box(layer.output.value, box.permuted(layer.output.axes))
 
     def access(self, layer: int, choice: LayerChoice) -> LayerAccess:
-        """Return what each tile writes and reads for a layer."""
         key = (layer, choice.split, choice.tiles)
         found = self._accesses.get(key)
         if found is None:

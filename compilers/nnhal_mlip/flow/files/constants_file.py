@@ -88,7 +88,6 @@ class ConstantsFile(RootModel[dict[str, ConstantEntry]]):
 
     @property
     def entries(self) -> Mapping[str, ConstantEntry]:
-        """The constants by name."""
         return self.root
 
     def array(self, name: str) -> Array:
@@ -97,7 +96,6 @@ class ConstantsFile(RootModel[dict[str, ConstantEntry]]):
 
 
 def constants_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the constants file."""
     return ConstantsFile.model_json_schema()
 
 

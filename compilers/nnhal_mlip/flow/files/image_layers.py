@@ -131,7 +131,6 @@ def upsampling(draft: KernelDraft) -> LayerDraft:
 
 
 def pad(draft: KernelDraft) -> LayerDraft:
-    """Describe a pad that is a layer of its own."""
     node = draft.main
     draft.only((*draft.before, *draft.after))
     if node.text("pad_mode") != "constant":

@@ -129,6 +129,5 @@ def _activation(low: float, high: float) -> tuple[str | None, tuple[float | None
 
 
 def _kinds(draft: KernelDraft) -> tuple[str, ...]:
-    """Return a kind for each of the kernel's user names."""
     sources = [source for node in draft.kernel.nodes for source in node.sources]
     return tuple(next(source.kind for source in sources if source.name == name) for name in draft.kernel.user_names)

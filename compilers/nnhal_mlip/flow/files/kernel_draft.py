@@ -48,7 +48,6 @@ class KernelDraft:
 
     @cached_property
     def before(self) -> tuple[FlowNode, ...]:
-        """The nodes before the main node."""
         return self.kernel.nodes[: self.kernel.nodes.index(self.main)]
 
     @cached_property
@@ -58,7 +57,6 @@ class KernelDraft:
 
     @cached_property
     def activations(self) -> tuple[FlowNode, ...]:
-        """The activations at the end."""
         nodes = (self.main, *self._behind) if self.main.operator in _ACTIVATIONS else self._behind
         count = next((i for i, node in enumerate(reversed(nodes)) if node.operator not in _ACTIVATIONS), len(nodes))
         return nodes[len(nodes) - count :]
@@ -73,7 +71,6 @@ class KernelDraft:
 
     @cached_property
     def range(self) -> tuple[float, float]:
-        """The range that the activations clip to."""
         low, high = -inf, inf
         for node in self.activations:
             if node.operator in TABLES:
@@ -102,7 +99,6 @@ class KernelDraft:
         return self.pool.add(self.place, value, shape, f"{self.name}_const_{number}")
 
     def bias(self, node: FlowNode) -> str:
-        """Return the constant that a node adds."""
         left, right = node.inputs
         return left if node.operator == Operator.ADD and left in self.graph.constants else right
 

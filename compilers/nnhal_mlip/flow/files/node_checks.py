@@ -54,7 +54,6 @@ def check_nodes(file: NodesFile) -> None:
 
 
 def place(node: InputNode | KernelNode) -> str:
-    """Return how an error names a node."""
     return f"input '{node.user_name}'" if isinstance(node, InputNode) else f"layer '{node.user_name}' ({node.layer})"
 
 

@@ -99,7 +99,6 @@ class NodesFile(StrictPart):
 
     @property
     def inputs(self) -> tuple[InputNode, ...]:
-        """The inputs, by their numbers."""
         return tuple(node for node in self.nodes if isinstance(node, InputNode))
 
     @property
@@ -114,5 +113,4 @@ def batch_of(shape: Sequence[int]) -> int:
 
 
 def nodes_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the nodes file."""
     return NodesFile.model_json_schema(by_alias=True)

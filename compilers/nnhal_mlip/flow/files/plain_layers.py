@@ -156,7 +156,6 @@ def without_attributes(draft: KernelDraft) -> LayerDraft:
 
 
 def part(draft: KernelDraft) -> LayerDraft:
-    """Describe a slice."""
     node = draft.main
     draft.only((*draft.before, *draft.after))
     axis = node.integer("axis") % len(draft.shape(draft.data))
@@ -166,7 +165,6 @@ def part(draft: KernelDraft) -> LayerDraft:
 
 
 def layout_transform(draft: KernelDraft) -> LayerDraft:
-    """Describe a transform of the layout."""
     draft.only((*draft.before, *draft.after))
     layouts = draft.main.text("src_layout"), draft.main.text("dst_layout")
     own = {"src_layout": layouts[0], "dst_layout": layouts[1]}
@@ -174,7 +172,6 @@ def layout_transform(draft: KernelDraft) -> LayerDraft:
 
 
 def transposition(draft: KernelDraft) -> LayerDraft:
-    """Describe a transposition."""
     draft.only((*draft.before, *draft.after))
     rank = len(draft.shape(draft.data))
     own = {"axes": [axis % rank for axis in draft.main.integers("axes")]}
@@ -183,7 +180,6 @@ def transposition(draft: KernelDraft) -> LayerDraft:
 
 
 def rows(draft: KernelDraft) -> LayerDraft:
-    """Describe a softmax or a layer normalization."""
     node = draft.main
     draft.only((*draft.before, *draft.after))
     own: dict[str, Any] = {"axis": node.integer("axis") % len(draft.shape(draft.data))}
@@ -195,7 +191,6 @@ def rows(draft: KernelDraft) -> LayerDraft:
 
 
 def matmul(draft: KernelDraft) -> LayerDraft:
-    """Describe a product of matrices."""
     node = draft.main
     draft.only((*draft.before, *draft.after))
     own = {name: bool(node.integer(name)) for name in ("transpose_a", "transpose_b")}
@@ -204,7 +199,6 @@ def matmul(draft: KernelDraft) -> LayerDraft:
 
 
 def mean(draft: KernelDraft) -> LayerDraft:
-    """Describe a mean."""
     node = draft.main
     draft.only((*draft.before, *draft.after))
     rank = len(draft.shape(draft.data))

@@ -114,5 +114,4 @@ Count = Annotated[
 
 
 def schema_of_words(*words: str) -> WithJsonSchema:
-    """Say in the JSON Schema which words an attribute may be."""
     return WithJsonSchema({"type": "array", "items": {"enum": list(words)}, "minItems": 1, "maxItems": 1})

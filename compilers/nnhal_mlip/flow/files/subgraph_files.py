@@ -150,7 +150,6 @@ def check_constants(nodes: NodesFile, constants: ConstantsFile) -> None:
 
 
 def _named(node: KernelNode) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the constants of a kernel, each with what the nodes file says of it."""
     for role in _ROLES:
         name: str | None = getattr(node.attrs, f"{role}_const_name", None)
         stands_for: ConstantObject | None = getattr(node.attrs, f"{role}_const", None)

@@ -58,7 +58,6 @@ def value_layouts(graph: FlowGraph) -> dict[str, str]:
 
 
 def _said(node: FlowNode) -> Iterator[tuple[str, str]]:
-    """Yield values with the layouts that a node says they have."""
     match node.operator:
         case Operator.CONV2D | Operator.CONV2D_TRANSPOSE:
             layout = node.text("data_layout")

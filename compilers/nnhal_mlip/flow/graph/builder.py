@@ -36,7 +36,6 @@ class FlowGraphBuilder:
         return name
 
     def constant(self, name: str, array: Array, scales: Sequence[float] = (), axis: int = 0) -> str:
-        """Add a constant; return its value."""
         name = self._new(name, FlowValue(array.shape, array.dtype, tuple(scales), axis))
         self.constants[name] = array
         return name
@@ -101,7 +100,6 @@ class FlowGraphBuilder:
 
     @property
     def count(self) -> int:
-        """How many nodes there are."""
         return len(self._nodes)
 
     def outputs_of(self, name: str) -> tuple[str, ...]:

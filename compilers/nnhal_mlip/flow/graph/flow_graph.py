@@ -69,28 +69,24 @@ class FlowNode:
         return self.sources[0].name if self.sources else self.output
 
     def integer(self, name: str) -> int:
-        """Return an attribute that is an integer or a boolean."""
         value = self.attributes[name]
         if not isinstance(value, int):
             raise TypeError(f"{self.name}: attribute {name} is {value!r}, expected an integer")
         return value
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """Return an attribute that is a tuple of integers."""
         value = self.attributes[name]
         if not isinstance(value, tuple):
             raise TypeError(f"{self.name}: attribute {name} is {value!r}, expected integers")
         return value
 
     def real(self, name: str) -> float:
-        """Return an attribute that is a number."""
         value = self.attributes[name]
         if isinstance(value, str | tuple):
             raise TypeError(f"{self.name}: attribute {name} is {value!r}, expected a number")
         return float(value)
 
     def text(self, name: str) -> str:
-        """Return an attribute that is a word."""
         value = self.attributes[name]
         if not isinstance(value, str):
             raise TypeError(f"{self.name}: attribute {name} is {value!r}, expected a word")
@@ -116,7 +112,6 @@ class FlowGraph:
     constants: Mapping[str, Array]
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a value."""
         return self.values[name].shape
 
     def uses(self) -> Counter[str]:
@@ -124,7 +119,6 @@ class FlowGraph:
         return Counter([name for node in self.nodes for name in node.inputs] + list(self.outputs.values()))
 
     def producers(self) -> dict[str, FlowNode]:
-        """Return the node that computes each value."""
         return {name: node for node in self.nodes for name in node.outputs}
 
     def consumers(self) -> dict[str, list[FlowNode]]:

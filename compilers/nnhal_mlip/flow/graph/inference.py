@@ -34,18 +34,15 @@ class Inference:
         return shape
 
     def integer(self, name: str) -> int:
-        """Return an attribute that is an integer or a boolean."""
         value = self._attribute(name)
         if not isinstance(value, int):
             self.refuse(f"{name} {value!r}", "an integer")
         return value
 
     def flag(self, name: str) -> bool:
-        """Return an attribute that is a boolean."""
         return bool(self.integer(name))
 
     def real(self, name: str) -> float:
-        """Return an attribute that is a number."""
         value = self._attribute(name)
         if isinstance(value, str | tuple):
             self.refuse(f"{name} {value!r}", "a number")

@@ -74,7 +74,6 @@ class FlowRegions:
         return number
 
     def parents(self, region: int) -> list[int]:
-        """Return the regions that a region reads from."""
         return sorted(self._parents[region])
 
     def may_absorb(self, region: int, parent: int) -> bool:
@@ -94,7 +93,6 @@ class FlowRegions:
         return True
 
     def absorb(self, region: int, parent: int) -> None:
-        """Make one of a region and its parent."""
         self._root[parent] = region
         for far, near in ((self._parents, self._children), (self._children, self._parents)):
             for other in far.pop(parent, set()):

@@ -90,7 +90,6 @@ class _Rewriting:
         return [node]
 
     def _function(self, node: FlowNode) -> FlowNode | None:
-        """The function that a product is, if it is one."""
         product = self._product(node)
         if len(product.values) == 1 and isclose(product.factor, 1 / 6, rel_tol=_CLOSE):
             (value,) = product.values
@@ -160,7 +159,6 @@ class _Rewriting:
         return None
 
     def _once(self, node: FlowNode) -> FlowNode:
-        """One clip in place of two."""
         first = self._inner(node.inputs[0])
         if first is None or first.operator != Operator.CLIP:
             return node
@@ -346,7 +344,7 @@ class _Rewriting:
         yield FlowNode(Operator.ADD, (above, scaled), node.outputs, {}, node.sources)
 
     def _follows_convolution(self, node: FlowNode) -> bool:
-        """Whether a batch normalisation can be part of the layer before it, or cannot be computed here."""
+        """Return whether a batch normalisation can be part of the layer before it, or cannot be computed here."""
         if any(name not in self._constants for name in node.inputs[1:]):
             return True
         before = self._inner(node.inputs[0])

@@ -55,7 +55,6 @@ def following(graph: FlowGraph, node: FlowNode, *, leftmost: bool = False) -> No
 
 
 def _stored(node: FlowNode, order: Order) -> Order | None:
-    """The order of a result."""
     if node.operator == Operator.TRANSPOSE:
         return None
     if node.operator == Operator.SQUEEZE or (node.operator == Operator.MEAN and not node.integer("keepdims")):

@@ -60,7 +60,6 @@ def kernel_layouts(graph: FlowGraph) -> Mapping[str, str]:
 
 
 def _layouts(node: FlowNode) -> tuple[str, ...]:
-    """The layouts of the inputs."""
     data = node.text(_LAYOUT_ATTRIBUTES[Operator(node.operator)])
     return (data, node.text("kernel_layout")) if node.operator in _CONVOLUTIONS else (data,)
 

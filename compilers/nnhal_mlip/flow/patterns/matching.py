@@ -68,7 +68,6 @@ class _Matching:
         self._consumers = graph.consumers()
 
     def is_free(self, node: FlowNode) -> bool:
-        """Whether a row may take the node."""
         return node.output not in self.taken and node.output not in self._to_host
 
     def match(self, row: LayerPattern, asked: FlowNode) -> None:
@@ -87,7 +86,6 @@ class _Matching:
         self._bare -= outputs
 
     def objection(self, node: FlowNode) -> Objection:
-        """Return why a node is in no layer."""
         for known in (self._to_host, self._answers, self._misfits):
             if node.output in known:
                 return known[node.output]

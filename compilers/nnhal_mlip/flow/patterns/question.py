@@ -27,12 +27,10 @@ class CheckQuestion:
 
     @property
     def data(self) -> FlowValue:
-        """The type of the first operand."""
         return self.graph.values[self.node.inputs[0]]
 
     @property
     def result(self) -> FlowValue:
-        """The type of the result."""
         return self.graph.values[self.node.output]
 
     def computed_operands(self) -> tuple[FlowValue, ...]:
@@ -48,7 +46,6 @@ class CheckQuestion:
         return name
 
     def object_to(self, check: str, code: str, got: str, allowed: str, hint: str = "") -> Objection:
-        """Return an objection of one of the node's checks."""
         return Objection(code, got, allowed, hint, f"{self.node.operator}.{check}")
 
     def element_type(self, value: FlowValue, channels: int = 1) -> Objection | None:
@@ -63,7 +60,6 @@ class CheckQuestion:
         return None
 
     def rank(self, value: FlowValue, ranks: Collection[int], what: str = "data") -> Objection | None:
-        """Object to a rank."""
         if value.rank in ranks:
             return None
         allowed = f"rank {min(ranks)} to {max(ranks)}" if len(ranks) > 2 else "rank " + " or ".join(map(str, ranks))
@@ -81,7 +77,6 @@ class CheckQuestion:
         return self.object_to("batch", "SHAPE", f"batch {batch}", allowed) if batch > largest else None
 
     def layout(self, attribute: str, layouts: Collection[str]) -> Objection | None:
-        """Object to a layout."""
         layout = self.node.text(attribute)
         if layout in layouts:
             return None

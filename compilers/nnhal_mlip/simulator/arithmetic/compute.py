@@ -101,7 +101,6 @@ def normalization(task: TileTask, operands: TaskOperands) -> Array:
 
 
 def _real(task: TileTask, operands: TaskOperands) -> Array:
-    """The only input as real numbers."""
     return _by(operands.inputs[0], task.input_factors[0] * task.output_scale if task.input_factors else 1.0)
 
 
@@ -155,5 +154,5 @@ def compute(task: TileTask, operands: TaskOperands, dtype: np.dtype[np.generic])
 
 
 def moves(task: TileTask) -> bool:
-    """Whether a task moves values as they are, if the types are equal."""
+    """Return whether a task moves values as they are, if the types are equal."""
     return task.kind == TaskKind.COPY and task.range == UNCLIPPED and all(by == 1.0 for by in task.input_factors)

@@ -22,7 +22,6 @@ class TaskOperands(NamedTuple):
 
 
 def weights_of(operands: TaskOperands) -> Array:
-    """Return the weights of a task that must have some."""
     if operands.weights is None:
         raise ValueError("a task without weights, expected some")
     return operands.weights

@@ -65,7 +65,7 @@ def _depthwise_objections(op: OperationContext, window: Window) -> Iterator[Supp
 
 
 def _is_uniform(op: OperationContext) -> bool:
-    """Whether a filter has the same weight everywhere: it takes the mean, and requantises it."""
+    """Return whether a filter has the same weight everywhere: it takes the mean, and requantises it."""
     weights = op.value(FILTER)
     return op.inputs[FILTER].type != Q8C and bool((weights == weights.flat[0]).all())
 

@@ -18,7 +18,7 @@ def _both(_: OperationContext) -> tuple[int, int]:
 
 
 def _has_constant(op: OperationContext) -> bool:
-    """Whether one input is a constant of one value, or of one for each channel of the other."""
+    """Return whether one input is a constant of one value, or of one for each channel of the other."""
     for index in _both(op):
         *sides, depth = as_images(op.dimensions(index))
         if op.is_known(index) and sides == [1, 1, 1] and depth in (1, op.dimensions(1 - index)[-1]):

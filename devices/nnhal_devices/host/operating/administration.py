@@ -39,7 +39,7 @@ class DeviceAdministration:
 
     @property
     def draining(self) -> bool:
-        """Whether it takes no new work."""
+        """Return whether it takes no new work."""
         return self._device.scheduler.draining
 
     def objects_of(self, owner: Ownership) -> list[wire.ObjectCount]:

@@ -125,7 +125,7 @@ def _described(memory: Memory) -> Iterator[_Key]:
 
 
 def _is_mapped(memory: Memory) -> bool:
-    """Whether constants in a pool are used in place: those in a file that may shrink are copied once."""
+    """Return whether constants in a pool are used in place: those in a file that may shrink are copied once."""
     return not isinstance(memory, MappableFile) or cannot_shrink(memory.descriptor)
 
 

@@ -45,7 +45,7 @@ class ShownWork(NamedTuple):
 
     @property
     def is_enqueued(self) -> bool:
-        """Whether it is in the command queue of the device."""
+        """Return whether it is in the command queue of the device."""
         return self.launch is not None and self.launch.is_enqueued
 
     @property

@@ -130,7 +130,7 @@ class ActiveRecording:
         return number
 
     def is_known(self, item: object) -> bool:
-        """Whether an object has a number, and its event thus was made. In the writing thread only."""
+        """Return whether an object has a number, and its event thus was made. In the writing thread only."""
         return item in self._numbers
 
     def constant(self, data: Bytes) -> wire.RecordedContent:
@@ -175,7 +175,7 @@ class ActiveRecording:
             self.notes.add(lambda: self._earlier_buffer(buffer, held, models, client))
 
     def is_new(self, buffer: DeviceBuffer) -> bool:
-        """Whether a buffer had not been met before this question."""
+        """Return whether a buffer had not been met before this question."""
         with self._meeting:
             if buffer in self._met:
                 return False

@@ -44,7 +44,7 @@ class RunOwner(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         ...
 
 
@@ -67,7 +67,7 @@ class RunnableModel(Protocol):
 
     @property
     def begins_at_once(self) -> bool:
-        """Whether an execution would wait for nothing now."""
+        """Return whether an execution would wait for nothing now."""
         ...
 
 
@@ -116,7 +116,7 @@ class BoundRun:
 
     @property
     def is_settled(self) -> bool:
-        """Whether its buffers are as they were before the last run that succeeded."""
+        """Return whether its buffers are as they were before the last run that succeeded."""
         return self._settled is not None and self._uses is not None and self._settled.changes == self._uses.changes
 
     @property
@@ -325,7 +325,7 @@ class BoundRun:
 
 
 def takes_empty(workload: Workload) -> bool:
-    """Whether a driver's workload takes inputs with a length of 0, as it says itself."""
+    """Return whether a driver's workload takes inputs with a length of 0, as it says itself."""
     return bool(getattr(workload, "takes_empty", False))
 
 

@@ -102,7 +102,7 @@ class Execution:
 
     @property
     def copies_inputs(self) -> bool:
-        """Whether inputs are staged before it runs or is enqueued."""
+        """Return whether inputs are staged before it runs or is enqueued."""
         return bool(self._arguments.staged_inputs)
 
     @property
@@ -181,7 +181,7 @@ class Execution:
 
     @property
     def can_be_enqueued(self) -> bool:
-        """Whether it goes to a command queue if it is enqueued."""
+        """Return whether it goes to a command queue if it is enqueued."""
         return self._bound.queued_workload is not None
 
     def enqueue_held(self, deadline_ns: int) -> Conclude:

@@ -94,14 +94,14 @@ class Launch:
 
     @property
     def is_brief(self) -> bool:
-        """Whether it can begin at once, and its last run took less than it takes to wake another thread."""
+        """Return whether it can begin at once, and its last run took less than it takes to wake another thread."""
         execution = self.execution
         at_once = self._enqueued is not None or execution.prepared.begins_at_once
         return at_once and not self.fences and execution.is_brief
 
     @property
     def is_enqueued(self) -> bool:
-        """Whether it is in the command queue, or about to be: it is done in order, with all that is in it."""
+        """Return whether it is in the command queue, or about to be: it is done in order, with all that is in it."""
         return self._enqueued is not None and self.has_begun
 
     def run(self) -> None:

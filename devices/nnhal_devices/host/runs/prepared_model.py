@@ -71,7 +71,7 @@ class PreparedModel:
 
     @property
     def begins_at_once(self) -> bool:
-        """Whether an execution would wait for nothing now, neither for a worker nor for working memory."""
+        """Return whether an execution would wait for nothing now, neither for a worker nor for working memory."""
         return self.memory_manager is None and self.scheduler.has_free_worker
 
     def bind(

@@ -107,12 +107,12 @@ class Scheduler:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no execution runs or waits."""
+        """Return whether no execution runs or waits."""
         return not (self._running or self._queues or self._enqueued)
 
     @property
     def has_free_worker(self) -> bool:
-        """Whether ``enter`` would not wait now."""
+        """Return whether ``enter`` would not wait now."""
         return self._free > 0
 
     def enter(self, execution: Admissible, control: Control) -> None:
@@ -214,7 +214,7 @@ class Scheduler:
 
     @property
     def draining(self) -> bool:
-        """Whether the device takes no new work."""
+        """Return whether the device takes no new work."""
         return self._draining
 
     def require_open(self) -> None:

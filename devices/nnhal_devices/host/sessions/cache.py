@@ -79,7 +79,7 @@ class CacheFiles:
     token: bytes = bytes(CACHE_TOKEN_BYTES)
 
     def match(self, needed: NumberOfCacheFiles) -> bool:
-        """Whether the number of files is what a device needs."""
+        """Return whether the number of files is what a device needs."""
         return (len(self.model), len(self.data)) == (needed.num_model_cache, needed.num_data_cache)
 
 
@@ -182,7 +182,7 @@ def _artifact(workload: Workload | None) -> Sequence[memoryview] | None:
 
 
 def _pays(size: int, has_artifact: bool, compile_ns: int | None) -> bool:
-    """Whether an entry of ``size`` bytes takes little time beside the compilation, which took ``compile_ns``.
+    """Return whether an entry of ``size`` bytes takes little time beside the compilation, which took ``compile_ns``.
 
     Without an artifact the model is compiled from the cache, too: reading the entry then gains nothing.
     """

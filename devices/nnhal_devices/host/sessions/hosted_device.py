@@ -105,7 +105,7 @@ class HostedDevice:
 
     @property
     def maps_files(self) -> bool:
-        """Whether files of a tmpfs that may shrink are used in place."""
+        """Return whether files of a tmpfs that may shrink are used in place."""
         return self._guard is not None
 
     def assess(self, model: ValidModel) -> Assessment:

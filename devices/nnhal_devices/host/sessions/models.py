@@ -85,7 +85,7 @@ class ValidModel:
 
     @property
     def knows_support(self) -> bool:
-        """Whether the driver's answers are kept."""
+        """Return whether the driver's answers are kept."""
         return self._kept is not None and self._kept.support is not None
 
     def require_consistency(self) -> None:
@@ -103,7 +103,7 @@ class ValidModel:
 
     @property
     def _is_final(self) -> bool:
-        """Whether no pool of constants can change any more."""
+        """Return whether no pool of constants can change any more."""
         return all(cannot_change(self.model.pools[index]) for index in _pools_of_constants(self.model))
 
 

@@ -47,7 +47,7 @@ class OwnDevice:
         )
 
     def shows(self, handle: int) -> bool:
-        """Whether the driver shows figures of a prepared model."""
+        """Return whether the driver shows figures of a prepared model."""
         return isinstance(self.clients.find(handle, PreparedModel, "prepared model").workload, ShownWorkload)
 
     def workload_figures(self, handle: int) -> admin_pb2.WorkloadFigures:

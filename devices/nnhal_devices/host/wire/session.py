@@ -91,7 +91,7 @@ class FarSession:
 
     @property
     def gone(self) -> bool:
-        """Whether the device has ended the session, such as for an operator."""
+        """Return whether the device has ended the session, such as for an operator."""
         return self._calls.hung_up
 
     def introduction(self) -> wire.OpenSessionResponse:

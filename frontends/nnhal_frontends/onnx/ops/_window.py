@@ -50,7 +50,7 @@ class ImageWindow:
 
     @property
     def dilated(self) -> bool:
-        """Whether the window has gaps."""
+        """Return whether the window has gaps."""
         return self.height.dilation > 1 or self.width.dilation > 1
 
     def without_idle_strides(self, images: Dimensions) -> ImageWindow:

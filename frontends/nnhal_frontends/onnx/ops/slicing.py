@@ -24,7 +24,7 @@ class Cut:
 
     @property
     def whole(self) -> bool:
-        """Whether the whole axis is kept."""
+        """Return whether the whole axis is kept."""
         return self.stride == 1 and self.begin in (None, 0) and self.end is None
 
     def indices(self, length: int) -> range:

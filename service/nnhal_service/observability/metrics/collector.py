@@ -70,7 +70,6 @@ class NativeClients:
     """What has been run of these models and counted so far."""
 
     def families(self) -> Iterator[Metric]:
-        """Yield all metrics."""
         usage = self.usage()
         runs = usage.runs
         yield CounterMetricFamily("nnhal_client_model_runs", f"Runs {_TEXT}", runs.runs)
@@ -116,7 +115,6 @@ class Host:
         yield GaugeMetricFamily("nnhal_memory_used_bytes", "Bytes that are used of nnhal_memory_limit_bytes", used)
 
     def _times(self) -> tuple[int, int]:
-        """Return the busy ticks and all ticks."""
         line = (self._proc / "stat").read_text().split("\n", 1)[0]
         ticks = [int(text) for text in line.split()[1:]][:_COUNTED]
         total = sum(ticks)

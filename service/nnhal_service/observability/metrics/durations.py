@@ -27,7 +27,6 @@ class Durations:
         self._models: dict[Key, list[DurationSeries]] = {}
 
     def record(self, key: Key, timing: RequestTiming) -> None:
-        """Record a request that has succeeded."""
         durations = (
             timing.output_ended_ns - timing.arrived_ns,
             timing.input_started_ns - timing.queued_ns,
@@ -60,12 +59,10 @@ class Durations:
                     row.merge(other)
 
     def forget(self, key: Key) -> None:
-        """Forget a model that is served no more."""
         with self._lock:
             self._models.pop(key, None)
 
     def families(self, served: Collection[Key]) -> Iterator[Metric]:
-        """Yield all metrics of the models that are served."""
         with self._lock:
             rows = {key: [row.copy() for row in rows] for key, rows in self._models.items() if key in served}
         for number, kind in enumerate(KINDS):
@@ -131,7 +128,6 @@ class DurationSeries:
         return other
 
     def cumulative(self) -> Sequence[int]:
-        """Return the cumulative count of each bucket."""
         counts, total = [], 0
         for count in self._buckets:
             total += count

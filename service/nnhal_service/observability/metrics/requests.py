@@ -36,7 +36,6 @@ class RequestMetrics:
             self.durations.record((finished.model_name, finished.model_version), finished.timing)
 
     def forget(self, model: str, version: str) -> None:
-        """Forget a model that is served no more."""
         self.runs.forget((model, version))
         self.durations.forget((model, version))
 

@@ -30,7 +30,6 @@ class Runs:
         self._models: dict[Key, RecordedRuns] = {}
 
     def record(self, executed: Executed) -> None:
-        """Record a run that has succeeded."""
         key, report = (executed.model_name, executed.model_version), executed.report
         with self._lock:
             model = self._models.get(key)
@@ -54,18 +53,15 @@ class Runs:
             return models
 
     def add(self, models: Mapping[Key, RecordedRuns]) -> None:
-        """Add what was recorded elsewhere."""
         with self._lock:
             for key, more in models.items():
                 self._models.setdefault(key, RecordedRuns()).merge(more)
 
     def forget(self, key: Key) -> None:
-        """Forget a model that is served no more."""
         with self._lock:
             self._models.pop(key, None)
 
     def families(self, served: Collection[Key]) -> Iterator[Metric]:
-        """Yield all metrics of the models that are served."""
         with self._lock:
             rows = {key: model.copy() for key, model in self._models.items() if key in served}
         yield from _step_families(rows)
@@ -92,7 +88,6 @@ class _Sums:
         self.second += second * times
 
     def merge(self, more: _Sums) -> None:
-        """Add other sums."""
         self.count += more.count
         self.first += more.first
         self.second += more.second
@@ -120,7 +115,6 @@ class RecordedRuns:
     edges: _Edges = field(default_factory=_Edges)
 
     def merge(self, more: RecordedRuns) -> None:
-        """Add what was recorded elsewhere."""
         self.fell_back += more.fell_back
         self.planned.update(more.planned)
         for step, sums in more.measured.items():

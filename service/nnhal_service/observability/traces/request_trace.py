@@ -98,7 +98,6 @@ class SpanExporter(Protocol):
 def request_trace(
     number: int, finished: Finished, parent: TraceParent | None, tensors: tuple[TensorTrace, ...]
 ) -> RequestTrace:
-    """Make the trace of a request that has just ended."""
     shift = boottime_shift()
     timing = finished.timing
     return RequestTrace(

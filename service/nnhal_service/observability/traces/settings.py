@@ -45,7 +45,6 @@ class TraceConfig:
 
     @classmethod
     def of(cls, settings: Settings) -> TraceConfig:
-        """Parse checked settings."""
         return cls(
             settings["trace_file"][0],
             frozenset(settings["trace_level"]) - {OFF},

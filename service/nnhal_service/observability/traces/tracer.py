@@ -186,7 +186,6 @@ class _Scope:
         self._lock = threading.Lock()
 
     def differs(self, config: TraceConfig) -> bool:
-        """Say whether its settings differ from these."""
         return self.config != config
 
     def samples(self) -> bool:

@@ -43,7 +43,6 @@ class Attempts:
         return seconds if bound is self._followed.bound else 0.0
 
     def begin(self) -> Begun:
-        """Note what is known of a run when it begins."""
         instant = now_ns() if self._measure else -1
         return Begun(instant, time.perf_counter_ns(), self._followed.bound.socket_bytes)
 
@@ -92,14 +91,12 @@ class Attempts:
         return self.report(outcome, begun)
 
     def note_failed(self, error: BaseException, begun: Begun) -> None:
-        """Note that a run has failed."""
         release_frames(error)
         self._followed.used.note_failed()
         if self._watcher is not None:
             self._watcher.failed(self._followed, time.perf_counter_ns() - begun.started_ns, error)
 
     def report(self, outcome: Outcome, begun: Begun) -> RunReport:
-        """Note that a run has succeeded."""
         followed = self._followed
         bound, used, state, settled = followed.bound, followed.used, followed.state, followed.planned.settled
         reports, outputs = outcome

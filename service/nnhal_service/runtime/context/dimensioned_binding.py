@@ -51,17 +51,17 @@ class DimensionedBinding:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a plan."""
+        """Return whether there is a plan."""
         return self._store.has(self._dimensions)
 
     @property
     def is_put_off(self) -> bool:
-        """Whether there may be a plan later, when all devices are there."""
+        """Return whether there may be a plan later, when all devices are there."""
         return not self.is_there and self._store.is_put_off
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is a plan by now. Every few runs, one is asked for that another thread prepares."""
+        """Return whether there is a plan by now. Every few runs, one is asked for that another thread prepares."""
         self._runs += 1
         if self._runs % _RUNS == 0:
             self._store.want(self._dimensions)

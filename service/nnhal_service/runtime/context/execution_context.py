@@ -131,7 +131,6 @@ class ExecutionContext:
 
     @property
     def plans(self) -> ActivePlan:
-        """The plans that it follows."""
         return self._followed.plans
 
     @property
@@ -146,7 +145,6 @@ class ExecutionContext:
 
     @property
     def state(self) -> CarriedState | None:
-        """The state of a model that has one."""
         return self._followed.state
 
     def reset_state(self) -> None:
@@ -278,7 +276,6 @@ class ExecutionContext:
 
     @property
     def memories(self) -> ContextMemories:
-        """The memory that it uses at this moment."""
         return ContextMemories(tuple(self._followed.bindings.pools), self._followed.bound.arena)
 
     @property
@@ -326,7 +323,6 @@ class ExecutionContext:
 
     @property
     def has_run_channel(self) -> bool:
-        """Whether a run channel is open."""
         return self._direct_runs.is_open
 
     def close_run_channel(self) -> None:

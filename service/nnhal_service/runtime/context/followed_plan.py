@@ -125,14 +125,14 @@ class FollowedPlan:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the memory of domains that it uses is as a run needs it, if there is no other than a state."""
+        """Return whether the memory of domains that it uses is as a run needs it, if there is no other than a state."""
         if self.state is not None and self.has_only_state:
             return self.state.is_ready
         return self.used.is_empty
 
     @property
     def is_current(self) -> bool:
-        """Whether what is bound is to run: it is the plan in force, or there is a reason to stay with it."""
+        """Return whether what is bound is to run: it is the plan in force, or there is a reason to stay with it."""
         plans = self.planned.plans
         if plans.may_change:
             plans.look()
@@ -141,7 +141,7 @@ class FollowedPlan:
 
     @property
     def is_followed(self) -> bool:
-        """Whether ``follow`` has nothing to bind."""
+        """Return whether ``follow`` has nothing to bind."""
         return (self._way is None or not self._way.is_ready) and self.is_current
 
     def take_turn(self, turn: int | None = None) -> None:

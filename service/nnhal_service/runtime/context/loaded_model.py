@@ -87,7 +87,6 @@ class LoadedModel:
 
     @property
     def dimensioned(self) -> list[DimensionedPlan]:
-        """Its plans for certain dimensions of its inputs."""
         return [] if self._dimensioned is None else self._dimensioned.all
 
     def share(self, watcher: RunWatcher) -> LoadedModel:
@@ -141,7 +140,7 @@ class LoadedModel:
         return frozenset().union(*planned, *used, *(share.devices for share in shares))
 
     def uses(self, device: str) -> bool:
-        """Whether its plan has a step on a device, or a context that keeps to its own plan has one."""
+        """Return whether its plan has a step on a device, or a context that keeps to its own plan has one."""
         return device in self.devices
 
     def avoid(self, device: str) -> None:
@@ -168,7 +167,7 @@ class LoadedModel:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share of another loaded model."""
+        """Return whether it is a share of another loaded model."""
         return self._owner is not None
 
     def count_direct_runs(self, until: float | None = None) -> bool:

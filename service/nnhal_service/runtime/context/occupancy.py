@@ -37,7 +37,6 @@ class Occupancy:
 
     @property
     def is_taken(self) -> bool:
-        """Whether a run is in flight."""
         return self._busy.locked()
 
     @property

@@ -22,7 +22,6 @@ def weakly(method: Callable[[], None]) -> Callable[[], None]:
 
 
 def weakly_with(method: Callable[[T], None]) -> Callable[[T], None]:
-    """As ``weakly``, for a method of one argument."""
     weak = weakref.WeakMethod(method)
 
     def call(argument: T) -> None:

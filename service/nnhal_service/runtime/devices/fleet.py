@@ -224,7 +224,6 @@ class Fleet:
         return LookupError(f"no device {name!r}; {there_are(name, self._entries)}")
 
     def close(self) -> None:
-        """End the sessions with all devices."""
         self._hangs.close()
         for entry in self._entries.values():
             entry.close()

@@ -144,7 +144,6 @@ class HangWatch:
         return DeviceWait(self._waited.get(name, 0.0), silent if silent > WAITED_SECONDS else 0.0)
 
     def close(self) -> None:
-        """Look no more."""
         self._over.set()
 
     def _watch(self) -> None:
@@ -242,7 +241,7 @@ class HangWatch:
 
 
 def answers(remote: RemoteDevice, seconds: float, spare: SpareDescriptor) -> bool:
-    """Whether a device answers, is gone, or cannot be asked, within so many seconds that its process had."""
+    """Return whether a device answers, is gone, or cannot be asked, within so many seconds that its process had."""
     done, over = threading.Event(), threading.Event()
 
     def ask() -> None:

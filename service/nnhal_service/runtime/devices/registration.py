@@ -44,22 +44,18 @@ class FleetMember:
 
     @property
     def version(self) -> str:
-        """The driver and its version."""
         return self.identity.version
 
     @property
     def type(self) -> DeviceType:
-        """The kind of processor."""
         return self.identity.type
 
     @property
     def capabilities(self) -> Capabilities:
-        """The performance figures."""
         return self.identity.capabilities
 
     @property
     def extensions(self) -> tuple[Extension, ...]:
-        """The extensions that it supports."""
         return self.identity.extensions
 
 
@@ -100,7 +96,7 @@ class Registration:
 
     @property
     def may_return(self) -> bool:
-        """Whether it died recently. When one that sleeps continues, nobody knows."""
+        """Return whether it died recently. When one that sleeps continues, nobody knows."""
         return self._died is not None and not self._is_asleep and time.monotonic() - self._died < RETURN_SECONDS
 
     def member(self) -> FleetMember:
@@ -122,7 +118,6 @@ class Registration:
         return FleetMember(self._name, remote, self._identity, self._hangs, measured)
 
     def is_there(self) -> bool:
-        """As ``Fleet.is_there``."""
         with self._lock:
             self._notice_death()
             now = time.monotonic()
@@ -133,7 +128,6 @@ class Registration:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where the device's process serves."""
         return self._endpoint
 
     @property
@@ -159,7 +153,6 @@ class Registration:
         self._identity = earlier._identity
 
     def close(self) -> None:
-        """End the session."""
         with self._lock:
             self._closed = True
             self._disconnect()

@@ -207,7 +207,6 @@ class OutlinePlace:
             _log.warning("the outline of a file cannot be kept", reason=str(error))
 
     def kept(self) -> ModelOutline | None:
-        """Return the outline; None if there is none."""
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError, DecodeError, HalError):
             make_private_folder(self._directory)
             found = read_given_file(self._path, _MOST_BYTES, "an outline", follows=False)

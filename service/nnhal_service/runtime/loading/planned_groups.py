@@ -55,9 +55,7 @@ class FileParts(Protocol):
     """Whether other graphs of the file share what the model keeps from run to run."""
 
     @property
-    def operators(self) -> Collection[str]:
-        """The types of operators that the format has."""
-        ...
+    def operators(self) -> Collection[str]: ...
 
     def members(self, numbers: Sequence[int], left: Collection[int]) -> tuple[int, ...]:
         """Return the nodes of a part, ascending: with others that compute its constants, unless those are left."""
@@ -263,7 +261,7 @@ class GroupPlanner:
 
 
 def is_number(tensor: ImportedTensor) -> bool:
-    """Whether it may pass between a group and other nodes: strings, sequences and packed elements may not."""
+    """Return whether it may pass between a group and other nodes: strings, sequences and packed elements may not."""
     return tensor.element_type.kind != "O" and tensor.element_type not in _PACKED
 
 

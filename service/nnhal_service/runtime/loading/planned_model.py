@@ -119,7 +119,6 @@ class PlannedModel:
         return self._read(shapes={**self._shapes, **dimensions})
 
     def _prepared_for(self, dimensions: Mapping[str, Dimensions]) -> PreparedPlan:
-        """The model for certain dimensions of its inputs."""
         target = self._target
         variant = target.cache and target.cache.of_variant(str(sorted(dimensions.items())))
         kind = self.sketch.client_memory.kind  # in which clients have laid out their memory
@@ -213,7 +212,6 @@ def cache_of(
     signature: str | None,
     weights: Weights,
 ) -> CacheDirectory:
-    """The part of a cache for a model's content, as it is to be imported."""
     cache = cache.of_content(content)
     for pool in weights.values():
         cache = cache.of_content(pool.values.data)
@@ -225,5 +223,5 @@ def cache_of(
 
 
 def _pins_by_number(options: Options) -> bool:
-    """Whether a pin names an operation by a number, which may be another operation's in a dimensioned plan."""
+    """Return whether a pin names an operation by a number, which may be another operation's in a dimensioned plan."""
     return any(pin.match.startswith("index:") for pin in options.pins)

@@ -58,7 +58,6 @@ class KeptSlot(Slot):
         self._is_current = own
 
     def release(self) -> None:
-        """Free the memory; harmless if repeated."""
         storage, self._storage = self._storage, None
         self._on_host = self._to_fill = None
         if storage is not None:

@@ -63,7 +63,7 @@ class Access(NamedTuple):
     """The device whose buffer the pool is, if it is one: tokens are unique on a device."""
 
     def conflicts(self, other: Access) -> bool:
-        """Whether the order of the two matters."""
+        """Return whether the order of the two matters."""
         return (
             self.pool == other.pool
             and self.device == other.device

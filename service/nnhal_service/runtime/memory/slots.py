@@ -68,22 +68,22 @@ class Slot(ABC):
 
     @property
     def has_value(self) -> bool:
-        """Whether there is a value; otherwise the input is omitted."""
+        """Return whether there is a value; otherwise the input is omitted."""
         return True
 
     @property
     def has_room(self) -> bool:
-        """Whether the value may fit, by what is known before it is written."""
+        """Return whether the value may fit, by what is known before it is written."""
         return True
 
     @property
     def surely_fits(self) -> bool:
-        """Whether its size is known, and its memory has room for it. A device that says otherwise is wrong."""
+        """Return whether its size is known, and its memory has room for it. A device that says otherwise is wrong."""
         return False
 
     @property
     def is_lent(self) -> bool:
-        """Whether its device alone needs to know its size, which makes room for it."""
+        """Return whether its device alone needs to know its size, which makes room for it."""
         return False
 
     @abstractmethod

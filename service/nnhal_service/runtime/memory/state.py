@@ -72,25 +72,22 @@ class CarriedState:
 
     @property
     def is_current(self) -> bool:
-        """Whether the plan that it keeps to is still in force."""
+        """Return whether the plan that it keeps to is still in force."""
         return self.prepared is self._plans.current
 
     @property
     def is_ready(self) -> bool:
-        """Whether a run can read it: ``require`` would do nothing."""
+        """Return whether a run can read it: ``require`` would do nothing."""
         return self._has_values and self._lost_devices() is None
 
     @property
     def output_names(self) -> frozenset[str]:
-        """The names of the outputs that hold it."""
         return self._output_names
 
     def inputs(self, turn: int) -> list[TensorBinding]:
-        """What a run of that turn reads."""
         return [TensorBinding(v.state.before.name, memory=v.buffers[turn]) for v in self._values]
 
     def outputs(self, turn: int) -> list[TensorBinding]:
-        """What a run of that turn writes."""
         return [TensorBinding(v.state.after.name, memory=v.buffers[1 - turn]) for v in self._values]
 
     def require(self) -> None:
@@ -142,7 +139,6 @@ class CarriedState:
         self._has_values = False
 
     def use(self) -> None:
-        """Add a user."""
         with self._lock:
             self._users += 1
 

@@ -44,7 +44,6 @@ class Values:
             slot.forget()
 
     def slot(self, operand: SourceOperand) -> Slot:
-        """The slot of an operand's value."""
         found = self._handed_on.get(operand)
         if found is None and operand.scope == 0:
             found = self._bound.get(operand.operand)
@@ -55,7 +54,6 @@ class Values:
         return found
 
     def slots(self, operands: Sequence[SourceOperand]) -> list[Slot]:
-        """The slots of several operands."""
         return [self.slot(operand) for operand in operands]
 
     def hand_on(self, slots: Sequence[Slot], operands: Sequence[SourceOperand]) -> None:

@@ -96,7 +96,6 @@ class ActivePlan:
             self._users[plan] += 1
 
     def drop(self, plan: PreparedPlan) -> None:
-        """Release a hold on a plan."""
         with self._lock:
             self._users[plan] -= 1
             is_unused = self._is_unused(plan)
@@ -121,7 +120,7 @@ class ActivePlan:
 
     @property
     def may_change(self) -> bool:
-        """Whether there is something to ``look`` at: missing devices, or those that were restarted."""
+        """Return whether there is something to ``look`` at: missing devices, or those that were restarted."""
         return bool(self.missing) or self._is_unasked
 
     @property
@@ -238,7 +237,7 @@ class ActivePlan:
         return is_wanted
 
     def _are_there(self) -> bool:
-        """Whether all devices that were asked about the model are there, or drain."""
+        """Return whether all devices that were asked about the model are there, or drain."""
         planner = self.original.planner
         return all(planner.is_there(name) or planner.is_withdrawn(name) for name in self.original.survey.descriptions)
 
@@ -379,12 +378,12 @@ class ActivePlan:
         return plan, missing.union(device for device in plan.choice.left_out if not planner.is_there(device))
 
     def _may_return(self) -> bool:
-        """Whether the original plan can run: none of its devices is gone, or to be done without."""
+        """Return whether the original plan can run: none of its devices is gone, or to be done without."""
         original = self.original
         return not original.gone and not any(map(original.planner.is_withdrawn, original.devices))
 
     def _is_unused(self, plan: PreparedPlan) -> bool:
-        """Whether a plan can be released; the lock is held."""
+        """Return whether a plan can be released; the lock is held."""
         kept = (self.current, self.original, *self._substitutes.values())
         if self._users[plan] > 0 or plan in kept:
             return False

@@ -89,7 +89,7 @@ class DimensionedPlans:
 
     @property
     def is_put_off(self) -> bool:
-        """Whether plans are not prepared now, but will be when all devices are there."""
+        """Return whether plans are not prepared now, but will be when all devices are there."""
         return not self._declared.planner.is_complete
 
     def has(self, dimensions: InputDimensions) -> bool:
@@ -137,7 +137,6 @@ class DimensionedPlans:
                 self._preparing.pop(dimensions).set()
 
     def drop(self, plan: DimensionedPlan) -> None:
-        """End a hold."""
         with self._lock:
             plan.users -= 1
             if plan.users or plan.is_kept:

@@ -24,11 +24,10 @@ class LayoutSurveys:
 
     @property
     def members(self) -> Mapping[str, FleetMember]:
-        """The devices."""
         return self.declared.members
 
     def says_the_same(self, other: LayoutSurveys) -> bool:
-        """Whether the devices have answered the same as in other surveys of the model."""
+        """Return whether the devices have answered the same as in other surveys of the model."""
         mine, theirs = self.converted, other.converted
         if mine is None or theirs is None:
             return mine is theirs and self.declared.says_the_same(other.declared)
@@ -121,7 +120,7 @@ def _renumbered(pin: Pin, origins: Sequence[int | None]) -> Pin:
 
 
 def _is_better(converted: SketchedPlan, declared: SketchedPlan, wanting: frozenset[str]) -> bool:
-    """Whether channels last gives the devices that want it something to do, and takes less modelled time.
+    """Return whether channels last gives the devices that want it something to do, and takes less modelled time.
 
     If there is no modelled time, it is better if they have more of the model's operations.
     """

@@ -67,11 +67,11 @@ class Parts:
 
     @property
     def may_fall_back(self) -> bool:
-        """Whether another device may replace one that fails."""
+        """Return whether another device may replace one that fails."""
         return bool(self._fallback_device)
 
     def may_replace(self, device: str) -> bool:
-        """Whether another device may replace this one."""
+        """Return whether another device may replace this one."""
         return self._fallback_device not in ("", device)
 
     def living(self, number: int) -> Part:

@@ -86,7 +86,6 @@ class ModelPlanner:
 
     @property
     def surveys(self) -> LayoutSurveys:
-        """What the devices have answered."""
         return self._surveys
 
     @property
@@ -181,7 +180,7 @@ class ModelPlanner:
         return [name for name in away if options.strategy != Strategy.CPU_ONLY or name == options.cpu]
 
     def _has_entry(self, step: Step, of_several: bool, is_converted: bool) -> bool:
-        """Whether the cache has an entry of a step."""
+        """Return whether the cache has an entry of a step."""
         member, cache = self._surveys.members[step.device], self._cache_for(is_converted)
         if cache is None or step.scope or not has_entry(member, step, cache, of_several, self._config()):
             return False
@@ -189,7 +188,7 @@ class ModelPlanner:
         return True
 
     def has_kept(self, plan: SketchedPlan, directory: CacheDirectory) -> bool:
-        """Whether ``directory`` is where compilations are kept, and has an entry of each step of a plan."""
+        """Return whether ``directory`` is where compilations are kept, and has an entry of each step of a plan."""
         cache, steps, members = self._cache_for(_is_converted(plan)), plan.plan.steps, self._surveys.members
         if cache is None or directory != self._cache:
             return False
@@ -307,7 +306,6 @@ class ModelPlanner:
         return prepare_step
 
     def _step(self, sketch: SketchedPlan, device: str, number: int | None) -> Step:
-        """What a device is to prepare: the model, or a step by its number."""
         return whole(sketch.imported.model, device) if number is None else sketch.plan.steps[number]
 
     def _given(self, sketch: SketchedPlan, step: Step) -> Model:
@@ -315,7 +313,7 @@ class ModelPlanner:
         return step.source or sketch.survey.optimisations.prepared(step).model
 
     def _is_unasked(self, device: str) -> bool:
-        """Whether a device was not asked about what it is to prepare."""
+        """Return whether a device was not asked about what it is to prepare."""
         return False
 
     def _check(self) -> None:

@@ -21,20 +21,20 @@ class Planner(Protocol):
 
     @property
     def may_replan(self) -> bool:
-        """Whether other devices may replace one that is gone."""
+        """Return whether other devices may replace one that is gone."""
         ...
 
     @property
     def is_complete(self) -> bool:
-        """Whether all devices that it may plan over are there."""
+        """Return whether all devices that it may plan over are there."""
         ...
 
     def is_there(self, device: str) -> bool:
-        """Whether a device is connected, as ``Fleet.is_there`` says."""
+        """Return whether a device is connected, as ``Fleet.is_there`` says."""
         ...
 
     def is_withdrawn(self, device: str) -> bool:
-        """Whether plans are to do without a device, though it may be there (see ``Fleet.withdrawn``)."""
+        """Return whether plans are to do without a device, though it may be there (see ``Fleet.withdrawn``)."""
         ...
 
     def prepare(self, without: Collection[str] = ()) -> PreparedPlan:
@@ -86,7 +86,6 @@ class PreparedPlan(SketchedPlan):
 
     @property
     def gone(self) -> frozenset[str]:
-        """The devices that have died, and their parts with them."""
         return frozenset(part.member.name for part in self.parts if part.member.remote.gone)
 
     def in_operations(self) -> SketchedPlan:
@@ -115,7 +114,6 @@ class PreparedPlan(SketchedPlan):
         return propagate_dimensions(ResolvedModel(refined, tuple(self.survey.constants)))
 
     def release(self) -> None:
-        """Release the parts on their devices, and the memory."""
         with self.announcements.unloading():
             self.parts.release()
             self.memory.close()

@@ -102,7 +102,6 @@ class SketchedPlan:
 
     @property
     def plan(self) -> Plan:
-        """The steps."""
         return self.refined.partitioning.plan
 
     @property
@@ -125,7 +124,6 @@ class SketchedPlan:
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of the model's constants."""
         model = self.imported.model
         return len(model.operand_values) + sum(validate_pool(pool, "constants") for pool in model.pools)
 

@@ -70,7 +70,6 @@ class Substitutes:
         return has_room
 
     def give_back(self, count: int) -> None:
-        """Give back what a substitute took."""
         with self._changed:
             self._taken -= count
 

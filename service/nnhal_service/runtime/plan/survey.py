@@ -53,7 +53,7 @@ class Survey:
     """Devices that refuse some operations only since their images have channels first."""
 
     def says_the_same(self, other: Survey) -> bool:
-        """Whether the devices have answered the same as in another survey of the model.
+        """Return whether the devices have answered the same as in another survey of the model.
 
         What a network costs is measured, and differs each time that a device on another host is connected.
         """

@@ -86,7 +86,7 @@ class BoundPlan:
 
     @property
     def has_known_outputs(self) -> bool:
-        """Whether the sizes of all outputs of its steps are known before a run, to those who need them."""
+        """Return whether the sizes of all outputs of its steps are known before a run, to those who need them."""
         return all(self._has_known_size(operand) for step in self.prepared.plan.steps for operand in step.outputs)
 
     @property
@@ -245,7 +245,7 @@ class BoundPlan:
 
     @property
     def takes_as_long_each_time(self) -> bool:
-        """Whether runs do not differ in what is computed: no control flow, and no lengths of their own."""
+        """Return whether runs do not differ in what is computed: no control flow, and no lengths of their own."""
         return self.prepared.plan.walk is None and not self._bindings.varies and self.has_known_outputs
 
     def stop(self) -> None:
@@ -405,7 +405,7 @@ class BoundPlan:
 
     @property
     def _grows(self) -> bool:
-        """Whether an output is of a size that only its device knows, which no fence may wait for."""
+        """Return whether an output is of a size that only its device knows, which no fence may wait for."""
         return any(slot.is_lent and not slot.element.size(slot.stated) for slot in self._slots.values())
 
     def _is_stated(self) -> bool:

@@ -30,7 +30,6 @@ class Cancellation:
 
     @property
     def cancelled(self) -> bool:
-        """Whether ``cancel`` has been called."""
         return self._cancelled
 
     def cancel(self) -> None:
@@ -119,12 +118,11 @@ class StoppableBurst:
 
     @property
     def is_ready(self) -> bool:
-        """Whether ``start`` does no more than send a message."""
+        """Return whether ``start`` does no more than send a message."""
         return self._burst is not None and not self._burst.is_over
 
     @property
     def takes_lengths(self) -> bool:
-        """Whether runs may have lengths of their own."""
         return self._burst is not None and self._prepared.calls.has_lengths_by_run
 
     def start(
@@ -179,7 +177,6 @@ class StoppableBurst:
             self._burst.close()
 
     def close(self) -> None:
-        """Release the burst."""
         if self._burst is not None:
             self._burst.close()
 

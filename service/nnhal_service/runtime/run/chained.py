@@ -66,7 +66,7 @@ class Chained:
 
     @property
     def is_lost(self) -> bool:
-        """Whether a launch channel has ended. The steps are of no use then, but are to be closed."""
+        """Return whether a launch channel has ended. The steps are of no use then, but are to be closed."""
         return any(launcher.is_over for launcher in self._launchers.values())
 
     @property
@@ -135,7 +135,7 @@ class Chained:
         return [self._report(number, info) for number, info in enumerate(infos)] if self._measure else [], []
 
     def has_failed(self, launched: Sequence[Launched]) -> bool:
-        """Whether a launched step is known to have failed; a device then refuses steps that wait for it."""
+        """Return whether a launched step is known to have failed; a device then refuses steps that wait for it."""
         fences = (fence for launch in launched for fence in (launch.ended, launch.visible) if fence is not None)
         return any(fence.state is FenceState.ERROR for fence in fences)
 

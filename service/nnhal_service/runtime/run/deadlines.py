@@ -39,7 +39,7 @@ def seconds_to_wait(deadline_ns: int) -> float:
 
 
 def has_passed(deadline_ns: int) -> bool:
-    """Whether a deadline, an instant of CLOCK_BOOTTIME, has passed."""
+    """Return whether a deadline, an instant of CLOCK_BOOTTIME, has passed."""
     return deadline_ns != NO_DEADLINE and now_ns() > deadline_ns
 
 

@@ -92,7 +92,7 @@ class Engine:
         return self._follow(self._order(), [], deadline_ns, None)
 
     def may_resume(self, error: NnhalError) -> bool:
-        """Whether a failed run may be resumed here. An output that is too small would be so on any device."""
+        """Return whether a failed run may be resumed here. An output that is too small would be so on any device."""
         return self._parts.may_fall_back and not isinstance(error, OutputTooSmallError)
 
     def resume(
@@ -199,7 +199,6 @@ class Engine:
         return self._execute(part, number, inputs, outputs, own, deadline_ns)
 
     def _whole(self, deadline_ns: int, error: NnhalError) -> StepReport:
-        """Run the whole model on the fallback device."""
         self._note_fallback("the whole model runs on the fallback device", error, deadline_ns)
         self._note_injected(error, self._step_named_by(error))
         self._values.reset()

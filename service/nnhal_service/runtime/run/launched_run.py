@@ -79,7 +79,7 @@ class LaunchedRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its fence has been signalled, or put into error."""
+        """Return whether its fence has been signalled, or put into error."""
         return self._ending is not None
 
     def cancel(self) -> None:

@@ -130,7 +130,6 @@ class DirectRuns:
 
     @property
     def count(self) -> int:
-        """How many are open."""
         return len(self._paths)
 
     def take_usage(self, seconds: float) -> RunUsage | None:

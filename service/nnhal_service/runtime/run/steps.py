@@ -98,7 +98,7 @@ class OneExchange(Steps, Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether ``start`` does no more than send the message."""
+        """Return whether ``start`` does no more than send the message."""
         ...
 
     def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> None:
@@ -128,7 +128,6 @@ class SingleStep:
 
     @property
     def takes_lengths(self) -> bool:
-        """Whether runs may have lengths of their own."""
         return self._burst.takes_lengths
 
     @property

@@ -201,5 +201,4 @@ class _Chain:
         return self.channel.bytes_sent + self.channel.bytes_received
 
     def cancel(self, run: int) -> None:
-        """Have no step of a run begin from now on."""
         os.pwrite(self.cancelled.fileno(), _RUN_NUMBER.pack(run), 0)

@@ -56,7 +56,7 @@ class Bells:
 
     @property
     def are_allowed(self) -> bool:
-        """Whether a chain may have so many."""
+        """Return whether a chain may have so many."""
         most = max(len(bells) for step in range(self._last + 1) for bells in self.of_stage(step))
         return len(self._all) <= _MOST_BELLS and most <= _MOST_BELLS_OF_A_KIND
 

@@ -70,11 +70,9 @@ class ClientRuns:
         self._plans = _Plans()
 
     def of(self, client: str) -> RunWatcher:
-        """The watcher of the runs of one client, who is called ``client``."""
         return _RunsOfClient(self, client)
 
     def ran(self, client: str, context: Context, report: RunReport) -> None:
-        """A run of a client has succeeded."""
         size, planned = self._size(context), self._plans.of(context, context.prepared)
         copied, ended = _copied_in(report, planned), time.monotonic_ns()
         began = ended - report.duration_ns
@@ -151,7 +149,6 @@ class ClientModelRuns:
         return _RunsOfClientModel(self, model, client)
 
     def ran(self, model: str, client: str, context: Context, report: RunReport) -> None:
-        """A run has succeeded."""
         planned = self._plans.of(context, context.prepared)
         steps, devices, copied = planned.steps, planned.devices, _copied_in(report, planned)
         if report.steps:
@@ -177,11 +174,9 @@ class ClientModelRuns:
 
     @property
     def counts(self) -> RequestCounts:
-        """All runs so far."""
         return self._recorder.counts
 
     def usage(self) -> ClientModelUsage:
-        """All runs so far."""
         counts, by_device = self.counts, Counter[str]()
         with self._lock:
             by_steps = list(self._steps.items())

@@ -56,7 +56,7 @@ class EndedRun(NamedTuple):
 
     @property
     def is_troubled(self) -> bool:
-        """Whether it failed or fell back."""
+        """Return whether it failed or fell back."""
         return self.fell_back or bool(self.error)
 
 

@@ -71,7 +71,6 @@ class LiveRequests:
         return None
 
     def cancel_all(self) -> None:
-        """Cancel all that wait and run."""
         for queued in _copy(self.requests):
             queued.request.cancellation.cancel()
 

@@ -87,14 +87,12 @@ class RequestCounts:
     """Requests that succeeded: how many took less than each of DURATION_BOUNDS_NS, and how many took longer."""
 
     def batch(self, size: int) -> list[int]:
-        """The row of a batch size."""
         row = self.batches.get(size)
         if row is None:
             row = self.batches[size] = [0, 0, 0, 0]
         return row
 
     def add(self, more: RequestCounts) -> None:
-        """Add what was counted elsewhere."""
         self.last_inference_ns = max(self.last_inference_ns, more.last_inference_ns)
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(more, name))
@@ -106,7 +104,6 @@ class RequestCounts:
         self.durations[:] = map(sum, zip(self.durations, more.durations, strict=True))
 
     def copy(self) -> RequestCounts:
-        """Return a copy of the counts, which stays as it is."""
         batches = {size: list(row) for size, row in self.batches.items()}
         return replace(self, failures=dict(self.failures), batches=batches, durations=list(self.durations))
 
@@ -157,7 +154,6 @@ class StatisticsRecorder:
     def executed(
         self, batch_size: int, input_ns: int, infer_ns: int, output_ns: int, copied: CopiedBytes = NOTHING_COPIED
     ) -> None:
-        """Count a run that has succeeded."""
         with self._lock:
             counts = self._counts
             counts.executions += 1
@@ -234,7 +230,7 @@ class StatisticsRecorder:
 
     @property
     def has_counted(self) -> bool:
-        """Whether anything was counted since ``take``."""
+        """Return whether anything was counted since ``take``."""
         counts = self._counts
         return bool(counts.executions or counts.fail_ns)
 
@@ -245,18 +241,15 @@ class StatisticsRecorder:
             return counts
 
     def add(self, counts: RequestCounts) -> None:
-        """Add what was counted elsewhere."""
         with self._lock:
             self._counts.add(counts)
 
     @property
     def counts(self) -> RequestCounts:
-        """A copy of what was counted so far."""
         with self._lock:
             return self._counts.copy()
 
     def snapshot(self, pending: int) -> ModelStatistics:
-        """All counts so far."""
         with self._lock:
             counts = self._counts
             successes = counts.successes

@@ -116,7 +116,7 @@ class BatchRunner:
         return self._placing.places_of(inputs, shapes_of(columns), batch.requests[0].output_places)
 
     def knows_places(self, batch: Batch, columns: Sequence[Sequence[TensorData]]) -> bool:
-        """Whether ``places_of`` has nothing to compute."""
+        """Return whether ``places_of`` has nothing to compute."""
         return not batch.requests[0].is_placed or self._placing.knows(shapes_of(columns))
 
     def filled(self, instance: Instance, columns: Sequence[Sequence[TensorData]]) -> FilledInstance:
@@ -200,7 +200,6 @@ class BatchRunner:
             self.fail(requests, error)
 
     def fail(self, requests: Sequence[QueuedRequest], error: Exception) -> None:
-        """Leave an error in each request of a batch."""
         if not isinstance(error, NnhalError | OSError | MemoryError):
             _log.error("a run failed", model=self._name, exc_info=error)
         # The frames hold the instance and the batch: the cycle would keep both alive until the next garbage collection.
@@ -255,7 +254,7 @@ class BatchRunner:
 
 
 def may_run_alone(requests: Sequence[QueuedRequest], error: Exception) -> bool:
-    """Whether requests whose batch failed may succeed if each runs alone, on our own memory."""
+    """Return whether requests whose batch failed may succeed if each runs alone, on our own memory."""
     if not isinstance(error, HalError) or error.status in _SHARED_FAILURES or isinstance(error, StateLostError):
         return False
     return len(requests) > 1 or requests[0].is_placed

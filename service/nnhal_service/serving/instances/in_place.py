@@ -63,11 +63,11 @@ class InPlaceUse:
             )
 
     def knows(self, shapes: tuple[Dimensions, ...]) -> bool:
-        """Whether ``places_of`` has nothing to compute for inputs of these shapes."""
+        """Return whether ``places_of`` has nothing to compute for inputs of these shapes."""
         return self._sizes is None or self._sizes.knows(shapes)
 
     def must_read(self, request: InferenceRequest) -> bool:
-        """Whether inputs of a request must be read from memory of clients."""
+        """Return whether inputs of a request must be read from memory of clients."""
         for name, tensor in request.inputs.items():
             if isinstance(tensor, PlacedTensor) and not self._stays(name, tensor):
                 return True
@@ -133,7 +133,7 @@ class _OutputSizes:
         self._known: dict[tuple[Dimensions, ...], list[int]] = {}
 
     def knows(self, shapes: tuple[Dimensions, ...]) -> bool:
-        """Whether ``of`` has nothing to compute for inputs of these shapes."""
+        """Return whether ``of`` has nothing to compute for inputs of these shapes."""
         return shapes in self._known
 
     def of(self, shapes: tuple[Dimensions, ...]) -> list[int]:
@@ -156,6 +156,6 @@ class _OutputSizes:
 
 
 def _has_one_form(served: ServedTensor) -> bool:
-    """Whether a tensor lies in memory as its clients see it."""
+    """Return whether a tensor lies in memory as its clients see it."""
     tensor = served.tensor
     return not served.is_value and tensor.stored == served.element_type and not tensor.scalar

@@ -56,7 +56,6 @@ class AnswerWatch:
         os.set_blocking(self._descriptor.fileno(), True)  # the loop changes that, for the channel's own descriptor too
 
     def is_for(self, started: InstanceRun) -> bool:
-        """Whether it watches the channel on which a run was started."""
         return self._exchange is started.exchange
 
     def expect(self, answered: Callable[[], None]) -> None:
@@ -64,7 +63,6 @@ class AnswerWatch:
         self._answered = answered
 
     def close(self) -> None:
-        """Stop watching; harmless when repeated."""
         if self._exchange is not None:
             self._exchange = self._answered = None
             self._loop.remove_reader(self._descriptor.fileno())
@@ -174,7 +172,6 @@ class Instance:
         return locations, pools + self._memory.pools
 
     def _view(self, output: Tensor, dimensions: Dimensions) -> Array:
-        """A view of an output in its own memory."""
         location = self._memory.locations[OUTPUT + output.name]
         return output.view(self._memory.pool_of(OUTPUT + output.name), location.offset, dimensions)
 

@@ -28,7 +28,6 @@ class StatefulModel:
 
     @property
     def is_current(self) -> bool:
-        """Whether its plan is the one in force."""
         return self._state is None or self._state.is_current
 
     def begin(self) -> None:

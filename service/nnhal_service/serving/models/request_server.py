@@ -90,7 +90,6 @@ class RequestServer:
 
     @property
     def inputs(self) -> tuple[TensorDescription, ...]:
-        """Its inputs, in the model's order."""
         hidden = self.signature.hidden
         return tuple(s.description for s in self.signature.inputs if s.tensor.name not in hidden)
 
@@ -107,22 +106,19 @@ class RequestServer:
 
     @property
     def labels(self) -> Mapping[str, Sequence[str]]:
-        """The names of classes, by output."""
         return self.config.labels
 
     @property
     def pending(self) -> int:
-        """How many requests wait in the queue."""
         return self._batcher.pending
 
     @property
     def sequences(self) -> int:
-        """How many sequences of requests there are."""
         return 0 if self._sequences is None else self._sequences.live
 
     @property
     def has_counted(self) -> bool:
-        """Whether ``take_counts`` has something to take."""
+        """Return whether ``take_counts`` has something to take."""
         return self._statistics.has_counted
 
     @property

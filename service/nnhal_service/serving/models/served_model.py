@@ -94,7 +94,6 @@ class ServedModel(RequestServer):
 
     @property
     def loaded(self) -> LoadedModel:
-        """The model on its devices."""
         return self._loaded
 
     def statistics(self, ask_devices: bool = True) -> ModelStatistics:
@@ -116,7 +115,6 @@ class ServedModel(RequestServer):
         return time.monotonic_ns() - min(arrivals) if arrivals else 0
 
     def add_counts(self, counts: RequestCounts) -> None:
-        """Add what another process has counted of its own requests."""
         self._statistics.add(counts)
 
     def note_pending(self, process: object, count: int = 0, oldest_ns: int = 0) -> None:

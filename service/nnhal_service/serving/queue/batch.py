@@ -135,7 +135,7 @@ class QueuedRequest(Ticket):
 
     @property
     def is_live(self) -> bool:
-        """Whether the client still waits for it; if not, it has its error now."""
+        """Return whether the client still waits for it; if not, it has its error now."""
         if self.request.cancellation.cancelled:
             self.error = ServingError(ErrorKind.CANCELLED, "the request has been cancelled")
         elif self.deadline_ns != NEVER and time.monotonic_ns() >= self.deadline_ns:

@@ -51,7 +51,6 @@ class Batcher(Generic[T]):
 
     @property
     def pending(self) -> int:
-        """How many tickets wait."""
         return len(self._queue)
 
     async def submit(self, ticket: T, cancellation: Cancellation) -> None:

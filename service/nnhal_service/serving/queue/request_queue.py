@@ -72,7 +72,7 @@ class Ticket:
 
     @property
     def is_queued(self) -> bool:
-        """Whether it still waits for an instance."""
+        """Return whether it still waits for an instance."""
         return self.state is TicketState.QUEUED
 
     @property
@@ -94,7 +94,6 @@ class Ticket:
             self.waiter.set_result(None)
 
     def fail(self, error: ServingError) -> None:
-        """End it with an error, before it has run."""
         self.error = error
         self.leave_queue()
         self.end()
@@ -147,7 +146,7 @@ class RequestQueue(Generic[T]):
             yield from level.delayed
 
     def waits_for_others(self, ticket: T) -> bool:
-        """Whether a ticket that is alone should wait for others to join its batch."""
+        """Return whether a ticket that is alone should wait for others to join its batch."""
         batching = self._batching
         if batching is None or self.drains or not batching.max_queue_delay_ns:
             return False
@@ -225,7 +224,7 @@ class RequestQueue(Generic[T]):
         return []
 
     def _is_due(self, batch: list[T], batching: Batching, now_ns: int) -> bool:
-        """Whether a ticket of the batch has waited long enough, or would expire before that."""
+        """Return whether a ticket of the batch has waited long enough, or would expire before that."""
         if self.drains or not batching.max_queue_delay_ns:
             return True
         return any(now_ns >= self.ready_ns(ticket) or ticket.expires_ns <= self.ready_ns(ticket) for ticket in batch)

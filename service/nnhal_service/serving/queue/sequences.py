@@ -41,7 +41,7 @@ class SequenceMemory(Protocol):
 
     @property
     def is_current(self) -> bool:
-        """Whether another sequence may use it: no device of it is gone."""
+        """Return whether another sequence may use it: no device of it is gone."""
 
     def begin(self) -> None:
         """Have the next request begin with the initial state."""
@@ -131,7 +131,6 @@ class Turn:
         return memory.start
 
     def wake(self) -> None:
-        """Let it look again."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -174,7 +173,6 @@ class Sequencer:
 
     @property
     def live(self) -> int:
-        """How many sequences there are."""
         return len(self._sequences)
 
     def enter(self, request: InferenceRequest) -> Turn:
@@ -257,7 +255,6 @@ class Sequencer:
         return found
 
     def controls(self, flags: Flags) -> dict[str, Array]:
-        """The control inputs of a request."""
         given = {
             ControlKind.START: flags.starts,
             ControlKind.END: flags.ends,

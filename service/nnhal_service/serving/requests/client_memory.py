@@ -80,7 +80,7 @@ class ClientRegion:
 
     @property
     def is_retired(self) -> bool:
-        """Whether its client has given it up or is gone."""
+        """Return whether its client has given it up or is gone."""
         return self._retired is None
 
     def retire(self) -> None:
@@ -110,11 +110,11 @@ class Place(NamedTuple):
         return self.region.part(self.offset, self.byte_size)
 
     def is_aligned(self, alignment: int) -> bool:
-        """Whether they begin in the file at a multiple of so many bytes."""
+        """Return whether they begin in the file at a multiple of so many bytes."""
         return (self.region.offset + self.offset) % alignment == 0
 
     def overlaps(self, other: Place) -> bool:
-        """Whether both have bytes of a file in common, by whatever region."""
+        """Return whether both have bytes of a file in common, by whatever region."""
         first, second = self.region.offset + self.offset, other.region.offset + other.offset
         apart = first + self.byte_size <= second or second + other.byte_size <= first
         return self.region.file == other.region.file and not apart

@@ -25,7 +25,6 @@ class PlannedEdge(NamedTuple):
 
     @property
     def is_between(self) -> bool:
-        """Whether it is from device to device."""
         return bool(self.source and self.destination)
 
 
@@ -104,7 +103,7 @@ def _uses(
 
 
 def copies_nothing(prepared: PreparedPlan, operand: int, kind: str) -> bool:
-    """Whether the steps use an input or output of the model in place if it lies in a ``kind`` of memory."""
+    """Return whether the steps use an input or output of the model in place if it lies in a ``kind`` of memory."""
     value = prepared.values.get(operand)
     if value is None or prepared.plan.walk is not None or (value.writer is None and None in value.destinations):
         return False

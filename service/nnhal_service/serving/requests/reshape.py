@@ -20,7 +20,7 @@ class Reshape:
 
     @property
     def is_valid(self) -> bool:
-        """Whether both have the same number of elements, whatever the unknown dimensions are."""
+        """Return whether both have the same number of elements, whatever the unknown dimensions are."""
         same_unknown = self.client.count(_UNKNOWN) == self.model.count(_UNKNOWN)
         return same_unknown and abs(prod(self.client)) == abs(prod(self.model))
 

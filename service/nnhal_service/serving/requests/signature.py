@@ -60,7 +60,7 @@ class ServedTensor:
 
     @property
     def is_value(self) -> bool:
-        """Whether it holds strings, which lie in memory as one encoded value."""
+        """Return whether it holds strings, which lie in memory as one encoded value."""
         return self.tensor.element_type is None
 
     def fits(self, shape: Dimensions) -> bool:
@@ -73,7 +73,6 @@ class ServedTensor:
 
     @property
     def has_any_rank(self) -> bool:
-        """Whether its rank is unknown."""
         is_unknown = not self.tensor.dimensions or (self.is_value and self.description.shape == (-1,))
         return is_unknown and not self.is_stated
 

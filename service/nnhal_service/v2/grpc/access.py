@@ -23,7 +23,7 @@ _SETTINGS: Mapping[str, type[wire.TraceSettingRequest | wire.LogSettingsRequest]
 
 
 def changes_settings(method: str) -> bool:
-    """Whether a call of this full name changes settings, or reads them, as its message says."""
+    """Return whether a call of this full name changes settings, or reads them, as its message says."""
     return method in _SETTINGS
 
 

@@ -18,7 +18,7 @@ _PIECE_BYTES = 1 << 18
 
 
 def is_compressed(message: bytes) -> bool:
-    """Whether a message has been compressed. No message of the protocol begins as one that has."""
+    """Return whether a message has been compressed. No message of the protocol begins as one that has."""
     return message.startswith(_STARTS)
 
 

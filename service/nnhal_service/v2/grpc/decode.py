@@ -70,7 +70,7 @@ class CutRequest(NamedTuple):
 
     @property
     def has_short_head(self) -> bool:
-        """Whether parsing the head takes no time that is worth a thread."""
+        """Return whether parsing the head takes no time that is worth a thread."""
         return len(self.head) <= _MOST_IN_LOOP
 
     @property
@@ -181,7 +181,7 @@ class _Layout(NamedTuple):
     """What follows them."""
 
     def fits(self, data: bytes) -> bool:
-        """Whether a request of the same length has the same bytes beside its raw contents."""
+        """Return whether a request of the same length has the same bytes beside its raw contents."""
         last = 0
         for before, start, end in self.raw:
             if data[last:start] != before:
@@ -383,7 +383,6 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number, and the position after it."""
     if position < len(data) and data[position] < 0x80:  # as most are
         return data[position], position + 1
     value = 0

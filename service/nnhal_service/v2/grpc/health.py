@@ -45,7 +45,6 @@ class ModelHealth:
         self._wake()
 
     async def check(self, request: _Request, context: Context) -> _Response:
-        """Answer a Check call."""
         status = self._status(request.service)
         if status == _Response.SERVICE_UNKNOWN:
             raise ServingError(ErrorKind.NOT_FOUND, "no such service, and no such model")

@@ -86,7 +86,6 @@ class InferCalls:
         self._own_bytes = OwnBytes()
 
     async def infer(self, data: bytes, context: Context) -> bytes:
-        """ModelInfer."""
         arrived_ns = time.monotonic_ns()
         with RequestScope(metadata_value(context, TRACEPARENT)) as scope:
             try:
@@ -186,7 +185,7 @@ class InferCalls:
 
 
 def _is_much(asked: Asked, cut: CutRequest) -> bool:
-    """Whether decoding the inputs takes time that is worth a thread."""
+    """Return whether decoding the inputs takes time that is worth a thread."""
     strings = sum(map(len, cut.raw)) if asked.has_strings else 0
     return strings > _MOST_STRING_BYTES_IN_LOOP or not cut.has_short_head
 

@@ -204,7 +204,7 @@ class Inferences:
 
 
 def _may_name_regions(body: bytes | bytearray, json_size: int | None) -> bool:
-    """Whether the JSON of a request has the key of regions, perhaps in escaped characters."""
+    """Return whether the JSON of a request has the key of regions, perhaps in escaped characters."""
     return body.find(_REGION, 0, json_size) >= 0 or body.find(_ESCAPE, 0, json_size) >= 0
 
 
@@ -232,20 +232,20 @@ def _decode(
 
 
 def _is_large(body: bytes | bytearray, json_size: int | None) -> bool:
-    """Whether to decode a body would take the loop too long."""
+    """Return whether to decode a body would take the loop too long."""
     size = len(body) if json_size is None else json_size
     return size > MOST_PARSED_JSON or len(body) > MOST_BYTES_IN_LOOP
 
 
 def _is_large_response(response: InferenceResponse, decoded: DecodedRequest) -> bool:
-    """Whether to encode a response would take the loop too long."""
+    """Return whether to encode a response would take the loop too long."""
     binary = decoded.binary or (bool(decoded.outputs) and all(output.binary for output in decoded.outputs))
     most = MOST_BYTES_IN_LOOP if binary else _MOST_JSON_IN_LOOP
     return sum([array.nbytes for array in response.outputs.values()]) > most
 
 
 def _is_worth_it(accepted: str, content: bytes, binary: bool) -> bool:
-    """Whether to compress a response.
+    """Return whether to compress a response.
 
     Libraries accept several encodings by default; a client that names a single one wants it, for binary tensors too.
     """

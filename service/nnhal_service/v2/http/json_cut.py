@@ -108,7 +108,6 @@ class Outline:
 
 
 def pieces_of(text: memoryview) -> Iterator[memoryview]:
-    """The pieces of a text, for an Outline."""
     for start in range(0, len(text), PIECE):
         yield text[start : start + PIECE]
 

@@ -37,8 +37,6 @@ class _ParsedRequest(Request):
 
 
 def json_route(services: Services) -> type[APIRoute]:
-    """The class of routes with a JSON body."""
-
     class JsonRoute(APIRoute):
         """Takes any body for JSON: tritonclient sends no content type, and ``curl -d`` sends that of a form."""
 

@@ -111,7 +111,6 @@ class Owners:
         os.write(self._alarm, b"\0")
 
     def close(self) -> None:
-        """Stop watching."""
         with self._lock:
             self._closed = True
             thread = self._thread

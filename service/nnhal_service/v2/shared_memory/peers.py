@@ -38,7 +38,6 @@ class ConnectedClient:
 
     @property
     def is_connected(self) -> bool:
-        """Whether it still holds the socket."""
         if self.pid:
             return _target(f"/proc/{self.pid}/fd/{self.fd}") == f"socket:[{self.inode}]"
         return self.inode in connected_inodes()
@@ -74,7 +73,6 @@ def clients_at(peer: str, ports: Collection[int]) -> set[ConnectedClient]:
 
 
 def connected_inodes() -> set[int]:
-    """Return the inodes of all sockets of this network namespace that are connected."""
     return {row.inode for row in _rows()}
 
 

@@ -119,7 +119,6 @@ class SystemSharedMemory:
             return all(found.region.byte_size <= MOST_BYTES_IN_LOOP for found in mine.values())
 
     def close(self) -> None:
-        """Forget all regions."""
         self._owners.close()
         for owner in list(self._regions):
             self._drop(owner)

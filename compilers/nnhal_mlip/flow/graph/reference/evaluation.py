@@ -118,7 +118,6 @@ def _depthwise(windows: ImageWindows, padded: Array, weight: Array) -> Array:
 
 
 def relu(data: Array) -> Array:
-    """Zero for what is negative."""
     return np.maximum(data, np.float32(0))
 
 
@@ -152,12 +151,10 @@ def clip(node: FlowNode, inputs: Sequence[Array]) -> Array:
 
 
 def table(node: FlowNode, inputs: Sequence[Array]) -> Array:
-    """A function of each element."""
     return looked_up(table_of(node), inputs[0])
 
 
 def prelu(data: Array, alpha: Array) -> Array:
-    """What is negative is multiplied by alpha."""
     return np.where(data < 0, alpha * data, data)
 
 

@@ -13,12 +13,10 @@ from nnhal_mlip.flow.graph.windows import extent
 
 
 def channels_last(data: Array, layout: str) -> Array:
-    """Return images as batch, height, width, channels."""
     return data.transpose(permutation(layout, "NHWC"))
 
 
 def laid_out(data: Array, layout: str) -> Array:
-    """Return images with their channels last in another layout."""
     return np.ascontiguousarray(data.transpose(permutation("NHWC", layout)))
 
 

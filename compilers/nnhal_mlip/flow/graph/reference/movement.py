@@ -13,7 +13,6 @@ from nnhal_mlip.flow.graph.operators import image_axes, permutation
 
 
 def copy(data: Array) -> Array:
-    """The same values."""
     return data
 
 
@@ -46,7 +45,6 @@ def strided_slice(node: FlowNode, inputs: Sequence[Array]) -> Array:
 
 
 def upsampling(node: FlowNode, inputs: Sequence[Array]) -> Array:
-    """Each pixel several times."""
     height, width = image_axes(node.text("layout"))
     return inputs[0].repeat(node.integer("scale_h"), axis=height).repeat(node.integer("scale_w"), axis=width)
 

@@ -117,18 +117,17 @@ class AllocatedMemory:
 
     @property
     def is_initialised(self) -> bool:
-        """Whether it holds values, or may hold some if it is lent."""
+        """Return whether it holds values, or may hold some if it is lent."""
         with self._lock:
             return self._filled is not None and self._filled is self._storage
 
     @property
     def is_lost(self) -> bool:
-        """Whether its device has died, and its values with it."""
+        """Return whether its device has died, and its values with it."""
         return self._storage.gone
 
     @property
     def closed(self) -> bool:
-        """Whether it has been freed."""
         return self._closed
 
     def copy_from(self, source: Memory, values_dimensions: Dimensions = ()) -> None:
@@ -225,7 +224,6 @@ class AllocatedMemory:
             )
 
     def close(self) -> None:
-        """Free it; harmless if repeated."""
         with self._lock:
             closed, self._closed = self._closed, True
             storage = self._storage

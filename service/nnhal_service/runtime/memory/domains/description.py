@@ -83,7 +83,6 @@ class MemoryDescription:
         return size_in_bytes(role.operand.type, dimensions, role.prepared.element_sizes)
 
     def is_fixed(self, dimensions: Dimensions) -> bool:
-        """Whether all dimensions are known."""
         code = self.roles[0].operand.type
         return fully_specified(code, dimensions) if not is_extension(code) else bool(dimensions) and 0 not in dimensions
 

@@ -34,9 +34,7 @@ class Storage(Protocol):
         ...
 
     @property
-    def gone(self) -> bool:
-        """Whether it is gone with its device."""
-        ...
+    def gone(self) -> bool: ...
 
     def renewed(self) -> Storage:
         """Uninitialised storage in place of this one, which is gone.
@@ -65,9 +63,7 @@ class Storage(Protocol):
         """The dimensions of its value, by ``declared`` ones for each; None if its owner says that it holds none."""
         ...
 
-    def release(self) -> None:
-        """Release it; harmless if repeated."""
-        ...
+    def release(self) -> None: ...
 
 
 def host_memory(size: int) -> Memory:

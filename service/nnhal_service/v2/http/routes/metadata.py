@@ -34,12 +34,12 @@ def _server_routes(services: Services) -> APIRouter:
 
     @router.get("/v2/health/live")
     def live() -> dict[str, bool]:
-        """Whether the server is alive: it has answered."""
+        """Return whether the server is alive: it has answered."""
         return {"live": True}
 
     @router.get("/v2/health/ready", responses=_NOT_READY)
     def ready() -> JSONResponse:
-        """Whether all models that were to be loaded are ready: 200, else 400."""
+        """Return whether all models that were to be loaded are ready: 200, else 400."""
         is_ready = services.repository.ready()
         return JSONResponse({"ready": is_ready}, _readiness_status(is_ready))
 
@@ -80,7 +80,7 @@ def _model_routes(services: Services) -> APIRouter:
     @router.get("/v2/models/{model}/ready", responses=_NOT_READY)
     @router.get("/v2/models/{model}/versions/{version}/ready", responses=_NOT_READY)
     def ready(model: str, version: str = "") -> JSONResponse:
-        """Whether a model is ready: 200, else 400."""
+        """Return whether a model is ready: 200, else 400."""
         is_ready = repository.is_ready(model, version)
         return JSONResponse({"name": model, "ready": is_ready}, _readiness_status(is_ready))
 
