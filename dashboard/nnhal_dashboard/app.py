@@ -19,7 +19,6 @@ from nnhal_dashboard.access.visitors import Visitors, cookie_of
 from nnhal_dashboard.live.fragments import Fragments
 from nnhal_dashboard.live.streams import MOST_KEYS, LiveResponse, Streams
 from nnhal_dashboard.monitoring.collector import Collector
-from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_dashboard.pages.devices import page as devices
 from nnhal_dashboard.pages.events import page as events
 from nnhal_dashboard.pages.logs import page as logs
@@ -36,6 +35,7 @@ from nnhal_dashboard.web.ranges import ElsewhereError
 from nnhal_dashboard.web.rendering import Renderer, personal
 from nnhal_dashboard.web.request_state import show_page
 from nnhal_hosting.access import AccessRole, AllowedHosts, LocalUsers
+from nnhal_pages.operating.snapshot import Snapshot
 
 PAGES = (
     overview.PAGE,

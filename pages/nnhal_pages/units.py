@@ -14,6 +14,17 @@ def duration(nanoseconds: float) -> str:
     return f"{nanoseconds / 1e6:.2f} ms" if nanoseconds >= 1e6 else f"{nanoseconds / 1e3:.1f} µs"
 
 
+def lasting(nanoseconds: float) -> str:
+    """A length of time that people wait for, such as "3.2 s" or "2 h 5 min"."""
+    seconds = max(0.0, nanoseconds / 1e9)
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, hours = int(seconds // 60), int(seconds // 3600)
+    if minutes < 60:
+        return f"{minutes} min {int(seconds) % 60} s"
+    return f"{hours} h {minutes % 60} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
+
+
 def modelled(nanoseconds: float) -> str:
     """Return a modelled time; a negative number stands for an unknown one."""
     return duration(nanoseconds) if nanoseconds >= 0 else "unknown"
@@ -25,6 +36,13 @@ def size(count: float) -> str:
     while abs(value) >= 1024 and unit < len(_BINARY) - 1:
         value, unit = value / 1024, unit + 1
     return f"{value:.0f} {_BINARY[unit]}" if unit == 0 or abs(value) >= 100 else f"{value:.3g} {_BINARY[unit]}"
+
+
+def number(value: float) -> str:
+    """A number with three digits or all of a whole one, thousands apart."""
+    if value == int(value) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
 
 
 def times(ratio: float) -> str:

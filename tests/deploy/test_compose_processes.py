@@ -131,9 +131,9 @@ def test_a_device_on_another_host_comes_up_by_the_commands_of_its_file(bed: Bed)
             bed.await_health(near)
             bed.await_health(compose_services()["framework"])
             key = ["--directory=/run/nnhal", "--admin-key=/secrets/operators/admin.key"]
-            added = nnhal(*bed.here(["devices", "--add", "npu_7", *key]))
+            added = nnhal(*bed.here(["ctl", "add", "npu_7", *key]))
             assert added.returncode == 0, added.stderr
-            assert "npu_7" in nnhal(*bed.here(["devices", *key])).stdout
+            assert "npu_7" in nnhal(*bed.here(["show", "devices", *key])).stdout
 
 
 def test_the_client_of_the_file_runs_by_handle(bed: Bed) -> None:

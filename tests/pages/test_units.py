@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal_pages.units import duration, place, size
+from nnhal_pages.units import duration, lasting, place, size
 
 
 @pytest.mark.parametrize(("ns", "text"), [(-1, "-"), (0, "0.0 µs"), (1234, "1.2 µs"), (2_500_000, "2.50 ms")])
@@ -18,6 +18,14 @@ def test_a_time_has_a_unit_of_its_size(ns: float, text: str) -> None:
 )
 def test_bytes_have_a_unit_of_their_size(count: int, text: str) -> None:
     assert size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-1, "0.0 s"), (3.21, "3.2 s"), (125, "2 min 5 s"), (7500, "2 h 5 min"), (100_000, "1 d 3 h")],
+)
+def test_a_wait_has_two_units(seconds: float, text: str) -> None:
+    assert lasting(seconds * 1e9) == text
 
 
 def test_the_client_is_a_place() -> None:

@@ -25,10 +25,10 @@ from nnhal_dashboard.monitoring.history import History
 from nnhal_dashboard.monitoring.logbook import Logbook
 from nnhal_dashboard.monitoring.plans import PlanBook
 from nnhal_dashboard.monitoring.problems import problems_of
-from nnhal_dashboard.monitoring.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
 from nnhal_dashboard.monitoring.traffic import TrafficWatch
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_hosting.access import AllowedHosts, Tokens
+from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
 
 _FORM_TOKEN = re.compile(r"name='form_token' value='([^']*)'")
 NO_FORM_TOKEN = "there is no form on the page"

@@ -117,7 +117,7 @@ def test_a_device_that_runs_already_is_killed_but_not_started_or_stopped(bed: Be
     assert f"{why}started here; now: " in bed.refused("start", "npu")
     bed.npu.start()
     bed.await_state("npu", "RUNNING")
-    assert f"{why}stopped here; 'nnhal drain npu' has models planned without it" in bed.refused("stop", "npu")
+    assert f"{why}stopped here; 'nnhal ctl drain npu' has models planned without it" in bed.refused("stop", "npu")
     events = [(event["kind"], event["text"]) for event in bed.asked("events")["events"] if event["subject"] == "npu"]
     assert ("started", f"process {bed.npu.pid} serves, which something else has started") in events
     assert bed.processes()["npu"]["supervised"]["restarts"] >= 1

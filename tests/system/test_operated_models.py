@@ -124,7 +124,7 @@ def test_shells_complete_the_names_of_models(served: Served, short_path: Path) -
     key = short_path / "admin.key"
     key.touch(0o600)
     key.write_text(served.child.admin_key)
-    line = f"nnhal models show --directory {served.endpoint.directory.parent} --admin-key {key} "
+    line = f"nnhal show models --directory {served.endpoint.directory.parent} --admin-key {key} "
     assert completed([f"{line}l", f"{line}x"]) == {f"{line}l": ["labelled"], f"{line}x": []}
 
 

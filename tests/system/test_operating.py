@@ -69,7 +69,7 @@ def shown(testbed: Testbed, *arguments: str) -> str:
 
 def devices_of(testbed: Testbed, name: str) -> list[str]:
     """The devices of a served model's plan."""
-    models = {model["name"]: model for model in asked(testbed, "models")["served"]}
+    models = {model["name"]: model for model in asked(testbed, "show", "models")["served"]}
     return list(models[name]["devices"])
 
 
@@ -106,130 +106,136 @@ def test_ps_lists_what_processes_hold_and_kill_ends_a_session(testbed: Testbed) 
         assert {pool["process"] for pool in held["pools"]} >= {"cpu_acc"}
         assert [(m["name"], m["state"]) for m in held["models"]["served"]] == [("digits", "READY")]
         mine = next(session for session in sessions if session["objects"])
-        shown(testbed, "kill", "--session", f"framework/{mine['id']}")
+        shown(testbed, "ctl", "kill", "--session", f"framework/{mine['id']}")
         for call in (model.bind, binding.run):
             with pytest.raises(DeadObjectError):
                 call()
-    error = refused(testbed, "kill", "--session", f"framework/{mine['id']}")
+    error = refused(testbed, "ctl", "kill", "--session", f"framework/{mine['id']}")
     assert f"there is no session '{mine['id']}'" in error
 
 
-def test_top_says_how_busy_devices_are(testbed: Testbed) -> None:
-    answer = asked(testbed, "top", "--once", "--seconds", "0.2")
+def test_rates_say_how_busy_devices_are(testbed: Testbed) -> None:
+    answer = asked(testbed, "show", "rates", "--seconds", "0.2")
     assert [device["name"] for device in answer["devices"]] == ["cpu_acc", "cpu_ref"]
     assert all(0 <= device["busy"] <= 1 for device in answer["devices"])
     assert [(model["name"], model["p99_ns"]) for model in answer["models"]] == [("digits", None)]
-    assert "digits" in shown(testbed, "top", "--once", "--seconds", "0.1")
+    assert "digits" in shown(testbed, "show", "rates", "--seconds", "0.1")
 
 
 def test_devices_say_what_they_are_and_how_they_are_used(testbed: Testbed) -> None:
-    listed = {device["name"]: device for device in asked(testbed, "devices")["devices"]}
+    listed = {device["name"]: device for device in asked(testbed, "show", "devices")["devices"]}
     assert list(listed) == ["cpu_acc", "cpu_ref"]
-    one = asked(testbed, "devices", "cpu_acc")
+    one = asked(testbed, "show", "devices", "cpu_acc")
     assert one["standing"]["models"] == ["digits 1"]
     assert one["identity"] == listed["cpu_acc"]["identity"]
     assert one["identity"]["type"] == "CPU"
     assert {entry["type"] for entry in one["identity"]["capabilities"]["operand_performance"]} >= {"TENSOR_FLOAT32"}
     assert "ashmem" in one["description"]["imports"]
     assert one["device"]["workers"] == 1
-    page = shown(testbed, "devices", "cpu_acc")
+    page = shown(testbed, "show", "devices", "cpu_acc")
     assert "ONNX Runtime" in page
     assert "TENSOR_FLOAT32" in page
-    assert "framework is a process of kind 'framework', expected a device" in refused(testbed, "devices", "framework")
+    assert "framework is a process of kind 'framework', expected a device" in refused(
+        testbed, "show", "devices", "framework"
+    )
 
 
 def test_runs_and_events_that_are_over_are_listed(testbed: Testbed) -> None:
     infer(testbed, "digits")
-    runs = asked(testbed, "runs", "--model", "digits")["runs"]
+    runs = asked(testbed, "show", "runs", "--model", "digits")["runs"]
     assert (runs[-1]["model"], runs[-1]["devices"], runs[-1]["error"]) == ("digits", ["cpu_acc"], "")
-    assert [run["number"] for run in asked(testbed, "runs", "--lines", "1")["runs"]] == [runs[-1]["number"]]
-    assert asked(testbed, "runs", "--model", "other")["runs"] == []
-    assert "succeeded" in shown(testbed, "runs")
-    assert shown(testbed, "runs", "--failed").strip() == "no such runs are kept"
-    events = asked(testbed, "events")["events"]
+    assert [run["number"] for run in asked(testbed, "show", "runs", "--lines", "1")["runs"]] == [runs[-1]["number"]]
+    assert asked(testbed, "show", "runs", "--model", "other")["runs"] == []
+    assert "succeeded" in shown(testbed, "show", "runs")
+    assert shown(testbed, "show", "runs", "--failed").strip() == "no such runs are kept"
+    events = asked(testbed, "show", "events")["events"]
     assert {("cpu_acc", "started"), ("framework", "started")} <= {(e["subject"], e["kind"]) for e in events}
     assert [event["at_ns"] for event in events] == sorted(event["at_ns"] for event in events)
-    assert asked(testbed, "events", "--lines", "1")["events"] == events[-1:]
-    assert "started" in shown(testbed, "events")
+    assert asked(testbed, "show", "events", "--lines", "1")["events"] == events[-1:]
+    assert "started" in shown(testbed, "show", "events")
 
 
 def test_a_process_is_killed_stopped_started_and_restarted(testbed: Testbed) -> None:
     before = testbed.pid("cpu_ref")
-    assert asked(testbed, "kill", "cpu_ref", "--signal", "term")["pid"] == before
+    assert asked(testbed, "ctl", "kill", "cpu_ref", "--signal", "term")["pid"] == before
     wait_until(lambda: testbed.pid("cpu_ref") != before and testbed.process("cpu_ref").is_running, "it serves again")
-    asked(testbed, "stop", "cpu_ref")
+    asked(testbed, "ctl", "stop", "cpu_ref")
     assert testbed.process("cpu_ref").is_stopped
-    assert asked(testbed, "start", "cpu_ref")["pid"] == testbed.pid("cpu_ref")
-    assert asked(testbed, "restart", "cpu_ref")["state"] == "running"
-    assert "no process is called 'nope'; there are cpu_acc, cpu_ref, framework" in refused(testbed, "stop", "nope")
-    assert "signal 'no', expected a name such as SIGTERM" in refused(testbed, "kill", "cpu_ref", "--signal", "no")
+    assert asked(testbed, "ctl", "start", "cpu_ref")["pid"] == testbed.pid("cpu_ref")
+    assert asked(testbed, "ctl", "restart", "cpu_ref")["state"] == "running"
+    assert "no process is called 'nope'; there are cpu_acc, cpu_ref, framework" in refused(
+        testbed, "ctl", "stop", "nope"
+    )
+    assert "signal 'no', expected a name such as SIGTERM" in refused(
+        testbed, "ctl", "kill", "cpu_ref", "--signal", "no"
+    )
 
 
 def test_a_drained_device_is_left_alone_until_it_is_started(testbed: Testbed) -> None:
-    drained = asked(testbed, "drain", "cpu_acc")
+    drained = asked(testbed, "ctl", "drain", "cpu_acc")
     assert (drained["idle"], drained["executions"], drained["models"]) == (True, 0, [])
     process = asked(testbed, "ps")["processes"][0]
     assert (process["name"], process["supervised"]["state"]) == ("cpu_acc", "drained")
     assert devices_of(testbed, "digits") == ["cpu_ref"]
-    asked(testbed, "start", "cpu_acc")
+    asked(testbed, "ctl", "start", "cpu_acc")
     wait_until(lambda: "cpu_acc" in devices_of(testbed, "digits"), "the model uses it again")
-    asked(testbed, "restart", "cpu_acc", "--drain")
+    asked(testbed, "ctl", "restart", "cpu_acc", "--drain")
     wait_until(lambda: "cpu_acc" in devices_of(testbed, "digits"), "the model uses it again")
 
 
 def test_a_drain_holds_when_the_framework_dies(testbed: Testbed) -> None:
-    asked(testbed, "drain", "cpu_acc")
+    asked(testbed, "ctl", "drain", "cpu_acc")
     framework = testbed.process("framework")
     before = framework.pid
     framework.kill(signal.SIGKILL)
     wait_until(lambda: framework.pid != before and framework.is_running, "the framework serves again")
     wait_until(lambda: devices_of(testbed, "digits") == ["cpu_ref"], "the drain holds")
-    asked(testbed, "start", "cpu_acc")
+    asked(testbed, "ctl", "start", "cpu_acc")
 
 
 def test_a_drained_framework_takes_no_requests_until_it_is_started(testbed: Testbed) -> None:
-    assert asked(testbed, "drain", "framework")["idle"] is True
+    assert asked(testbed, "ctl", "drain", "framework")["idle"] is True
     with connect(testbed.framework) as client:
         with pytest.raises(HalError, match="drain"):
             client.load(DIGITS)
-        asked(testbed, "start", "framework")
+        asked(testbed, "ctl", "start", "framework")
         client.load(DIGITS)
 
 
 def test_a_device_is_added_and_removed(testbed: Testbed) -> None:
-    added = asked(testbed, "start", "--driver", "null", "--name", "extra", "--workers", "2")
+    added = asked(testbed, "ctl", "start", "--driver", "null", "--name", "extra", "--workers", "2")
     assert (added["name"], added["is_added"], added["state"]) == ("extra", True, "running")
     with connect(testbed.framework) as client:
         assert "extra" in [device.name for device in client.devices()]
-    asked(testbed, "stop", "extra", "--remove")
+    asked(testbed, "ctl", "stop", "extra", "--remove")
     with connect(testbed.framework) as client:
         assert "extra" not in [device.name for device in client.devices()]
     assert [process.name for process in testbed.processes] == ["cpu_acc", "cpu_ref", "framework"]
 
 
 def test_an_added_device_outlives_a_restart_of_the_framework(testbed: Testbed) -> None:
-    asked(testbed, "start", "--driver", "null", "--name", "extra")
-    asked(testbed, "restart", "framework")
+    asked(testbed, "ctl", "start", "--driver", "null", "--name", "extra")
+    asked(testbed, "ctl", "restart", "framework")
     with connect(testbed.framework) as client:
         assert "extra" in [device.name for device in client.devices()]
-    asked(testbed, "stop", "extra", "--remove")
-    asked(testbed, "start", "--driver", "null", "--name", "extra")  # the framework was told of it at its start
-    asked(testbed, "stop", "extra", "--remove")
+    asked(testbed, "ctl", "stop", "extra", "--remove")
+    asked(testbed, "ctl", "start", "--driver", "null", "--name", "extra")  # the framework was told of it at its start
+    asked(testbed, "ctl", "stop", "extra", "--remove")
 
 
 def test_logs_are_filtered_and_their_level_is_set(testbed: Testbed) -> None:
-    asked(testbed, "logs", "cpu_ref", "--set-level", "debug")
+    asked(testbed, "ctl", "log-level", "cpu_ref", "debug")
     shown(testbed, "ps")  # which opens links
     wait_until(lambda: any("link opened" in line.text for line in testbed.logs.tail("cpu_ref", 0, 0).lines), "a line")
-    assert "link opened" in shown(testbed, "logs", "cpu_ref", "--lines", "50")
-    assert "link opened" not in shown(testbed, "logs", "cpu_ref", "--level", "warning")
-    assert shown(testbed, "logs", "--request", "nobody") == ""
-    assert "no process is called 'nope'" in refused(testbed, "logs", "nope")
-    asked(testbed, "logs", "cpu_ref", "--set-level", "warning")
+    assert "link opened" in shown(testbed, "show", "logs", "cpu_ref", "--lines", "50")
+    assert "link opened" not in shown(testbed, "show", "logs", "cpu_ref", "--level", "warning")
+    assert shown(testbed, "show", "logs", "--request", "nobody") == ""
+    assert "no process is called 'nope'" in refused(testbed, "show", "logs", "nope")
+    asked(testbed, "ctl", "log-level", "cpu_ref", "warning")
 
 
 def test_logs_follow(testbed: Testbed) -> None:
-    follow = ["logs", "cpu_acc", "--follow", "--json", "--directory", str(testbed.directory)]
+    follow = ["show", "logs", "cpu_acc", "--follow", "--json", "--directory", str(testbed.directory)]
     with subprocess.Popen(command(follow), stdout=subprocess.PIPE, text=True) as following:
         try:
             testbed.logs.add("cpu_acc", "said just now\n")
@@ -240,33 +246,33 @@ def test_logs_follow(testbed: Testbed) -> None:
 
 
 def test_models_are_unloaded_loaded_uploaded_planned_and_recorded(testbed: Testbed, tmp_path: Path) -> None:
-    asked(testbed, "models", "unload", "digits")
-    assert asked(testbed, "models")["served"][0]["state"] == "UNAVAILABLE"
-    asked(testbed, "models", "load", "digits")
-    asked(testbed, "models", "upload", str(DIGITS), "--name", "again")
-    assert sorted(model["name"] for model in asked(testbed, "models")["served"]) == ["again", "digits"]
-    asked(testbed, "models", "unload", "again")
+    asked(testbed, "ctl", "unload", "digits")
+    assert asked(testbed, "show", "models")["served"][0]["state"] == "UNAVAILABLE"
+    asked(testbed, "ctl", "load", "digits")
+    asked(testbed, "ctl", "upload", str(DIGITS), "--name", "again")
+    assert sorted(model["name"] for model in asked(testbed, "show", "models")["served"]) == ["again", "digits"]
+    asked(testbed, "ctl", "unload", "again")
     pins = ("--pin", "name:*=cpu_ref")
-    planned = asked(testbed, "models", "plan", "digits", *pins)
+    planned = asked(testbed, "ctl", "plan", "digits", *pins)
     assert {operation["device"] for operation in planned["explanation"]["operations"]} == {"cpu_ref"}
     assert devices_of(testbed, "digits") == ["cpu_acc"]
-    applied = asked(testbed, "models", "plan", "digits", *pins, "--apply")
+    applied = asked(testbed, "ctl", "plan", "digits", *pins, "--apply")
     assert "cpu_ref" in applied["config_lines"]
     assert devices_of(testbed, "digits") == ["cpu_ref"]
     trace = tmp_path / "trace.json"
-    record = ["models", "record", "digits", "1", "--out", str(trace), "--directory", str(testbed.directory)]
+    record = ["ctl", "record", "digits", "1", "--out", str(trace), "--directory", str(testbed.directory)]
     with subprocess.Popen(command(record), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as recording:
         while recording.poll() is None:
             infer(testbed, "digits")
     assert recording.returncode == 0
     names = {event["name"] for event in json.loads(trace.read_text())["traceEvents"]}
     assert names >= {"digits", "step 0", "process_name"}
-    kept = asked(testbed, "recordings")["recordings"][-1]
+    kept = asked(testbed, "show", "recordings")["recordings"][-1]
     assert (kept["model"], kept["runs"], kept["left"]) == ("digits", 1, 0)
     again = tmp_path / "again.json"
-    assert asked(testbed, "recordings", str(kept["number"]), "--out", str(again))["runs"] == 1
+    assert asked(testbed, "show", "recordings", str(kept["number"]), "--out", str(again))["runs"] == 1
     assert {event["name"] for event in json.loads(again.read_text())["traceEvents"]} == names
-    short = asked(testbed, "models", "record", "digits", "2", "--out", str(trace), "--seconds", "0.3", status=1)
+    short = asked(testbed, "ctl", "record", "digits", "2", "--out", str(trace), "--seconds", "0.3", status=1)
     assert (short["runs"], short["left"]) == (0, 2)
     assert json.loads(trace.read_text())["traceEvents"] == []
 
@@ -296,13 +302,13 @@ def test_a_process_without_a_supervisor_of_ours_is_shown_with_who_supervises_it(
         assert (process["name"], process["supervised"], process["is_whole"]) == ("alone", None, True)
         (process,) = json.loads(nnhal("ps", "--json", "--directory", str(short_path)).stdout)["processes"]
         assert process["is_whole"] is False
-        error = nnhal("stop", "alone", *key).stderr
+        error = nnhal("ctl", "stop", "alone", *key).stderr
         who = "another supervisor of nnhal supervises it\nhint: use that supervisor"
         assert error == f"nnhal: alone cannot be stopped here: {who}\n"
-        assert nnhal("drain", "alone", *key).returncode == 0
+        assert nnhal("ctl", "drain", "alone", *key).returncode == 0
         assert json.loads(nnhal("ps", "--json", *key).stdout)["processes"][0]["draining"] is True
-        assert nnhal("start", "alone", *key).returncode == 0
-        assert "another supervisor of nnhal starts it again" in nnhal("restart", "alone", *key).stdout
+        assert nnhal("ctl", "start", "alone", *key).returncode == 0
+        assert "another supervisor of nnhal starts it again" in nnhal("ctl", "restart", "alone", *key).stdout
         assert child.process.wait(30) == EXIT_STATUS
     finally:
         child.stop()
@@ -334,20 +340,18 @@ def test_a_framework_without_a_supervisor_of_ours_is_told_of_one_more_device(sho
         children.enter_context(_ready(Child("nnhal_service", words, zygote=WARM)))
 
         def known() -> dict[str, bool]:
-            found = json.loads(nnhal("devices", "--json", *at).stdout)["devices"]
+            found = json.loads(nnhal("show", "devices", "--json", *at).stdout)["devices"]
             return {device["name"]: device["standing"] is not None for device in found}
 
         assert known() == {"first": True, "second": False}
-        assert nnhal("devices", "--add", "second", *at).stdout == "the framework knows second\n"
+        assert nnhal("ctl", "add", "second", *at).stdout == "the framework knows second\n"
         assert known() == {"first": True, "second": True}
-        assert nnhal("devices", "--remove", "second", *at).stdout == "the framework has forgotten second\n"
+        assert nnhal("ctl", "remove", "second", *at).stdout == "the framework has forgotten second\n"
         assert known() == {"first": True, "second": False}
-        assert "no device or framework is called 'third'" in nnhal("devices", "--add", "third", *at).stderr
-        assert "was there at the start" in nnhal("devices", "--remove", "first", *at).stderr
+        assert "no device or framework is called 'third'" in nnhal("ctl", "add", "third", *at).stderr
+        assert "was there at the start" in nnhal("ctl", "remove", "first", *at).stderr
 
 
 def test_devices_of_a_supervisor_of_ours_are_added_and_removed_by_it(testbed: Testbed) -> None:
-    assert "device name 'cpu_ref': expected another than cpu_acc, cpu_ref" in refused(
-        testbed, "devices", "--add", "cpu_ref"
-    )
-    assert "cpu_ref is in the topology" in refused(testbed, "devices", "--remove", "cpu_ref")
+    assert "device name 'cpu_ref': expected another than cpu_acc, cpu_ref" in refused(testbed, "ctl", "add", "cpu_ref")
+    assert "cpu_ref is in the topology" in refused(testbed, "ctl", "remove", "cpu_ref")

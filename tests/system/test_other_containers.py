@@ -88,7 +88,7 @@ def _answers(endpoint: Endpoint) -> bool:
 
 
 def sessions(contained: ContainedDevice) -> list[dict[str, object]]:
-    """What ``nnhal ps --sessions --json`` says."""
+    """What ``nnhal show sessions --json`` says."""
     options = ("--directory", str(contained.endpoint.directory.parent), "--admin-key", str(contained.key))
     done = nnhal("ps", "--sessions", "--json", *options)
     assert done.returncode == 0, done.stderr

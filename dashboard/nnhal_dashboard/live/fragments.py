@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from nnhal_dashboard.monitoring.collector import Collector
-from nnhal_dashboard.monitoring.snapshot import NO_DETAIL, Detail, Snapshot
+from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, Snapshot
 
 Parameters = Mapping[str, str]
 Values = Callable[["Moment"], Mapping[str, Any]]

@@ -19,8 +19,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_hosting.logs import get_logger
+from nnhal_pages.operating.snapshot import Snapshot
 
 Render = Callable[[str], str]
 """From the key of a fragment to its HTML.

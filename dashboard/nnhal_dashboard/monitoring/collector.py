@@ -25,10 +25,10 @@ from nnhal_dashboard.monitoring.logbook import Logbook
 from nnhal_dashboard.monitoring.observer import CLIENT_NAME, Answers, ProcessObserver
 from nnhal_dashboard.monitoring.plans import PlanBook
 from nnhal_dashboard.monitoring.problems import problems_of
-from nnhal_dashboard.monitoring.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
 from nnhal_dashboard.monitoring.targets import targets_of
 from nnhal_dashboard.monitoring.traffic import TrafficWatch
 from nnhal_dashboard.settings import DashboardSettings
+from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
 
 _EVERY_SECONDS = 1.0
 _SPREAD_SECONDS = 0.5
@@ -39,7 +39,7 @@ _CHANGE_SECONDS = 5.0
 """How long a round waits for those who answered lately, if a page is to show what has just been changed."""
 _WATCHED_SECONDS = 5.0
 """How long after the last look details are still gathered."""
-_ROUNDS = {Detail.CLIENTS: 3, Detail.RUNS: 1, Detail.PROCESSES: 2, Detail.SESSIONS: 2}
+_ROUNDS = {Detail.CLIENTS: 3, Detail.RUNS: 1, Detail.PROCESSES: 2, Detail.SESSIONS: 2, Detail.DEVICES: 1}
 """One round in so many asks for a detail that is looked at."""
 _MEMORY_ROUNDS = 4
 """One in so many asks processes for their memory, if somebody looks at anything."""

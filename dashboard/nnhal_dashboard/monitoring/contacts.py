@@ -14,7 +14,7 @@ from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin, ProcessAdmin
 from nnhal.remote.faults import FaultControl, FaultState
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal_dashboard.monitoring.observer import CLIENT_NAME
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
 
 _PATIENCE_SECONDS = 5.0
 """How long a process may be silent during a call; one that answers may take longer for it."""

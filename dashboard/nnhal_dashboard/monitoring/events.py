@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from nnhal.v1 import supervisor_pb2
-from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_pages.operating.snapshot import Snapshot
 
 MARKS: Mapping[str, str] = {
     "died": "death",

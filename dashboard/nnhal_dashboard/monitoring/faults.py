@@ -11,7 +11,7 @@ from typing import Any
 from nnhal.errors import NnhalError
 from nnhal.remote.faults import FaultState
 from nnhal_dashboard.monitoring.contacts import Contacts
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess
+from nnhal_pages.operating.snapshot import ObservedProcess
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from nnhal.quantiles import summed
 from nnhal_dashboard.monitoring.counts import counts_since, models_since
 from nnhal_dashboard.monitoring.history_file import HistoryFile, KeptHistory
 from nnhal_dashboard.monitoring.ring import Counts, Floats, Ring, RingSample, Stretches
-from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_pages.operating.snapshot import Snapshot
 
 RECENT_SECONDS = 60
 _LEAST_SECONDS = 0.5

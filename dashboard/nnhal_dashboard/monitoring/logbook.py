@@ -12,7 +12,7 @@ from nnhal.errors import NnhalError
 from nnhal.threads import LastingThread
 from nnhal.v1 import admin_pb2
 from nnhal_dashboard.monitoring.contacts import Contacts
-from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_pages.operating.snapshot import Snapshot
 
 _KEPT = 5000
 _EVERY_SECONDS = 1.0

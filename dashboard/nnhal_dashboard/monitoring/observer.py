@@ -12,8 +12,8 @@ from nnhal.errors import MissingMethodError, NnhalError
 from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
 from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin
 from nnhal.v1 import admin_pb2, framework_admin_pb2
-from nnhal_dashboard.monitoring.snapshot import Detail, ObservedProcess
 from nnhal_dashboard.monitoring.targets import ProcessTarget
+from nnhal_pages.operating.snapshot import Detail, ObservedProcess
 
 CLIENT_NAME = "nnhal-dashboard"
 _PATIENCE_SECONDS = 2.0
@@ -89,11 +89,11 @@ class ProcessObserver:
             target.directory,
             target.supervised,
             self._silence,
-            answers.process,
-            answers.device,
-            answers.limits,
-            answers.identity,
-            answers.description,
+            process=answers.process,
+            device=answers.device,
+            limits=answers.limits,
+            identity=answers.identity,
+            description=answers.description,
         )
 
     def close(self) -> None:

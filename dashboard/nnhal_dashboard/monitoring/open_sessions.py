@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nnhal.v1 import admin_pb2
 from nnhal_dashboard.monitoring.observer import CLIENT_NAME
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
 
 _FRAMEWORK_CLIENT = "nnhal-framework"
 """What the framework calls itself to devices, by which it is known in another container."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nnhal.v1 import admin_pb2
-from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_pages.operating.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from nnhal.quantiles import quantile
 from nnhal.v1 import framework_admin_pb2
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
 
 _LONG_NS = 2 * 10**9
 _RECENT_SECONDS = 600
@@ -15,16 +15,9 @@ _LONG_TIMES = 10
 """A request waits for too long if it exceeds both: 2 s, and so many times what 99 % of the model's requests take."""
 
 
-def standing_of(snapshot: Snapshot, device: str) -> framework_admin_pb2.DeviceStanding | None:
-    """Return what the framework says of a device; None if it does not know the device, or has said nothing."""
-    framework = snapshot.framework
-    known = framework.devices if framework is not None else ()
-    return next((standing for standing in known if standing.name == device), None)
-
-
 def state_of(process: ObservedProcess, snapshot: Snapshot) -> str:
     """Return the state of a process in one word, and ``draining`` for a device that the framework leaves alone."""
-    standing = standing_of(snapshot, process.name) if process.kind == "device" else None
+    standing = snapshot.standing(process.name) if process.kind == "device" else None
     return "draining" if process.state == "up" and standing is not None and standing.draining else process.state
 
 
@@ -44,7 +37,7 @@ def wait_words(model: framework_admin_pb2.ServedModelState, snapshot: Snapshot) 
     troubles = [f"{name}: {trouble}" for name in model.devices if (trouble := _trouble_of(name, snapshot))]
     if troubles:
         return "; ".join([text, *troubles])
-    awaited = [name for name in model.devices if (each := standing_of(snapshot, name)) and each.awaited_ns]
+    awaited = [name for name in model.devices if (each := snapshot.standing(name)) and each.awaited_ns]
     return (
         f"{text}; it waits for {' or '.join(awaited)}" if awaited else f"{text}; it runs on {', '.join(model.devices)}"
     )
@@ -53,7 +46,7 @@ def wait_words(model: framework_admin_pb2.ServedModelState, snapshot: Snapshot) 
 def hang_words(device: str, snapshot: Snapshot) -> tuple[str, ...]:
     """Say whether a run waits for a device that is silent, and what was done of late about one that hung."""
     told = []
-    standing, process = standing_of(snapshot, device), snapshot.find(device)
+    standing, process = snapshot.standing(device), snapshot.find(device)
     if standing is not None and standing.silent_ns:
         told.append(
             f"a run has waited {standing.awaited_ns / 1e9:.1f} s and {device} has not answered for "
@@ -70,7 +63,7 @@ def hang_words(device: str, snapshot: Snapshot) -> tuple[str, ...]:
 
 def _trouble_of(device: str, snapshot: Snapshot) -> str:
     """Why a device does not run what it was given; empty if nobody knows a reason."""
-    standing, process = standing_of(snapshot, device), snapshot.find(device)
+    standing, process = snapshot.standing(device), snapshot.find(device)
     if standing is not None and not standing.available:
         return standing.reason
     if standing is not None and standing.silent_ns:

@@ -17,8 +17,8 @@ from nnhal.v1 import admin_pb2, framework_admin_pb2
 from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_dashboard.monitoring.counts import models_since, runs_counted
 from nnhal_dashboard.monitoring.plans import PlanSubject
-from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_pages.explanation.refusals import DeviceRefusals, refusals_of
+from nnhal_pages.operating.snapshot import Snapshot
 
 SECONDS = 30
 """Rates and times are those of so many seconds."""

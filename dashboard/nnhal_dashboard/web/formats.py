@@ -14,7 +14,7 @@ from nnhal.types import TransferCosts
 from nnhal.v1 import admin_pb2, types_pb2
 from nnhal_pages.copies import Copied, copied_figures
 from nnhal_pages.text import shortened, visible
-from nnhal_pages.units import size, times
+from nnhal_pages.units import number, size, times
 from nnhal_pages.wires import link_words, sent_words
 
 UNKNOWN = "–"  # noqa: RUF001 - an en dash on purpose
@@ -83,13 +83,6 @@ def instant(epoch_ns: float, with_date: bool = False) -> Markup:
     at = datetime.fromtimestamp(epoch_ns / 1e9, UTC)
     words = at.strftime("%Y-%m-%d %H:%M:%S UTC" if with_date else "%H:%M:%S UTC")
     return Markup(f"<time datetime='{at:%Y-%m-%dT%H:%M:%SZ}'{' data-date' if with_date else ''}>{words}</time>")
-
-
-def number(value: float) -> str:
-    """A number with three digits or all of a whole one, thousands apart."""
-    if value == int(value) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
 
 
 def rate(value: float) -> str:

@@ -96,7 +96,7 @@ class Condition(BaseModel):
     """Fingerprints of models, which logs of injected faults show. Only of executions and preparations."""
 
     session: Patterns = ()
-    """Ids of sessions as in ``nnhal ps --sessions``, such as ``s3``, or the names that clients give themselves."""
+    """Ids of sessions as in ``nnhal show sessions``, such as ``s3``, or the names that clients give themselves."""
 
     nth: int = Field(default=0, ge=0, le=10**9)
     """Only the n-th call that meets the rest, counted from 1; 0 for any."""

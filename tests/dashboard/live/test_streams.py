@@ -11,7 +11,7 @@ import pytest
 from nnhal_dashboard.live import streams as module
 from nnhal_dashboard.live.fragments import Fragment, Fragments
 from nnhal_dashboard.live.streams import Streams
-from nnhal_dashboard.monitoring.snapshot import Detail, Snapshot
+from nnhal_pages.operating.snapshot import Detail, Snapshot
 
 
 async def follow(

@@ -7,8 +7,8 @@ import pytest
 
 from nnhal.v1 import admin_pb2, supervisor_pb2
 from nnhal_dashboard.monitoring.events import MARKS, faults_between, mark_of, moment_page, read, written
-from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_pages.charts.marks import SIGNS
+from nnhal_pages.operating.snapshot import Snapshot
 from tests.support.dashboard import device_process
 
 PROTO = Path(__file__).parents[3] / "proto/nnhal/v1/supervisor.proto"

@@ -7,7 +7,7 @@ from pathlib import Path
 from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.monitoring.history import RECENT_SECONDS, History
 from nnhal_dashboard.monitoring.history_file import HistoryFile
-from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_pages.operating.snapshot import Snapshot
 from tests.support.dashboard import device_process
 
 

@@ -10,8 +10,8 @@ import pytest
 from nnhal.v1 import admin_pb2, framework_admin_pb2
 from nnhal_dashboard.monitoring import observer as module
 from nnhal_dashboard.monitoring.observer import ProcessObserver
-from nnhal_dashboard.monitoring.snapshot import NO_DETAIL, Detail, ObservedProcess
 from nnhal_dashboard.monitoring.targets import ProcessTarget
+from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, ObservedProcess
 
 
 class _Framework:

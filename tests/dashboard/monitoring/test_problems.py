@@ -9,7 +9,7 @@ import pytest
 from nnhal.admin import DURATION_BOUNDS_NS
 from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.monitoring.problems import problems_of
-from nnhal_dashboard.monitoring.snapshot import Severity, Snapshot
+from nnhal_pages.operating.snapshot import Severity, Snapshot
 from tests.support.dashboard import device_process, framework_process, framework_state, supervised
 
 STATES = supervisor_pb2.SupervisedProcess.State

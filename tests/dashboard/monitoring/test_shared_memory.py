@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnhal.v1 import admin_pb2
 from nnhal_dashboard.monitoring.shared_memory import shared_memories, total_bytes
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
 from tests.support.dashboard import device_process
 
 

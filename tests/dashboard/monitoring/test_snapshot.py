@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.monitoring.problems import problems_of
-from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_pages.operating.snapshot import Snapshot
 from tests.support.dashboard import device_process, framework_process, framework_state, supervised
 
 _STATES = supervisor_pb2.SupervisedProcess.State

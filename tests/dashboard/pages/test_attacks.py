@@ -18,7 +18,7 @@ from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.access.gate import Gate
 from nnhal_dashboard.app import PAGES
 from nnhal_dashboard.live.fragments import key_of
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess
+from nnhal_pages.operating.snapshot import ObservedProcess
 from tests.support.dashboard import PageBrowser, ScriptedCollector
 
 ATTACKS = (

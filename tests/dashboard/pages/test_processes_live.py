@@ -14,8 +14,8 @@ import pytest
 from nnhal.errors import DeadObjectError
 from nnhal_client import connect
 from nnhal_dashboard.monitoring.collector import Collector
-from nnhal_dashboard.monitoring.snapshot import Detail, ObservedProcess
 from nnhal_dashboard.settings import DashboardSettings
+from nnhal_pages.operating.snapshot import Detail, ObservedProcess
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.control import controlled
 from tests.support.dashboard import PageBrowser

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from nnhal.errors import NnhalError
-from nnhal_tools.cli.ps import take_census
+from nnhal_pages.operating.plain import plain
+from nnhal_pages.operating.snapshot import Detail
 from nnhal_tools.operate.operator_session import OperatorSession
-from nnhal_tools.operate.plain import plain
 
 
 def main(directory: str, key_file: str) -> None:
@@ -26,7 +26,7 @@ def main(directory: str, key_file: str) -> None:
 def _processes(operator: OperatorSession) -> dict[str, Any]:
     """By name what each says of itself; None if it does not answer."""
     try:
-        found = take_census(operator)
+        found = operator.snapshot(Detail.SESSIONS).processes
     except NnhalError:
         return {}
     return {entry.name: None if entry.process is None else plain(entry.process) for entry in found}

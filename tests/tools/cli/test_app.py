@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from nnhal_hosting.extras import install_command
-from nnhal_tools.cli.app import COMMANDS
+from nnhal_tools.cli.app import COMMANDS, app
+from nnhal_tools.cli.former_names import present_words
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -19,6 +21,38 @@ def test_the_list_says_what_the_command_itself_says(name: str) -> None:
     command = COMMANDS[name].load(name)
     (first, *_) = inspect.cleandoc(command.help).split("\n\n")
     assert (command.name, " ".join(first.split())) == (name, COMMANDS[name].help)
+
+
+@pytest.mark.parametrize(
+    ("former", "present"),
+    [
+        ("top --once --seconds 2", "show rates --seconds 2"),
+        ("top --json", "show rates --follow --json"),
+        ("events --lines 3", "show events --lines 3"),
+        ("recordings 3 --out a.json", "show recordings 3 --out a.json"),
+        ("logs npu --follow", "show logs npu --follow"),
+        ("logs npu --set-level debug --json", "ctl log-level npu --json debug"),
+        ("devices npu", "show devices npu"),
+        ("devices --add npu=/run/npu --json", "ctl add --json npu=/run/npu"),
+        ("devices --json --remove=npu", "ctl remove --json npu"),
+        ("models --json", "show models --json"),
+        ("models show digits", "show models digits"),
+        ("models record digits 1 --out a.json", "ctl record digits 1 --out a.json"),
+        ("start --name npu -- ./npu", "ctl start --name npu -- ./npu"),
+        ("kill --session npu/s3", "ctl kill --session npu/s3"),
+        ("ps --sessions", "ps --sessions"),
+        ("run model.onnx", "run model.onnx"),
+    ],
+)
+def test_names_of_the_release_before_are_those_of_now(former: str, present: str) -> None:
+    assert present_words(former.split()) == present.split()
+
+
+@pytest.mark.parametrize("words", ["stop", "models load", "devices --remove", "logs --follow"])
+def test_a_former_name_runs_the_present_command(words: str) -> None:
+    told = CliRunner().invoke(app, [*words.split(), "--no-such-option"], prog_name="nnhal")
+    assert told.exit_code == 2 and "No such option: --no-such-option" in told.output
+    assert re.search(r"Usage: nnhal (ctl|show) ", told.output)
 
 
 def nnhal(packages: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

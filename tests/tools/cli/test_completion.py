@@ -17,13 +17,13 @@ from tests.support.completing import completed
 def test_bash_completes(short_path: Path) -> None:
     offered = {
         "nnhal casc": ["cascade"],  # of an installed package
-        "nnhal models unl": ["unload"],
+        "nnhal ctl unl": ["unload"],
         "nnhal explain model.onnx --dev": ["--devices"],
         "nnhal up --devices ethos_n,cpu_": ["ethos_n,cpu_acc", "ethos_n,cpu_ref"],
         "nnhal device gpu": ["gpu_acc"],
         "nnhal serve --model-r": ["--model-repository"],  # of a program that reads its own options
-        f"nnhal stop --directory {short_path} np": ["npu_7"],
-        f"nnhal models load --directory {short_path} any": [],  # nobody answers, and nothing is said
+        f"nnhal ctl stop --directory {short_path} np": ["npu_7"],
+        f"nnhal ctl load --directory {short_path} any": [],  # nobody answers, and nothing is said
     }
     (short_path / "npu_7").mkdir()
     with socket.socket(socket.AF_UNIX) as device:

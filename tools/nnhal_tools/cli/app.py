@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from nnhal_tools.cli.former_names import present_words
 from nnhal_tools.cli.waiting import MovingSign
 
 
@@ -149,53 +150,9 @@ COMMANDS = {
         "Make an admin key, tokens and a certificate for a testbed where there are none, and print where they are.",
         is_listed=False,
     ),
-    "ps": LazyCommand(
-        "nnhal_tools.cli.ps:ps",
-        "List the processes of a testbed, or what they hold. Ids are those that 'nnhal kill' takes.",
-    ),
-    "devices": LazyCommand(
-        "nnhal_tools.cli.devices:devices",
-        "List devices; or show one: its performance table, memory rules, figures, and the limits of its operations.",
-    ),
-    "events": LazyCommand(
-        "nnhal_tools.cli.happenings:events",
-        "List what has happened: processes that died, devices lost and back, models planned again, fallbacks.",
-    ),
-    "runs": LazyCommand(
-        "nnhal_tools.cli.happenings:runs",
-        "List runs that have ended, the newest last. Those that wait or run are in 'nnhal ps --executions'.",
-    ),
-    "recordings": LazyCommand(
-        "nnhal_tools.cli.happenings:recordings",
-        "List the recordings of runs that the framework keeps, whoever made them, or write one's timeline to a file.",
-    ),
-    "top": LazyCommand(
-        "nnhal_tools.cli.top:top", "Show how busy devices are, and how fast models answer, until interrupted."
-    ),
-    "logs": LazyCommand(
-        "nnhal_tools.cli.logs:logs",
-        "Show what processes have logged, dead ones too, or set the level from which on a process logs.",
-    ),
-    "models": LazyCommand(
-        "nnhal_tools.cli.models:app", "List, load, unload, upload and plan the models of a running framework."
-    ),
-    "start": LazyCommand(
-        "nnhal_tools.cli.steering:start",
-        "Start a process that was stopped, let one that was drained take work again, or start one more device.",
-    ),
-    "stop": LazyCommand("nnhal_tools.cli.steering:stop", "Stop a process until 'nnhal start NAME'."),
-    "restart": LazyCommand(
-        "nnhal_tools.cli.steering:restart",
-        "Stop a process and start it again. Under systemd or in a container it exits, and is started by those.",
-    ),
-    "drain": LazyCommand(
-        "nnhal_tools.cli.steering:drain",
-        "Have a device or the framework take no new work, and wait until it is idle. 'nnhal start NAME' undoes it.",
-    ),
-    "kill": LazyCommand(
-        "nnhal_tools.cli.kill:kill",
-        "Kill a process, end a session, or cancel an execution. A process that is killed is started again.",
-    ),
+    "ps": LazyCommand("nnhal_tools.cli.show:ps", "List the processes of a testbed, as 'nnhal show processes' does."),
+    "show": LazyCommand("nnhal_tools.cli.show:app", "Show what a testbed has, and what has happened."),
+    "ctl": LazyCommand("nnhal_tools.cli.ctl:app", "Steer the processes, devices and models of a testbed."),
     "faults": LazyCommand(
         "nnhal_tools.cli.faults:app",
         "Tell running devices to misbehave: they must have been started with --allow-faults.",
@@ -280,7 +237,7 @@ class _LazyGroup(TyperGroup):
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, command, rest = super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, present_words(args))
         return name, COMMANDS[name].load(name) if name in COMMANDS else command, rest
 
 
@@ -301,8 +258,7 @@ def _placeholder() -> None:
 _GROUPS = {
     "Run and look": "demo run explain bench doctor",
     "Build and test a driver": "diff conformance check stress record replay faults drill calibrate",
-    "Operate": "up serve device dashboard testbed ps top devices models runs recordings events logs "
-    "start stop restart drain kill",
+    "Operate": "up serve device dashboard testbed ps show ctl",
 }
 _GROUP_OF = {name: title for title, names in _GROUPS.items() for name in names.split()}
 _OTHERS = "Compilers and other packages"

@@ -1,10 +1,9 @@
-"""``nnhal logs``."""
+"""``nnhal show logs``."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -13,18 +12,22 @@ from rich.text import Text
 from nnhal.near_names import there_are
 from nnhal.v1 import admin_pb2
 from nnhal_hosting.logs import LEVELS, levels_from
+from nnhal_pages.operating.plain import plain
+from nnhal_pages.operating.resources import clock
 from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.completion import complete_process
-from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, say
+from nnhal_tools.cli.operating import at_a_testbed, print_json
 from nnhal_tools.operate.operator_session import OperatorSession
-from nnhal_tools.operate.plain import plain
 
 _LOOK_SECONDS = 0.5
 _MOST_KEPT = 5000
 _STYLES = {"warning": "yellow", "error": "bold red", "critical": "bold red"}
 
 
+@at_a_testbed
 def logs(
+    operator: OperatorSession,
+    as_json: bool,
     name: Annotated[
         str | None, typer.Argument(help="A process; all by default.", autocompletion=complete_process)
     ] = None,
@@ -34,29 +37,15 @@ def logs(
     ] = "",
     request: Annotated[str, typer.Option(metavar="ID", help="Only lines about a request of this id.")] = "",
     lines: Annotated[int, typer.Option(help="The most lines to begin with.", min=1, max=_MOST_KEPT)] = 200,
-    set_level: Annotated[
-        str, typer.Option(metavar="LEVEL", help="Have NAME log from this level on: debug, info, warning or error.")
-    ] = "",
-    directory: DirectoryOption = None,
-    admin_key: KeyOption = None,
-    as_json: JsonOption = False,
 ) -> None:
-    """Show what processes have logged, dead ones too, or set the level from which on a process logs."""
+    """Show what processes have logged, dead ones too."""
     if level and level not in LEVELS:
         raise ValueError(f"level {level!r}, expected one of {', '.join(LEVELS)}")
-    with operator_at(directory, admin_key) as operator:
-        if set_level:
-            if name is None:
-                raise ValueError("--set-level needs the NAME of a process")
-            with operator.admin(operator.find(name)) as admin:
-                admin.set_log_level(set_level)
-            say(f"{name} logs from level {set_level} on", as_json, name=name, level=set_level)
-            return
-        read = _reader(operator, name)
-        _print(_wanted(read(), level, request)[-lines:], as_json)
-        while follow:
-            time.sleep(_LOOK_SECONDS)
-            _print(_wanted(read(), level, request), as_json)
+    read = _reader(operator, name)
+    _print(_wanted(read(), level, request)[-lines:], as_json)
+    while follow:
+        time.sleep(_LOOK_SECONDS)
+        _print(_wanted(read(), level, request), as_json)
 
 
 def _reader(operator: OperatorSession, name: str | None) -> Callable[[], list[admin_pb2.LogLine]]:
@@ -107,8 +96,7 @@ def _print(lines: Sequence[admin_pb2.LogLine], as_json: bool) -> None:
         if as_json:
             print_json(plain(line))
             continue
-        at = datetime.fromtimestamp(line.at_ns / 1e9).strftime("%H:%M:%S.%f")[:-3]
-        text = Text(f"{at} {line.process:<10} ")
+        text = Text(f"{clock(line.at_ns)} {line.process:<10} ")
         text.append(f"{line.level:<8} ", _STYLES.get(line.level, ""))
         text.append("".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line.text))
         console.print(text, soft_wrap=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +33,29 @@ def operator_at(directory: Path | None, key_file: Path | None) -> Iterator[Opera
     """Reach the processes below a directory. Raises NnhalError, OSError, and ValueError for a bad key file."""
     with OperatorSession((directory or ClientSettings().directory).absolute(), key_file) as operator:
         yield operator
+
+
+def at_a_testbed(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say which testbed is meant, and --json.
+
+    ``command`` gets a session with that testbed, and whether to print JSON, before its own arguments.
+    """
+
+    @wraps(command)
+    def run(directory: Path | None, admin_key: Path | None, as_json: bool, **given: Any) -> None:
+        with operator_at(directory, admin_key) as operator:
+            command(operator, as_json, **given)
+
+    _, _, *own = signature(command, eval_str=True).parameters.values()
+    shared = [
+        Parameter("directory", Parameter.KEYWORD_ONLY, default=None, annotation=DirectoryOption),
+        Parameter("admin_key", Parameter.KEYWORD_ONLY, default=None, annotation=KeyOption),
+        Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption),
+    ]
+    parameters = [*own, *shared]
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined] # typer reads it
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
 def print_json(value: Any) -> None:

@@ -16,9 +16,9 @@ from nnhal.errors import NnhalError
 from nnhal.recording import read_device_recording
 from nnhal.remote.recordings import Omissions, RecordingControl
 from nnhal.v1 import recording_pb2
+from nnhal_pages.units import size
 from nnhal_tools.cli.completion import complete_driver
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, print_json, print_rows, say
-from nnhal_tools.operate.text import in_bytes
 from nnhal_tools.record.recorded_device import recorded_device
 from nnhal_tools.record.report import COLUMNS, headline, models, rows
 from nnhal_tools.record.vectors import vectors_of
@@ -132,7 +132,7 @@ def _tell(output: Path, figures: recording_pb2.RecordingFigures | None, as_json:
         for count, what in ((figures.dropped_calls, "calls"), (figures.dropped_contents, "contents"))
         if count
     ]
-    told = [f"{figures.calls} calls, {figures.contents} contents, {in_bytes(figures.bytes)}", *missing]
+    told = [f"{figures.calls} calls, {figures.contents} contents, {size(figures.bytes)}", *missing]
     console.print(f"{output}: {'; '.join(told)}{'; ' if figures.failure else ''}{figures.failure}", markup=False)
 
 

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from nnhal.admin import SUPERVISOR
 from nnhal.contexts import Closing
 from nnhal.endpoint import Endpoint, endpoints_below
-from nnhal.errors import NnhalError
-from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin, ProcessAdmin
+from nnhal.errors import MissingMethodError, NnhalError
+from nnhal.remote import RemoteDevice
+from nnhal.remote.admin import CLIENT_NAME, DeviceAdmin, FrameworkAdmin, ProcessAdmin
 from nnhal.remote.supervisor import SupervisorControl
-from nnhal.v1 import admin_pb2, supervisor_pb2
+from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
 from nnhal_hosting.admin_keys import read_admin_key
+from nnhal_pages.operating.resources import foreign_supervisor
+from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
 
 _PATIENCE_SECONDS = 5.0
+_AT_A_TIME = 8
 _KINDS = ("device", "framework")
 _NOBODY = (FileNotFoundError, NotADirectoryError, ConnectionRefusedError)
 """What connecting fails with if no supervisor is there."""
-_FOREIGN = {
-    admin_pb2.SUPERVISOR_UNSPECIFIED: ("nothing", "the program that started it"),
-    admin_pb2.SUPERVISOR_NNHAL: ("another supervisor of nnhal", "that supervisor"),
-    admin_pb2.SUPERVISOR_SYSTEMD: ("systemd", "systemctl"),
-    admin_pb2.SUPERVISOR_CONTAINER: ("the engine of its container", "that engine, such as docker or podman"),
+_TOOLS = {
+    admin_pb2.SUPERVISOR_UNSPECIFIED: "the program that started it",
+    admin_pb2.SUPERVISOR_NNHAL: "that supervisor",
+    admin_pb2.SUPERVISOR_SYSTEMD: "systemctl",
+    admin_pb2.SUPERVISOR_CONTAINER: "that engine, such as docker or podman",
 }
+"""What operators steer processes of other supervisors with."""
 
 
 class OperatorError(NnhalError):
@@ -129,21 +137,75 @@ class OperatorSession(Closing):
                 return FrameworkAdmin(process.endpoint, self._key, patience=_PATIENCE_SECONDS)
         raise OperatorError(f"no framework serves below {self.directory}", "'nnhal serve' starts one")
 
+    def snapshot(self, wanted: Detail = NO_DETAIL) -> Snapshot:
+        """Ask the supervisor and all processes once, at the same time; what does not answer has a ``silence``.
+
+        The framework tells of devices and models, unless it is asked for its sessions. Raises as ``processes`` does.
+        """
+        reachable = self.processes()
+        supervisor = self._supervisor.processes() if self._supervisor is not None else None
+        with ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="census") as pool:
+            processes = list(pool.map(partial(self.observe, wanted=wanted), reachable))
+        known = {process.name for process in processes}
+        others = supervisor.processes if supervisor is not None else ()
+        processes += [ObservedProcess(p.name, p.kind, supervised=p) for p in others if p.name not in known]
+        events = self._supervisor.events() if self._supervisor is not None else []
+        framework, runs = None, framework_admin_pb2.GetRunsResponse()
+        if Detail.SESSIONS not in wanted:
+            with suppress(NnhalError), self.framework() as admin:
+                framework = admin.framework()
+                runs = admin.runs() if Detail.RUNS in wanted else runs
+                events += framework.events
+        return Snapshot(
+            supervisor=supervisor,
+            processes=tuple(processes),
+            framework=framework,
+            live=tuple(runs.live),
+            finished=tuple(runs.finished),
+            recordings=tuple(runs.recordings),
+            events=tuple(sorted(events, key=lambda event: event.at_ns)),
+        )
+
+    def observe(self, process: Reachable, wanted: Detail) -> ObservedProcess:
+        """Ask one process for some details. It may not answer, or have no service that tells them."""
+        seen = ObservedProcess(process.name, process.kind, str(process.endpoint.directory), process.supervised)
+        if process.supervised is not None and not process.supervised.pid:
+            return replace(seen, silence="it does not run")
+        if not wanted & (Detail.SESSIONS | Detail.PROCESSES | Detail.DEVICES):
+            return seen
+        try:
+            if Detail.DEVICES in wanted and process.kind == "device":
+                with RemoteDevice(process.endpoint, CLIENT_NAME, _PATIENCE_SECONDS) as remote:
+                    seen = replace(seen, identity=remote.identity(_PATIENCE_SECONDS))
+                    with suppress(MissingMethodError):  # a device without a backend says no more than the HAL
+                        seen = replace(seen, description=remote.describe())
+            with self.device(process) if process.kind == "device" else self.admin(process) as admin:
+                if wanted & (Detail.SESSIONS | Detail.PROCESSES):
+                    seen = replace(seen, process=admin.process(brief=Detail.SESSIONS not in wanted))
+                if isinstance(admin, DeviceAdmin) and wanted & (Detail.DEVICES | Detail.PROCESSES):
+                    seen = replace(seen, device=admin.device(with_limits=Detail.DEVICES in wanted))
+        except MissingMethodError as error:
+            return replace(seen, lack=f"no admin service: {error}")
+        except NnhalError as error:
+            return replace(seen, silence=str(error))
+        return seen
+
     def restart_foreign(self, name: str) -> str:
         """Have a process end that another supervisor starts again, and return what that is. Raises OperatorError."""
         with self.admin(self.find(name)) as admin:
-            supervisor = admin.process().supervisor
-            who, with_what = _FOREIGN[supervisor]
-            if supervisor == admin_pb2.SUPERVISOR_UNSPECIFIED:
-                raise OperatorError(f"{who} would start {name} again", f"restart it with {with_what}")
+            process = admin.process()
+            who = foreign_supervisor(process)
+            if process.supervisor == admin_pb2.SUPERVISOR_UNSPECIFIED:
+                raise OperatorError(f"{who} would start {name} again", f"restart it with {_TOOLS[process.supervisor]}")
             admin.exit()
             return who
 
     def refuse_foreign(self, name: str, act: str) -> OperatorError:
         """The error that a process without a supervisor of nnhal cannot be stopped or killed here."""
         with self.admin(self.find(name)) as admin:
-            who, with_what = _FOREIGN[admin.process().supervisor]
-        return OperatorError(f"{name} cannot be {act} here: {who} supervises it", f"use {with_what}")
+            process = admin.process()
+        refusal = f"{name} cannot be {act} here: {foreign_supervisor(process)} supervises it"
+        return OperatorError(refusal, f"use {_TOOLS[process.supervisor]}")
 
     def close(self) -> None:
         """End the session with the supervisor."""
@@ -155,14 +217,9 @@ class OperatorSession(Closing):
         self._supervisor = None
 
 
-def foreign_supervisor(supervisor: admin_pb2.Supervisor.ValueType) -> str:
-    """Who starts a process again, in plain words."""
-    return _FOREIGN[supervisor][0]
-
-
 def split_id(text: str, what: str) -> tuple[str, str]:
     """Split PROCESS/ID. Raises ValueError."""
     process, _, identity = text.partition("/")
     if not process or not identity:
-        raise ValueError(f"{what} {text!r}, expected PROCESS/ID as 'nnhal ps --{what}s' prints it, such as cpu_ref/s3")
+        raise ValueError(f"{what} {text!r}, expected PROCESS/ID as 'nnhal show {what}s' prints it, such as cpu_ref/s3")
     return process, identity

@@ -1,44 +1,23 @@
-"""How fast devices and models work: what two samples of their counters differ by."""
+"""How fast devices and models work: what their counters in two snapshots differ by."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nnhal.errors import NnhalError
 from nnhal.quantiles import quantile
-from nnhal.v1 import admin_pb2, framework_admin_pb2
-from nnhal_tools.operate.operator_session import OperatorSession
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceSample:
-    """A device's counters at an instant."""
-
-    device: admin_pb2.GetDeviceResponse
-    process: admin_pb2.GetProcessResponse
-
-
-@dataclass(frozen=True, slots=True)
-class CounterSample:
-    """All counters at about one instant."""
-
-    devices: Mapping[str, DeviceSample | None]
-    """By name; None for a device that does not answer."""
-    framework: framework_admin_pb2.GetFrameworkResponse | None
-    """None if there is no framework, or it does not answer."""
+from nnhal_pages.operating.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRates:
-    """A device between two samples."""
+    """A device between two snapshots."""
 
     name: str
     running: int
     waiting: int
     workers: int
     busy: float | None
-    """The share of the time in which workers were busy, 0 to 1; None if it was restarted between the samples."""
+    """The share of the time in which workers were busy, 0 to 1; None if it was restarted between the snapshots."""
     executions_per_second: float | None
     staged_bytes_per_second: float | None
     staged_bytes: int
@@ -49,7 +28,7 @@ class DeviceRates:
 
 @dataclass(frozen=True, slots=True)
 class ModelRates:
-    """A version of a model between two samples."""
+    """A version of a model between two snapshots."""
 
     name: str
     version: str
@@ -60,38 +39,22 @@ class ModelRates:
     oldest_request_ns: int
     """How long the oldest request has waited or run until now; 0 if there is none."""
     p50_ns: float | None
-    """The median of the requests between the samples; None if there were none."""
+    """The median of the requests between the snapshots; None if there were none."""
     p99_ns: float | None
 
 
-def take_sample(operator: OperatorSession) -> CounterSample:
-    """Ask all devices and the framework. Raises NnhalError if there is nothing to ask."""
-    devices: dict[str, DeviceSample | None] = {}
-    framework = None
-    for process in operator.processes():
-        try:
-            if process.kind == "device":
-                devices[process.name] = None
-                with operator.device(process) as admin:
-                    devices[process.name] = DeviceSample(admin.device(), admin.process(brief=True))
-            else:
-                with operator.framework() as asked:
-                    framework = asked.framework()
-        except NnhalError:
-            continue
-    return CounterSample(devices, framework)
-
-
-def device_rates(before: CounterSample, after: CounterSample) -> list[DeviceRates]:
-    """What each device did between two samples; devices that do not answer are left out."""
+def device_rates(before: Snapshot, after: Snapshot) -> list[DeviceRates]:
+    """What each device did between two snapshots; devices that do not answer are left out."""
     rates = []
-    for name, now in after.devices.items():
-        then = before.devices.get(name)
-        if now is None:
+    for observed in after.devices:
+        process, device, then = observed.process, observed.device, before.find(observed.name)
+        if process is None or device is None:
             continue
-        same = then is not None and then.process.started_ns == now.process.started_ns
-        nanoseconds = now.process.at_ns - then.process.at_ns if then is not None and same else 0
-        device, earlier = now.device, then.device if then is not None else now.device
+        earlier, nanoseconds = device, 0
+        if then is not None and then.process is not None and then.device is not None:
+            earlier = then.device
+            same = then.process.started_ns == process.started_ns
+            nanoseconds = process.at_ns - then.process.at_ns if same else 0
 
         def rate(counted: int, nanoseconds: int = nanoseconds) -> float | None:
             return counted * 1e9 / nanoseconds if nanoseconds > 0 else None
@@ -99,7 +62,7 @@ def device_rates(before: CounterSample, after: CounterSample) -> list[DeviceRate
         busy = rate(device.busy_ns - earlier.busy_ns)
         rates.append(
             DeviceRates(
-                name=name,
+                name=observed.name,
                 running=device.running,
                 waiting=device.waiting,
                 workers=device.workers,
@@ -108,14 +71,14 @@ def device_rates(before: CounterSample, after: CounterSample) -> list[DeviceRate
                 staged_bytes_per_second=rate(device.staged_bytes - earlier.staged_bytes),
                 staged_bytes=device.staged_bytes,
                 buffer_bytes=device.buffer_bytes,
-                resident_bytes=now.process.usage.resident_bytes,
+                resident_bytes=process.usage.resident_bytes,
             )
         )
     return rates
 
 
-def model_rates(before: CounterSample, after: CounterSample) -> list[ModelRates]:
-    """What each version of a model did between two samples."""
+def model_rates(before: Snapshot, after: Snapshot) -> list[ModelRates]:
+    """What each version of a model did between two snapshots."""
     if after.framework is None:
         return []
     earlier = {(model.name, model.version): model for model in before.framework.models} if before.framework else {}

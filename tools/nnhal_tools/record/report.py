@@ -11,7 +11,7 @@ from nnhal.types import ErrorStatus, OperationType
 from nnhal.types.layout import describe, is_extension
 from nnhal.v1 import model_pb2
 from nnhal.v1 import recording_pb2 as wire
-from nnhal_tools.operate.text import in_bytes
+from nnhal_pages.units import size
 
 _NS = 1e9
 _DIGITS = 8
@@ -30,7 +30,7 @@ def headline(recording: DeviceRecording) -> list[str]:
         f"{recording.path.name}: {header.driver} {header.driver_version}, recorded {began:%Y-%m-%d %H:%M:%S} UTC by "
         f"nnhal {header.nnhal_version or 'of unknown version'}",
         f"{calls} calls of {sessions} sessions in {lasted:.3f} s; {recording.contents} contents, "
-        f"{in_bytes(recording.content_bytes)}",
+        f"{size(recording.content_bytes)}",
     ]
     return lines + lacks(recording)
 
@@ -60,7 +60,7 @@ def models(recording: DeviceRecording) -> Iterator[str]:
             main = about.model.model.main
             yield (
                 f"model {about.prepared_model}: {operations(about.model.model)}; {len(main.input_indexes)} inputs, "
-                f"{len(main.output_indexes)} outputs, {in_bytes(constants)} of constants"
+                f"{len(main.output_indexes)} outputs, {size(constants)} of constants"
             )
 
 

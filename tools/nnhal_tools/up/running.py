@@ -93,7 +93,7 @@ class RunningDevice:
 
     def stop(self) -> None:
         """Raise GENERAL_FAILURE."""
-        self._refuse("stopped", f"; 'nnhal drain {self.name}' has models planned without it")
+        self._refuse("stopped", f"; 'nnhal ctl drain {self.name}' has models planned without it")
 
     def forget(self) -> None:
         """Use it no more. It goes on."""

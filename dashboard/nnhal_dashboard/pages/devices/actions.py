@@ -91,6 +91,7 @@ def _options(text: str) -> Iterator[tuple[str, str]]:
         names_file = _NAMES_FILE.fullmatch(name.strip()) and (name.strip(), value.strip()) not in _SHIPPED
         if names_file or "/" in value.replace("tcp://", "", 1):
             raise ValueError(
-                f"option {name.strip()!r} names a file, expected none here: a topology file or 'nnhal start' takes it"
+                f"option {name.strip()!r} names a file, expected none here: "
+                "a topology file or 'nnhal ctl start' takes it"
             )
         yield name.strip(), value.strip()

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from nnhal.v1 import admin_pb2, supervisor_pb2
 from nnhal_dashboard.monitoring.contacts import Contacts
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
-from nnhal_dashboard.monitoring.standing import standing_of
+from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
 
 _STATES = supervisor_pb2.SupervisedProcess.State
 Act = Callable[[Contacts, ObservedProcess, Snapshot], str | None]
@@ -63,7 +62,7 @@ def _drain(contacts: Contacts, process: ObservedProcess, snapshot: Snapshot) -> 
     if process.supervised is not None:
         left = contacts.supervisor().drain(process.name)
         return _left(left.executions, list(left.models))
-    if standing_of(snapshot, process.name) is not None:
+    if snapshot.standing(process.name) is not None:
         return _left(0, contacts.framework().drain_device(process.name))
     return _left(contacts.process(process.name).drain(), [])
 
@@ -72,7 +71,7 @@ def _undrain(contacts: Contacts, process: ObservedProcess, snapshot: Snapshot) -
     if process.supervised is not None:
         contacts.supervisor().start(process.name)
         return
-    if standing_of(snapshot, process.name) is not None:
+    if snapshot.standing(process.name) is not None:
         contacts.framework().drain_device(process.name, drain=False)
     if process.process is not None and process.process.draining:
         contacts.process(process.name).drain(drain=False)
@@ -154,7 +153,7 @@ def _unsupervised(process: ObservedProcess, snapshot: Snapshot) -> Iterator[Proc
     said = process.process
     if said is None or not process.answers or not said.is_whole:
         return
-    standing = standing_of(snapshot, process.name)
+    standing = snapshot.standing(process.name)
     yield UNDRAIN if said.draining or (standing is not None and standing.draining) else DRAIN
     if said.supervisor != admin_pb2.SUPERVISOR_UNSPECIFIED:
         yield EXIT

@@ -8,11 +8,11 @@ from typing import Any
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.history import HistorySample
 from nnhal_dashboard.monitoring.open_sessions import sessions_of
-from nnhal_dashboard.monitoring.snapshot import Detail, ObservedProcess
-from nnhal_dashboard.monitoring.standing import hang_words, standing_of, state_of
+from nnhal_dashboard.monitoring.standing import hang_words, state_of
 from nnhal_dashboard.pages.devices.commands import commands_for, supervision_of
-from nnhal_dashboard.pages.devices.performance import performance_rows
 from nnhal_dashboard.pages.metrics.charts import OF_DEVICE, chart
+from nnhal_pages.operating.performance import performance_rows
+from nnhal_pages.operating.snapshot import Detail, ObservedProcess
 
 
 def known(moment: Moment) -> ObservedProcess:
@@ -29,7 +29,7 @@ def _head(moment: Moment) -> Mapping[str, Any]:
     return {
         "process": process,
         "state": state_of(process, moment.snapshot),
-        "standing": standing_of(moment.snapshot, process.name),
+        "standing": moment.snapshot.standing(process.name),
         "commands": commands_for(process, moment.snapshot),
         "supervision": supervision_of(process),
         "hangs": hang_words(process.name, moment.snapshot) if process.kind == "device" else (),

@@ -12,13 +12,13 @@ from starlette.responses import RedirectResponse, Response
 
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.history import HistorySample
-from nnhal_dashboard.monitoring.snapshot import Detail, ObservedProcess
 from nnhal_dashboard.monitoring.standing import state_of
 from nnhal_dashboard.pages.devices import actions, details, faults
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.ranges import range_of
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_dashboard.web.sparklines import spark
+from nnhal_pages.operating.snapshot import Detail, ObservedProcess
 
 _SECONDS = 300
 """The time that a small picture shows."""

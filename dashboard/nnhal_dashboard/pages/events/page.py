@@ -14,11 +14,11 @@ from starlette.responses import JSONResponse, Response
 from nnhal.v1 import supervisor_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.events import mark_of, moment_page, written
-from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.ranges import RANGES, OwnTime, range_named, range_of
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_pages.charts.marks import SIGNS
+from nnhal_pages.operating.snapshot import Snapshot
 
 SHOWN = 200
 """Events on a page, the newest."""

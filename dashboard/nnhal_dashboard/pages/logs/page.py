@@ -13,11 +13,11 @@ from starlette.responses import PlainTextResponse, Response
 
 from nnhal.v1 import admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.monitoring.snapshot import Detail
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_hosting.logs import LEVELS
+from nnhal_pages.operating.snapshot import Detail
 
 SHOWN = 200
 """Lines on a page, the newest."""

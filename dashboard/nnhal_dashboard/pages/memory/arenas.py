@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nnhal_dashboard.monitoring.plans import PlanSubject
-from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_pages.operating.snapshot import Snapshot
 
 _REPLANNING = {"loaded", "unloaded", "replanned", "fell back", "lost", "back"}
 """Kinds of events after which a model may run by another plan."""

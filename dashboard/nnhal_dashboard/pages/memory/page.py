@@ -12,11 +12,11 @@ from starlette.responses import Response
 
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.shared_memory import shared_memories, total_bytes
-from nnhal_dashboard.monitoring.snapshot import Detail, ObservedProcess, Snapshot
 from nnhal_dashboard.pages.memory.arenas import arena_owners, find_owner, plan_state
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_pages.charts.arena import arena_charts
+from nnhal_pages.operating.snapshot import Detail, ObservedProcess, Snapshot
 
 _SHOWN = 200
 """Rows of a table at most."""

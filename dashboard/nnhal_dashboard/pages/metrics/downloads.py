@@ -7,8 +7,8 @@ from importlib.resources import files
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_dashboard.web.request_state import collector_of
+from nnhal_pages.operating.snapshot import Snapshot
 
 router = APIRouter()
 _SCRAPES = "prometheus.yml"

@@ -13,9 +13,9 @@ from nnhal.errors import NnhalError
 from nnhal.quantiles import quantile
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_dashboard.monitoring.standing import hang_words, wait_words
 from nnhal_dashboard.web.request_state import collector_of, show_page
+from nnhal_pages.operating.snapshot import Snapshot
 
 router = APIRouter()
 

@@ -19,7 +19,6 @@ from nnhal.errors import HalError, NnhalError
 from nnhal.v1 import framework_pb2
 from nnhal_client.explanation import Explanation, OperationStory
 from nnhal_dashboard.monitoring.plans import KnownPlan, PlanBook, PlanRecord, PlanSubject, RunningPlan
-from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_dashboard.pages.memory.arenas import plan_state
 from nnhal_dashboard.pages.models.drawings import (
     drawn_choice,
@@ -38,6 +37,7 @@ from nnhal_pages.comparison import pairs_of
 from nnhal_pages.explanation.fragment import page as plan_document
 from nnhal_pages.explanation.marks import counted
 from nnhal_pages.explanation.refusals import DeviceRefusals, refusals_of
+from nnhal_pages.operating.snapshot import Snapshot
 
 router = APIRouter()
 _OF_MODEL = "/models/{name}/plan"

@@ -13,12 +13,12 @@ from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.events import moment_page
 from nnhal_dashboard.monitoring.history import RecentFigures
-from nnhal_dashboard.monitoring.snapshot import Detail
 from nnhal_dashboard.monitoring.traffic import SECONDS, ModelTraffic
 from nnhal_dashboard.pages.overview.picture import PACES, draw, model_page, refused
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_dashboard.web.sparklines import spark
+from nnhal_pages.operating.snapshot import Detail
 
 _EVENTS = 12
 _FIRST_SECONDS = 0.5

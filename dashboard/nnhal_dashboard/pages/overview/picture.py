@@ -10,11 +10,11 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
 from nnhal_dashboard.monitoring.standing import state_of
 from nnhal_dashboard.monitoring.traffic import DeviceTraffic, ModelKey, ModelTraffic, ServedTraffic
 from nnhal_dashboard.web.formats import UNKNOWN, duration, percent, rate
 from nnhal_pages.flow import FlowBand, FlowBlock, flow_picture
+from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
 from nnhal_pages.units import size
 
 _MOST_CLIENTS, _MOST_MODELS, _MOST_DEVICES = 6, 10, 12

@@ -12,11 +12,11 @@ from starlette.responses import Response
 
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.monitoring.snapshot import Detail, Snapshot
 from nnhal_dashboard.pages.events.page import EventSelection, shown_events
 from nnhal_dashboard.pages.runs.shown import epoch_ns, shown_runs
 from nnhal_dashboard.web.ranges import OwnTime
 from nnhal_dashboard.web.request_state import collector_of, show_page
+from nnhal_pages.operating.snapshot import Detail, Snapshot
 
 SHOWN = 100
 """Runs on a page, unless all are asked for."""

@@ -14,12 +14,12 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal.whole_numbers import whole_number
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.monitoring.snapshot import Detail
 from nnhal_dashboard.pages.runs.run import run_values
 from nnhal_dashboard.pages.runs.shown import ShownRun, epoch_ns
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_hosting.run_trace import timeline_trace
+from nnhal_pages.operating.snapshot import Detail
 
 MOST_RECORDED = 1000
 _Number = Annotated[int, Path(ge=1, lt=2**63)]

@@ -13,12 +13,12 @@ from nnhal.errors import NnhalError
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal.v1 import framework_pb2
 from nnhal_dashboard.monitoring.contacts import Contacts
-from nnhal_dashboard.monitoring.snapshot import Detail, Snapshot
 from nnhal_dashboard.pages.runs.ledger import compared
 from nnhal_dashboard.pages.runs.shown import epoch_ns
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_pages.charts.run import run_chart
 from nnhal_pages.charts.split import split_chart
+from nnhal_pages.operating.snapshot import Detail, Snapshot
 
 router = APIRouter()
 _SAME_NS = 10**6

@@ -13,10 +13,10 @@ from starlette.responses import Response
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.open_sessions import OpenSession, open_sessions, sessions_of
 from nnhal_dashboard.monitoring.shared_memory import shared_memories
-from nnhal_dashboard.monitoring.snapshot import Detail, Snapshot
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, show_page
+from nnhal_pages.operating.snapshot import Detail, Snapshot
 
 SHOWN = 300
 """Sessions on a page at most."""

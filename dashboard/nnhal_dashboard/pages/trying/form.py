@@ -9,9 +9,9 @@ from starlette.datastructures import FormData, QueryParams
 
 from nnhal.extensions.values import Value
 from nnhal.tensors import Tensor
-from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_dashboard.pages.trying.fields import InputFields, fields_of
 from nnhal_dashboard.pages.trying.given import value_of
+from nnhal_pages.operating.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from nnhal.v1 import admin_pb2, framework_admin_pb2, framework_pb2
-from nnhal_dashboard.monitoring.snapshot import ObservedProcess
+from nnhal_pages.operating.snapshot import ObservedProcess
 from tests.support.dashboard import (
     PageBrowser,
     ScriptedCollector,

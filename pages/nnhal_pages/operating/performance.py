@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nnhal.types import SLOWEST, Capabilities, OperandType, PerformanceInfo
-from nnhal_dashboard.web.formats import number
+from nnhal_pages.units import number
 
 _SAME = 0.01
 """Ratios that differ from 1 by no more count as equal."""

@@ -22,6 +22,8 @@ class Detail(Flag):
     """What processes use, execute and log, and whether they drain."""
     SESSIONS = auto()
     """What each session owns, with all that."""
+    DEVICES = auto()
+    """What devices are and can do, which does not change while they run."""
 
 
 NO_DETAIL = Detail(0)
@@ -60,6 +62,8 @@ class ObservedProcess:
     """What the supervisor says; None if nnhal does not supervise it."""
     silence: str = ""
     """Why it says nothing at this moment; empty if it answers."""
+    lack: str = ""
+    """Why it says less than other processes although it answers; empty if it does not."""
     process: admin_pb2.GetProcessResponse | None = None
     """Its last answer. It is asked only while somebody looks."""
     device: admin_pb2.GetDeviceResponse | None = None
@@ -152,6 +156,11 @@ class Snapshot:
     def of_kind(self, kind: str) -> Iterator[ObservedProcess]:
         """Yield the processes of a kind."""
         return (process for process in self.processes if process.kind == kind)
+
+    def standing(self, device: str) -> framework_admin_pb2.DeviceStanding | None:
+        """Return what the framework says of a device; None if it does not know it, or has said nothing."""
+        known = self.framework.devices if self.framework is not None else ()
+        return next((standing for standing in known if standing.name == device), None)
 
     def find(self, name: str) -> ObservedProcess | None:
         return next((process for process in self.processes if process.name == name), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnhal.types import SLOWEST, Capabilities, OperandPerformance, OperandType, PerformanceInfo
-from nnhal_dashboard.pages.devices.performance import performance_rows
+from nnhal_pages.operating.performance import performance_rows
 
 _CPU = PerformanceInfo(1.0, 1.0)
 

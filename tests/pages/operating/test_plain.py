@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from nnhal.types import DeviceType
 from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
-from nnhal_tools.operate.plain import plain, plain_value
+from nnhal_pages.operating.plain import plain, plain_value
 
 
 def test_all_fields_are_there_with_numbers_as_numbers() -> None:
