@@ -212,7 +212,7 @@ class CompiledWorkload(Workload, Protocol):
 
 @runtime_checkable
 class ShownWorkload(Workload, Protocol):
-    """A workload whose memory, time or roofline an operator may look at."""
+    """A workload whose memory or time an operator may look at."""
 
     def figures(self) -> WorkloadFigures:
         """Return them. It is called rarely, may take seconds, and must not disturb runs. Raises HalError."""

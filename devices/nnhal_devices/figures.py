@@ -98,36 +98,6 @@ class TimeFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class RooflineLayer:
-    """A layer as a point of a roofline model."""
-
-    name: str
-    """The user's own if it has one."""
-
-    intensity: float
-    """Operations by byte of the slower memory; 0 if it moves none."""
-
-    rate: float
-    """Operations by cycle."""
-
-
-@dataclass(frozen=True, slots=True)
-class RooflineFigure:
-    """How close layers come to the limits of the hardware."""
-
-    peak: float
-    """Operations by cycle that the hardware can do at most."""
-
-    bandwidth: float
-    """Bytes by cycle that the slower memory can move."""
-
-    unit: str
-    """The unit of operations, such as MAC."""
-
-    layers: tuple[RooflineLayer, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class WorkloadFigures:
     """What a driver shows of a prepared model. Each part may be absent."""
 
@@ -136,8 +106,6 @@ class WorkloadFigures:
 
     times: tuple[TimeFigure, ...] = ()
     """What units do over the time of one run."""
-
-    roofline: RooflineFigure | None = None
 
 
 NANOSECONDS = "ns"

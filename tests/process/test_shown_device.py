@@ -76,7 +76,6 @@ class Workload(Unshown):
         return f.WorkloadFigures(
             (f.MemoryFigure("SRAM", 1024, "cycles", (f.MemorySpan("sum", 64, 32, 1.5, 7.5, "feature map"),)),),
             (f.TimeFigure("units", "cycles", ("array", "DMA"), (f.TimeSpan(1, "weights", 0, 4, "copy"),)),),
-            f.RooflineFigure(128, 4, "MAC", (f.RooflineLayer("sum", 2.5, 64),)),
         )
 
 
@@ -268,10 +267,10 @@ def test_a_driver_shows_figures_limits_and_a_temperature(served: Served) -> None
         assert stranger.device().workers == 1
 
 
-def test_a_driver_shows_the_memory_time_and_roofline_of_a_prepared_model(served: Served, session: RemoteDevice) -> None:
+def test_a_driver_shows_the_memory_and_time_of_a_prepared_model(served: Served, session: RemoteDevice) -> None:
     prepared = session.prepare_model(addition_model())
     figures = served.admin.figures(prepared.handle)
-    (memory,), (time,), roofline = figures.memories, figures.times, figures.roofline
+    (memory,), (time,) = figures.memories, figures.times
     assert (memory.name, memory.limit_bytes, memory.unit) == ("SRAM", 1024, "cycles")
     (span,) = memory.spans
     assert (span.name, span.address, span.bytes, span.begin, span.end) == ("sum", 64, 32, 1.5, 7.5)
@@ -280,9 +279,6 @@ def test_a_driver_shows_the_memory_time_and_roofline_of_a_prepared_model(served:
     (activity,) = time.spans
     assert (activity.lane, activity.name, activity.begin, activity.end) == (1, "weights", 0, 4)
     assert activity.kind == "copy"
-    assert (roofline.peak, roofline.bandwidth, roofline.unit) == (128, 4, "MAC")
-    (layer,) = roofline.layers
-    assert (layer.name, layer.intensity, layer.rate) == ("sum", 2.5, 64)
     without = session.prepare_model(addition_model(operations=2))
     assert served.admin.figures(without.handle) == wire.WorkloadFigures()
     prepared.release()

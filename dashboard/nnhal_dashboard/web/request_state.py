@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,9 +11,6 @@ from starlette.responses import Response
 from nnhal_dashboard.access.visitors import Visitor
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.web.rendering import Renderer
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 
 def visitor_of(request: Request) -> Visitor:
@@ -33,8 +29,3 @@ def show_page(request: Request, template: str, values: Mapping[str, Any], title:
     """Answer with a page. ``title`` is its heading, plain text."""
     renderer: Renderer = request.app.state.renderer
     return renderer.page(request, template, values, title, status)
-
-
-def show_view(request: Request, template: str, view: DataclassInstance, title: str, status: int = 200) -> Response:
-    """Answer with a page that knows the fields of a view by their names."""
-    return show_page(request, template, {each.name: getattr(view, each.name) for each in fields(view)}, title, status)

@@ -1,4 +1,4 @@
-"""What mlip shows of a loaded network: the memory of its tiles, what they do over time, and a roofline.
+"""What mlip shows of a loaded network: the memory of its tiles, and what they do over time.
 
 Binaries run one after the other, so the time of each begins when that of the one before ends. All times are modelled.
 Names are the user's if the model has some. Otherwise operations are told by their numbers.
@@ -14,8 +14,6 @@ from nnhal_devices.figures import (
     MemoryFigure,
     MemorySpan,
     OperationTimes,
-    RooflineFigure,
-    RooflineLayer,
     TimedOperation,
     TimeFigure,
     TimeSpan,
@@ -23,8 +21,6 @@ from nnhal_devices.figures import (
 )
 from nnhal_mlip.compiler.memory_map import OcmUse, TileMemoryRange, alike_tiles, uses_by_tile
 from nnhal_mlip.program.program import OCM_BYTES, MlipProgram
-from nnhal_mlip.simulator.report import perf_report
-from nnhal_mlip.simulator.roofline import roofline
 from nnhal_mlip.simulator.simulator import Simulator
 from nnhal_mlip.timing.queues import StageSpan
 
@@ -45,7 +41,6 @@ def network_figures(simulators: Sequence[Simulator], memory: Sequence[Sequence[T
     return WorkloadFigures(
         tuple(_memories(simulators, memory, begins)),
         (TimeFigure("Tiles and the DMA engine", _UNIT, lanes, tuple(spans)),) if spans else (),
-        _roofline(simulators),
     )
 
 
@@ -117,19 +112,3 @@ def _stage(stage: StageSpan, tile: int, title: str) -> Iterator[tuple[str, int, 
 def _title(program: MlipProgram, layer: int) -> str:
     record = program.layers[layer]
     return " + ".join(record.user_names) or record.name
-
-
-def _roofline(simulators: Sequence[Simulator]) -> RooflineFigure | None:
-    """The layers with products of all binaries, under the roof of the one that has most tiles."""
-    found = [
-        roofline(each.program, perf_report(each.program, each.timeline, each.profile), each.profile)
-        for each in simulators
-    ]
-    layers = [
-        RooflineLayer(" + ".join(point.user_names) or point.name, point.intensity or 0.0, point.rate)
-        for each in found
-        for point in each.layers
-    ]
-    if not layers:
-        return None
-    return RooflineFigure(max(each.peak for each in found), max(each.ddr_bytes for each in found), "MAC", tuple(layers))

@@ -16,8 +16,6 @@ from nnhal_devices.driver import Argument, Control, Outcome
 from nnhal_devices.figures import (
     MemoryFigure,
     MemorySpan,
-    RooflineFigure,
-    RooflineLayer,
     TimeFigure,
     TimeSpan,
     WorkloadFigures,
@@ -151,7 +149,6 @@ def figures_from_wire(message: admin_pb2.WorkloadFigures) -> WorkloadFigures:
     return WorkloadFigures(
         tuple(_memory(memory) for memory in message.memories),
         tuple(_time(time) for time in message.times),
-        _roofline(message.roofline) if message.HasField("roofline") else None,
     )
 
 
@@ -163,8 +160,3 @@ def _memory(message: admin_pb2.MemoryFigure) -> MemoryFigure:
 def _time(message: admin_pb2.TimeFigure) -> TimeFigure:
     spans = tuple(TimeSpan(s.lane, s.name, s.begin, s.end, s.kind) for s in message.spans)
     return TimeFigure(message.name, message.unit, tuple(message.lanes), spans)
-
-
-def _roofline(message: admin_pb2.RooflineFigure) -> RooflineFigure:
-    layers = tuple(RooflineLayer(layer.name, layer.intensity, layer.rate) for layer in message.layers)
-    return RooflineFigure(message.peak, message.bandwidth, message.unit, layers)

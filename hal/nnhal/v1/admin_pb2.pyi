@@ -1142,7 +1142,6 @@ class WorkloadFigures(_message.Message):
 
     MEMORIES_FIELD_NUMBER: _builtins.int
     TIMES_FIELD_NUMBER: _builtins.int
-    ROOFLINE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryFigure]:
         """Memories over the time of one run."""
@@ -1151,20 +1150,15 @@ class WorkloadFigures(_message.Message):
     def times(self) -> _containers.RepeatedCompositeFieldContainer[Global___TimeFigure]:
         """What units do over the time of one run."""
 
-    @_builtins.property
-    def roofline(self) -> Global___RooflineFigure:
-        """How close its layers come to the limits of the hardware."""
-
     def __init__(
         self,
         *,
         memories: _abc.Iterable[Global___MemoryFigure] | None = ...,
         times: _abc.Iterable[Global___TimeFigure] | None = ...,
-        roofline: Global___RooflineFigure | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["roofline", b"roofline"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memories", b"memories", "roofline", b"roofline", "times", b"times"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memories", b"memories", "times", b"times"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1323,69 +1317,3 @@ class TimeSpan(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TimeSpan: _TypeAlias = TimeSpan  # noqa: Y015
-
-@_typing.final
-class RooflineFigure(_message.Message):
-    """RooflineFigure is a roofline model."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    PEAK_FIELD_NUMBER: _builtins.int
-    BANDWIDTH_FIELD_NUMBER: _builtins.int
-    UNIT_FIELD_NUMBER: _builtins.int
-    LAYERS_FIELD_NUMBER: _builtins.int
-    peak: _builtins.float
-    """Operations by cycle that the hardware can do at most."""
-    bandwidth: _builtins.float
-    """Bytes by cycle that the slower memory can move."""
-    unit: _builtins.str
-    """The unit of operations, such as MAC."""
-    @_builtins.property
-    def layers(self) -> _containers.RepeatedCompositeFieldContainer[Global___RooflineLayer]:
-        """The layers."""
-
-    def __init__(
-        self,
-        *,
-        peak: _builtins.float = ...,
-        bandwidth: _builtins.float = ...,
-        unit: _builtins.str = ...,
-        layers: _abc.Iterable[Global___RooflineLayer] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bandwidth", b"bandwidth", "layers", b"layers", "peak", b"peak", "unit", b"unit"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___RooflineFigure: _TypeAlias = RooflineFigure  # noqa: Y015
-
-@_typing.final
-class RooflineLayer(_message.Message):
-    """RooflineLayer is a point of a roofline model."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAME_FIELD_NUMBER: _builtins.int
-    INTENSITY_FIELD_NUMBER: _builtins.int
-    RATE_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """Its name, by the user's own if it has one."""
-    intensity: _builtins.float
-    """Operations by byte of the slower memory; 0 if it moves none."""
-    rate: _builtins.float
-    """Operations by cycle."""
-    def __init__(
-        self,
-        *,
-        name: _builtins.str = ...,
-        intensity: _builtins.float = ...,
-        rate: _builtins.float = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["intensity", b"intensity", "name", b"name", "rate", b"rate"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___RooflineLayer: _TypeAlias = RooflineLayer  # noqa: Y015

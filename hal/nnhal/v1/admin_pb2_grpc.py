@@ -404,7 +404,7 @@ class DeviceAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetFigures(self, request, context):
-        """GetFigures returns what the driver shows of a prepared model: its memory, its time, its roofline. Only with the key.
+        """GetFigures returns what the driver shows of a prepared model: its memory and its time. Only with the key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

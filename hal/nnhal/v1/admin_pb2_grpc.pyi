@@ -146,7 +146,7 @@ class DeviceAdminServiceStub:
     GetDevice: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetDeviceRequest, _admin_pb2.GetDeviceResponse]
     """GetDevice says what the device can do, and how much it has done."""
     GetFigures: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetFiguresRequest, _admin_pb2.GetFiguresResponse]
-    """GetFigures returns what the driver shows of a prepared model: its memory, its time, its roofline. Only with the key."""
+    """GetFigures returns what the driver shows of a prepared model: its memory and its time. Only with the key."""
     MeasureOperations: _grpc.UnaryUnaryMultiCallable[_admin_pb2.MeasureOperationsRequest, _admin_pb2.MeasureOperationsResponse]
     """MeasureOperations returns how long each operation of a prepared model takes. A device without a model of its time runs
     the prepared model's operations for that, for some seconds at most. Only with the key.
@@ -160,7 +160,7 @@ class DeviceAdminServiceAsyncStub(DeviceAdminServiceStub):
     GetDevice: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetDeviceRequest, _admin_pb2.GetDeviceResponse]  # type: ignore[assignment]
     """GetDevice says what the device can do, and how much it has done."""
     GetFigures: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetFiguresRequest, _admin_pb2.GetFiguresResponse]  # type: ignore[assignment]
-    """GetFigures returns what the driver shows of a prepared model: its memory, its time, its roofline. Only with the key."""
+    """GetFigures returns what the driver shows of a prepared model: its memory and its time. Only with the key."""
     MeasureOperations: _aio.UnaryUnaryMultiCallable[_admin_pb2.MeasureOperationsRequest, _admin_pb2.MeasureOperationsResponse]  # type: ignore[assignment]
     """MeasureOperations returns how long each operation of a prepared model takes. A device without a model of its time runs
     the prepared model's operations for that, for some seconds at most. Only with the key.
@@ -183,7 +183,7 @@ class DeviceAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.GetFiguresRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetFiguresResponse, _abc.Awaitable[_admin_pb2.GetFiguresResponse]]:
-        """GetFigures returns what the driver shows of a prepared model: its memory, its time, its roofline. Only with the key."""
+        """GetFigures returns what the driver shows of a prepared model: its memory and its time. Only with the key."""
 
     @_abc_1.abstractmethod
     def MeasureOperations(

@@ -1,1 +1,1 @@
-"""Charts: values over time, memories, units at work, rooflines, runs, as SVG that a page's style sheet colours."""
+"""Charts: values over time, memories, units at work, runs, as SVG that a page's style sheet colours."""

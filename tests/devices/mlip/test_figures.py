@@ -70,14 +70,6 @@ def test_a_tile_is_always_told_until_its_last_stage_ends(shown: WorkloadFigures,
     assert told == simulator.timeline.stages[-1].end
 
 
-def test_no_layer_is_above_the_roof(shown: WorkloadFigures) -> None:
-    roofline = shown.roofline
-    assert roofline is not None
-    assert "operation 1 (CONV_2D)" in {layer.name for layer in roofline.layers}
-    for layer in roofline.layers:
-        assert 0 < layer.rate <= min(roofline.peak, layer.intensity * roofline.bandwidth)
-
-
 def test_binaries_follow_one_another(workload: SimulatedWorkload, shown: WorkloadFigures) -> None:
     (simulator,) = workload.simulators
     (step,) = ModelCompiler(read_options({})).compile(residual_network(F32)).compiled.steps

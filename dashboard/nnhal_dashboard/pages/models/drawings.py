@@ -1,6 +1,6 @@
 """What is drawn of plans, kept for a while: each link in it is of one address, so that is part of the key.
 
-And what a device shows of a step: its memory over time, what its units do, its roofline.
+And what a device shows of a step: its memory over time, and what its units do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from nnhal_dashboard.pages.models.plan_address import NEW, OLD, PlanAddress
 from nnhal_pages.charts.arena import arena_charts
 from nnhal_pages.charts.lanes import lanes_chart
 from nnhal_pages.charts.memory import memory_chart
-from nnhal_pages.charts.roofline import roofline_chart
 from nnhal_pages.comparison import comparison
 from nnhal_pages.explanation.fragment import sums
 from nnhal_pages.explanation.marks import legend
@@ -108,7 +107,7 @@ def step_figures(contacts: Contacts, running: RunningPlan, step: int) -> Markup:
     except (NnhalError, LookupError) as error:
         return _note(f"The device does not show it: {error}")
     drawn = Markup("").join(_charts(figures))
-    return (drawn or _note(f"{device} shows no memory, times or roofline of what it has prepared.")) + _note(
+    return (drawn or _note(f"{device} shows no memory or times of what it has prepared.")) + _note(
         "How long each operation takes is measured on demand: nnhal bench MODEL asks the device."
     )
 
@@ -118,8 +117,6 @@ def _charts(figures: admin_pb2.WorkloadFigures) -> list[Markup]:
         *((memory.name, memory_chart(memory, f"memory-{n}")) for n, memory in enumerate(figures.memories)),
         *((times.name, lanes_chart(times, f"times-{n}")) for n, times in enumerate(figures.times)),
     ]
-    if figures.HasField("roofline"):
-        drawings.append(("Roofline", roofline_chart(figures.roofline)))
     return [
         Markup(
             f"<h3>{escaped(name)}</h3><div class='scroll' role='region' aria-label='{escaped(name)}' tabindex='0'>"

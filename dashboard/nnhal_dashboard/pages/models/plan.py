@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from nnhal.errors import HalError, NnhalError
 from nnhal.v1 import framework_pb2
-from nnhal_client.explanation import Explanation, OperationStory
+from nnhal_client.explanation import OperationStory
 from nnhal_dashboard.monitoring.plans import KnownPlan, PlanBook, PlanRecord, PlanSubject, RunningPlan
 from nnhal_dashboard.pages.memory.arenas import plan_state
 from nnhal_dashboard.pages.models.drawings import (
@@ -28,15 +28,15 @@ from nnhal_dashboard.pages.models.drawings import (
     shown_plan,
     step_figures,
 )
-from nnhal_dashboard.pages.models.finding import PlanFolding, PlanSearch, folding, search
+from nnhal_dashboard.pages.models.finding import folding, search
 from nnhal_dashboard.pages.models.plan_address import NEW, OLD, PinChoice, PlanAddress, chosen_numbers
 from nnhal_dashboard.web.formats import clock
 from nnhal_dashboard.web.forms import OperatorForm, done
-from nnhal_dashboard.web.request_state import collector_of, show_view, visitor_of
+from nnhal_dashboard.web.request_state import collector_of, show_page, visitor_of
 from nnhal_pages.comparison import pairs_of
 from nnhal_pages.explanation.fragment import page as plan_document
 from nnhal_pages.explanation.marks import counted
-from nnhal_pages.explanation.refusals import DeviceRefusals, refusals_of
+from nnhal_pages.explanation.refusals import refusals_of
 from nnhal_pages.operating.snapshot import Snapshot
 
 router = APIRouter()
@@ -116,52 +116,6 @@ class EarlierPlan:
     """The page that tries it: there it is applied."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanView:
-    """What the template shows."""
-
-    of: PlanPlace
-    running: RunningPlan
-    explanation: Explanation
-    """The explanation of the plan that runs."""
-    address: PlanAddress
-    """The address of this page."""
-    is_trial: bool
-    """Whether the address tries a plan."""
-    choice: PinChoice
-    """The pins that are tried, or those of the plan that runs."""
-    without: Sequence[PlanAddress]
-    """The addresses of the pages without one of the pins."""
-    tried: KnownPlan | None
-    """The plan that is tried; None for none, or if there is no such plan."""
-    problem: str
-    """Why there is no such plan."""
-    drawn: Markup
-    """The graph of the plan, or both plans side by side."""
-    is_split: bool
-    """Whether what is told of a box stands beside the graph, which leaves room for it."""
-    refusals: Sequence[DeviceRefusals]
-    search: PlanSearch
-    folding: PlanFolding
-    all_open: PlanAddress
-    all_closed: PlanAddress
-    chosen: int | None
-    """The operation of the plan that runs which is looked at."""
-    told: tuple[str, Markup] | None
-    """A heading, and what there is to say of the operation or the step that is looked at."""
-    of_step: Markup
-    """What the device shows of the step that is looked at."""
-    figures: Markup
-    edges: Markup
-    arenas: Markup
-    devices: Sequence[str]
-    """To which an operation can be pinned."""
-    again: str
-    """How the plan that is tried compares with the earlier one that is to run again; empty if none is."""
-    earlier: Sequence[EarlierPlan]
-    """Other plans that the model had."""
-
-
 @router.get(_OF_MODEL)
 @router.get(_OF_SESSION)
 def plan(request: Request, place: Place) -> Response:
@@ -180,39 +134,39 @@ def plan(request: Request, place: Place) -> Response:
         tried, problem = _tried(book, place, trial)
         earlier = _earlier(book, place, running, _usable(snapshot, running))
         choice, step = trial or PinChoice(running.pins), address.chosen_step(OLD, told)
-        view = PlanView(
-            of=place,
-            running=running,
-            explanation=told,
-            address=address,
-            is_trial=trial is not None,
-            choice=choice,
-            without=[
+        values = {
+            "of": place,
+            "running": running,
+            "explanation": told,
+            "address": address,
+            "is_trial": trial is not None,
+            "choice": choice,
+            "without": [
                 PlanAddress(place.path, (*place.fixed, *choice.without(number).query))
                 for number in range(len(choice.pins))
             ],
-            tried=tried,
-            problem=problem,
-            drawn=_drawn(running.plan, tried, address) if part != _CHOSEN else Markup(""),
-            is_split=part != _CHOSEN and tried is None and is_narrow(running.plan, address),
-            refusals=refusals_of(told),
-            search=search(running.plan, address),
-            folding=folding(running.plan, address),
-            all_open=address.with_open(OLD, "all").with_open(NEW, "all" if tried is not None else ""),
-            all_closed=address.with_open(OLD, "").with_open(NEW, ""),
-            chosen=address.chosen(OLD, told),
-            told=_told(running.plan, tried, address),
-            of_step=step_figures(collector.contacts, running, step) if step is not None else Markup(""),
-            figures=figures,
-            edges=edges,
-            arenas=arenas,
-            devices=_usable(snapshot, running),
-            again=_again(earlier, tried, again),
-            earlier=list(earlier.values()),
-        )
+            "tried": tried,
+            "problem": problem,
+            "drawn": _drawn(running.plan, tried, address) if part != _CHOSEN else Markup(""),
+            "is_split": part != _CHOSEN and tried is None and is_narrow(running.plan, address),
+            "refusals": refusals_of(told),
+            "search": search(running.plan, address),
+            "folding": folding(running.plan, address),
+            "all_open": address.with_open(OLD, "all").with_open(NEW, "all" if tried is not None else ""),
+            "all_closed": address.with_open(OLD, "").with_open(NEW, ""),
+            "chosen": address.chosen(OLD, told),
+            "told": _told(running.plan, tried, address),
+            "of_step": step_figures(collector.contacts, running, step) if step is not None else Markup(""),
+            "figures": figures,
+            "edges": edges,
+            "arenas": arenas,
+            "devices": _usable(snapshot, running),
+            "again": _again(earlier, tried, again),
+            "earlier": list(earlier.values()),
+        }
     except ValueError as error:
         raise HTTPException(400, str(error)) from error
-    return show_view(request, part or "models/plan.html", view, place.title)
+    return show_page(request, part or "models/plan.html", values, place.title)
 
 
 def _tried(book: PlanBook, place: PlanPlace, trial: PinChoice | None) -> tuple[KnownPlan | None, str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
 from urllib.parse import quote
 
@@ -19,13 +18,12 @@ from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_client.tensors import tensor_from_wire
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.pages.trying.fields import WAYS
-from nnhal_dashboard.pages.trying.form import TrialForm, device_names, first_form, sent_form
+from nnhal_dashboard.pages.trying.form import TrialForm, first_form, sent_form
 from nnhal_dashboard.pages.trying.given import seen
-from nnhal_dashboard.pages.trying.results import OutputDifference, differences
-from nnhal_dashboard.pages.trying.running import TrialRequest, TrialRun, try_plan
-from nnhal_dashboard.pages.trying.times import ShownTrial, shown_run
+from nnhal_dashboard.pages.trying.running import TrialRequest, TrialRun, run_trial
+from nnhal_dashboard.pages.trying.times import shown_trial
 from nnhal_dashboard.web.forms import require_form_token, require_role
-from nnhal_dashboard.web.request_state import collector_of, show_page, show_view, visitor_of
+from nnhal_dashboard.web.request_state import collector_of, show_page, visitor_of
 from nnhal_dashboard.web.uploads import limited
 from nnhal_hosting.access import AccessRole
 
@@ -52,8 +50,7 @@ def models_to_try(request: Request, model: str = "") -> Response:
 def try_form(request: Request, model: str, version: str = "") -> Response:
     """Show the form of a model's inputs."""
     described = _described(request, model, version)
-    devices = device_names(collector_of(request).look())
-    return _page(request, model, described, first_form(_inputs(described), request.query_params, devices))
+    return _page(request, model, described, first_form(_inputs(described)))
 
 
 @router.post("/try/{model}")
@@ -72,20 +69,19 @@ async def try_model(request: Request, model: str, version: str = "") -> Response
 def _try(request: Request, model: str, version: str, sent: FormData) -> Response:
     described = _described(request, model, version)
     snapshot = collector_of(request).look()
-    form = sent_form(_inputs(described), sent, device_names(snapshot))
+    form = sent_form(_inputs(described), sent)
     values, problems = form.values()
-    runs: list[TrialRun] = []
+    run = None
     problem, status = "", 422 if problems else 200
     try:
-        deadline, count, plans = form.deadline_seconds, form.run_count, form.plans
+        deadline, count = form.deadline_seconds, form.run_count
         if not problems:
             if snapshot.host is None:
                 raise DeadObjectError("no framework is known; start one with 'nnhal up'")
-            asked = TrialRequest(snapshot.host.directory, model, described.version, values, deadline, count)
-            runs.extend(try_plan(asked, plan) for plan in plans)  # if one fails, those before it are shown
+            run = run_trial(TrialRequest(snapshot.host.directory, model, described.version, values, deadline, count))
     except (ValueError, NnhalError) as error:
         problem, status = _told(error, form)
-    return _page(request, model, described, form, runs, problems, problem, status)
+    return _page(request, model, described, form, run, problems, problem, status)
 
 
 def _told(error: Exception, form: TrialForm) -> tuple[str, int]:
@@ -106,53 +102,29 @@ def _inputs(described: wire.GetServedModelResponse) -> list[Tensor]:
     return [tensor_from_wire(tensor) for tensor in described.info.inputs]
 
 
-@dataclass(frozen=True, slots=True)
-class TrialView:
-    """What the template shows: the form, and what came of it."""
-
-    model: str
-    version: str
-    asked: str
-    """The query of the page."""
-    form: TrialForm
-    ways: Mapping[str, str]
-    """How inputs may be given."""
-    problems: Mapping[int, str]
-    """What is wrong with inputs, by their numbers."""
-    problem: str
-    """What else is wrong; empty if nothing is."""
-    runs: Sequence[ShownTrial]
-    """The runs of each plan."""
-    differences: Sequence[OutputDifference]
-    """Between the outputs of two plans."""
-    seen: Mapping[int, str]
-    """Pictures as the model sees them, by the numbers of inputs."""
-
-
 def _page(
     request: Request,
     model: str,
     described: wire.GetServedModelResponse,
     form: TrialForm,
-    runs: Sequence[TrialRun] = (),
+    run: TrialRun | None = None,
     problems: Mapping[int, str] = MappingProxyType({}),
     problem: str = "",
     status: int = 200,
 ) -> Response:
     labels = {output: list(each.labels) for output, each in described.labels.items()}
-    view = TrialView(
-        model=model,
-        version=described.version,
-        asked=request.url.query,
-        form=form,
-        ways=WAYS,
-        problems=problems,
-        problem=problem,
-        runs=[shown_run(run, model, labels, f"run{number}") for number, run in enumerate(runs)],
-        differences=list(differences(*runs)) if len(runs) == 2 else [],
-        seen={fields.number: seen(fields) for fields in form.inputs} if runs else {},
-    )
-    return show_view(request, "trying/trial.html", view, f"Try {model}", status)
+    values = {
+        "model": model,
+        "version": described.version,
+        "asked": request.url.query,
+        "form": form,
+        "ways": WAYS,
+        "problems": problems,
+        "problem": problem,
+        "run": shown_trial(run, model, labels) if run is not None else None,
+        "seen": {fields.number: seen(fields) for fields in form.inputs} if run is not None else {},
+    }
+    return show_page(request, "trying/trial.html", values, f"Try {model}", status)
 
 
 PAGE = Page(router)

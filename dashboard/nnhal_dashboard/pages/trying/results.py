@@ -1,19 +1,18 @@
-"""Outputs as pages show them: numbers, the largest values with their labels, pictures, and how two plans differ."""
+"""Outputs as pages show them: numbers, the largest values with their labels, and pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, isqrt
 
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.extensions.values import Value, value_to_bytes
+from nnhal.extensions.values import Value
 from nnhal.tensors import Tensor
 from nnhal_dashboard.pages.trying.elements import real_numbers
 from nnhal_dashboard.pages.trying.pictures import PixelFrame, as_data_url, frame_of, pixels_of
-from nnhal_dashboard.pages.trying.running import TrialRun
 
 SHOWN = 100
 """Numbers of an output that a page shows."""
@@ -149,49 +148,3 @@ def _output_frame(shape: tuple[int, ...]) -> PixelFrame | None:
     if frame is None or not min(frame.height, frame.width) >= _LEAST_EXTENT:
         return None
     return frame if max(frame.height, frame.width) <= _MOST_EXTENT else None
-
-
-@dataclass(frozen=True, slots=True)
-class OutputDifference:
-    """One output of two plans. A text says so if the values cannot be subtracted."""
-
-    name: str
-    largest: float = 0.0
-    """The largest absolute difference of two values."""
-    mean: float = 0.0
-    """The mean of the absolute differences."""
-    differing: int = 0
-    """How many values differ."""
-    count: int = 0
-    same_best: bool | None = None
-    """Whether the largest value is at the same place; None if there is no such thing."""
-    text: str = ""
-
-
-def differences(first: TrialRun, second: TrialRun) -> Iterator[OutputDifference]:
-    """Yield how each output differs."""
-    others = {tensor.name: value for tensor, value in second.outputs}
-    for tensor, value in first.outputs:
-        other = others[tensor.name]
-        if not (_is_numeric(value) and _is_numeric(other)):
-            is_equal = value_to_bytes(value) == value_to_bytes(other)
-            yield OutputDifference(tensor.name, text="the values are equal" if is_equal else "the values differ")
-        elif value.shape != other.shape:
-            shapes = f"dimensions {list(value.shape)} and {list(other.shape)}"
-            yield OutputDifference(tensor.name, text=shapes)
-        else:
-            ours, theirs = real_numbers(value, tensor).reshape(-1), real_numbers(other, tensor).reshape(-1)
-            with np.errstate(invalid="ignore"):
-                apart = np.where((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)), 0.0, np.abs(ours - theirs))
-            yield OutputDifference(
-                tensor.name,
-                float(apart.max(initial=0.0)),
-                float(apart.mean()) if apart.size else 0.0,
-                int(np.count_nonzero(apart)),
-                apart.size,
-                bool(np.argmax(ours) == np.argmax(theirs)) if apart.size > 1 else None,
-            )
-
-
-def _is_numeric(value: Value) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind not in "OSU"

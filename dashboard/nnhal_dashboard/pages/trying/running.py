@@ -1,4 +1,4 @@
-"""Runs of a trial: each plan in a session of its own, which ends with it."""
+"""The runs of a trial, in a session of their own, which ends with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from nnhal.tensors import Tensor, stored_inputs
 from nnhal.types.layout import Dimensions
 from nnhal_client import Framework, Model, OutputTooSmallError, RunReport
 from nnhal_client.binding import Binding
-from nnhal_dashboard.pages.trying.form import TriedPlan
 
 _AT_A_TIME = 4
 """Trials, so that their tensors take a limited share of memory."""
@@ -29,9 +28,8 @@ _places = threading.BoundedSemaphore(_AT_A_TIME)
 
 @dataclass(frozen=True, slots=True)
 class TrialRun:
-    """What runs of one plan came to."""
+    """What the runs of a trial came to."""
 
-    plan: TriedPlan
     steps: tuple[str, ...]
     """The device of each step."""
     outputs: tuple[tuple[Tensor, Value], ...]
@@ -51,25 +49,21 @@ class TrialRequest:
     version: str
     inputs: Mapping[str, Value]
     deadline_seconds: float
-    """The time of all runs of a plan together."""
+    """The time of all runs together."""
     runs: int
 
 
-def try_plan(request: TrialRequest, plan: TriedPlan) -> TrialRun:
-    """Open a model by a plan, and run it until it has run as often as asked.
+def run_trial(request: TrialRequest) -> TrialRun:
+    """Open a model, and run it until it has run as often as asked.
 
-    Raises ValueError if the inputs do not fit, HalError if the plan or a run fails or misses the deadline, and
-    TransportError if the framework is silent or too many trials are under way.
+    Raises ValueError if the inputs do not fit, HalError if a run fails or misses the deadline, and TransportError if
+    the framework is silent or too many trials are under way.
     """
-    with (
-        _place(),
-        _session(request) as session,
-        session.open(request.model, request.version, plan.pins, plan.devices) as model,
-    ):
-        return _run(request, plan, model)
+    with _place(), _session(request) as session, session.open(request.model, request.version) as model:
+        return _run(request, model)
 
 
-def _run(request: TrialRequest, plan: TriedPlan, model: Model) -> TrialRun:
+def _run(request: TrialRequest, model: Model) -> TrialRun:
     arrays = stored_inputs(model.inputs, request.inputs)
     known: dict[str, Dimensions] = {tensor.name: arrays[tensor.name].shape for tensor in model.inputs if tensor.is_open}
     begun = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -89,7 +83,7 @@ def _run(request: TrialRequest, plan: TriedPlan, model: Model) -> TrialRun:
                 known |= error.dimensions
                 binding, bound = bindings.enter_context(model.bind(True, known)), bound + 1
                 binding.fill(arrays)
-        return TrialRun(plan, model.steps, _outputs(model, binding), *_median(reports))
+        return TrialRun(model.steps, _outputs(model, binding), *_median(reports))
 
 
 def _outputs(model: Model, binding: Binding) -> tuple[tuple[Tensor, Value], ...]:

@@ -3,61 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
 from nnhal.codec.reports import ledger_entry_to_wire, step_report_to_wire
-from nnhal.reports import CopiedBytes, LedgerEntry, StepReport, copied_by
+from nnhal.reports import copied_by
 from nnhal.v1 import framework_admin_pb2, framework_pb2
 from nnhal_client import RunReport
-from nnhal_dashboard.pages.trying.results import ShownOutput, shown_output
+from nnhal_dashboard.pages.trying.results import shown_output
 from nnhal_dashboard.pages.trying.running import TrialRun, took_ns
 from nnhal_pages.charts.run import run_chart
 from nnhal_pages.charts.split import split_chart
 
 
-@dataclass(frozen=True, slots=True)
-class ShownTrial:
-    """What a page shows of the runs of one plan."""
-
-    title: str
-    took_ns: int
-    """The median, as the client saw it."""
-    durations_ns: Sequence[int]
-    """The durations of all runs."""
-    framework_ns: int
-    """The framework's time of the run that took the median time."""
-    devices: Sequence[str]
-    """Those that ran steps, in the order of their first step."""
-    copied: CopiedBytes
-    fell_back: bool
-    split: Markup
-    timeline: Markup
-    steps: Sequence[StepReport]
-    ledger: Sequence[LedgerEntry]
-    outputs: Sequence[ShownOutput]
-
-
-def shown_run(run: TrialRun, model: str, labels: Mapping[str, Sequence[str]], name: str) -> ShownTrial:
-    """Prepare a plan's runs for a page. ``name`` begins the ids in their pictures."""
+def shown_trial(run: TrialRun, model: str, labels: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return what a page shows of the runs of a trial, beside their report."""
     report = run.report
-    split = split_chart("The run", _parts(report), f"{name}-split")
-    timeline = run_chart(_finished(report, model), f"{name}-run", 720)
-    return ShownTrial(
-        run.plan.title,
-        took_ns(report),
-        run.durations_ns,
-        report.duration_ns,
-        list(dict.fromkeys(step.device for step in report.steps)),
-        copied_by(report.ledger),
-        report.fell_back,
-        Markup(split.embedded()),
-        Markup(timeline.embedded()),
-        report.steps,
-        report.ledger,
-        [shown_output(tensor, value, labels.get(tensor.name, ())) for tensor, value in run.outputs],
-    )
+    split = split_chart("The run", _parts(report), "split")
+    timeline = run_chart(_finished(report, model), "run", 720)
+    return {
+        "report": report,
+        "took_ns": took_ns(report),
+        "durations_ns": run.durations_ns,
+        "devices": list(dict.fromkeys(step.device for step in report.steps)),
+        "copied": copied_by(report.ledger),
+        "split": Markup(split.embedded()),
+        "timeline": Markup(timeline.embedded()),
+        "outputs": [shown_output(tensor, value, labels.get(tensor.name, ())) for tensor, value in run.outputs],
+    }
 
 
 def _parts(report: RunReport) -> dict[str, float]:

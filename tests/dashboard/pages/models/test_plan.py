@@ -74,9 +74,6 @@ def test_a_link_of_the_graph_keeps_what_else_is_shown(browser: PageBrowser) -> N
 
 def test_the_figures_of_a_step_are_drawn() -> None:
     figures = admin_pb2.WorkloadFigures(
-        roofline=admin_pb2.RooflineFigure(
-            peak=100, bandwidth=8, unit="MAC", layers=[admin_pb2.RooflineLayer(name="conv", intensity=4, rate=30)]
-        ),
         memories=[
             admin_pb2.MemoryFigure(
                 name="SRAM",
@@ -93,7 +90,6 @@ def test_the_figures_of_a_step_are_drawn() -> None:
     runs_by(browser, two_steps(), handles=[7, 0])
     collector.contacts.answers["npu", "figures"] = figures
     page = browser.page(f"{PLAN}?step=0")
-    assert "Roofline" in page
     assert "SRAM" in page
     assert ("npu", "figures", (7,), {}) in collector.contacts.calls
     assert "no prepared model" in browser.page(f"{PLAN}?step=1")

@@ -5,15 +5,14 @@ from __future__ import annotations
 from nnhal.reports import StepReport
 from nnhal.types import Copy
 from nnhal_client import RunReport
-from nnhal_dashboard.pages.trying.form import OWN_PLAN
 from nnhal_dashboard.pages.trying.running import TrialRun
-from nnhal_dashboard.pages.trying.times import shown_run
+from nnhal_dashboard.pages.trying.times import shown_trial
 
 
 def split_of(*copies: Copy) -> str:
     step = StepReport("npu-7", 500, 300, 400, 8, 5, 0, 200, 700, copies)
     report = RunReport(600, 64, (step,), {}, (), 150, False, 100, 800)
-    return str(shown_run(TrialRun(OWN_PLAN, ("npu-7",), (), report, (700,)), "net", {}, "t").split)
+    return str(shown_trial(TrialRun(("npu-7",), (), report, (700,)), "net", {})["split"])
 
 
 def test_the_wire_is_a_part_beside_copies() -> None:
