@@ -28,12 +28,12 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A part of a page: a template, and the values that it shows at a moment."""
+    """A part of a page: a template, and the values that it shows at a moment beside the ``snapshot``."""
 
     name: str
     """Such as ``overview.problems``."""
     template: str
-    values: Values
+    values: Values = lambda _: {}
     """Must be quick, and ask no process. Raises LookupError if what the parameters name does not exist."""
     shows: Detail = NO_DETAIL
     """What processes are asked for only while some page shows it."""

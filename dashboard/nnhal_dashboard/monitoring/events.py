@@ -40,8 +40,9 @@ def mark_of(event: supervisor_pb2.ProcessEvent) -> str:
     return MARKS.get(event.kind, "failure")
 
 
-def moment_page(at: float) -> str:
-    """Return the address of the runs of a moment; ``at`` is in seconds since the epoch."""
+def moment_page(event: supervisor_pb2.ProcessEvent) -> str:
+    """Return the address of the runs of the moment of an event."""
+    at = event.at_ns / 1e9
     return f"/runs?{urlencode({'from': written(at - MOMENT_SECONDS), 'until': written(at + MOMENT_SECONDS)})}"
 
 

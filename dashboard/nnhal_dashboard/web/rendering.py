@@ -14,12 +14,14 @@ from starlette.responses import HTMLResponse
 from nnhal_dashboard.access.visitors import Visitor
 from nnhal_dashboard.live.fragments import Fragments, Moment, key_of, parse_key
 from nnhal_dashboard.monitoring.collector import Collector
+from nnhal_dashboard.monitoring.events import mark_of, moment_page
 from nnhal_dashboard.monitoring.standing import requests_wait
 from nnhal_dashboard.web import formats
 from nnhal_dashboard.web.folding import FoldingTables
 from nnhal_dashboard.web.ranges import RANGES
 from nnhal_dashboard.web.static import version
 from nnhal_hosting.access import AccessRole
+from nnhal_pages.charts.marks import SIGNS
 from nnhal_pages.copies import NAMES
 
 NAVIGATION = (
@@ -64,15 +66,17 @@ class Renderer:
             all_ranges=list(RANGES.values()),
             copy_names=NAMES,
             requests_wait=requests_wait,
+            signs=SIGNS,
             files_version=version,
         )
-        self._templates.filters.update(formats.FILTERS)
+        self._templates.filters.update(formats.FILTERS, mark=mark_of, moment_page=moment_page)
 
     def fragment(self, key: str) -> str:
         """Render a live part by its key, with marks for what is a visitor's own. Raises LookupError."""
         name, parameters = parse_key(key)
         fragment = self._fragments.find(name)
-        values = fragment.values(Moment(self._collector.snapshot, self._collector, parameters))
+        moment = Moment(self._collector.snapshot, self._collector, parameters)
+        values = {"snapshot": moment.snapshot, **fragment.values(moment)}
         return self._templates.get_template(fragment.template).render(values)
 
     def page(

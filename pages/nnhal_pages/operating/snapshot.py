@@ -162,5 +162,17 @@ class Snapshot:
         known = self.framework.devices if self.framework is not None else ()
         return next((standing for standing in known if standing.name == device), None)
 
+    def page_of(self, name: str) -> str:
+        """Return the path of the page of a process or a served model; empty if there is none of that name."""
+        process = self.find(name)
+        if process is not None:
+            return process.page
+        served = self.framework.models if self.framework is not None else ()
+        return f"/models/{quote(name, safe='')}" if any(model.name == name for model in served) else ""
+
+    def epoch_ns(self, instant_ns: int) -> float:
+        """Return an instant of CLOCK_BOOTTIME in nanoseconds since the epoch."""
+        return self.at * 1e9 - (self.at_ns - instant_ns)
+
     def find(self, name: str) -> ObservedProcess | None:
         return next((process for process in self.processes if process.name == name), None)

@@ -32,7 +32,8 @@ def test_a_kind_that_is_not_known_is_marked_all_the_same() -> None:
 
 
 def test_a_moment_is_some_seconds_around_an_instant() -> None:
-    assert moment_page(1_800_000_010.0) == "/runs?from=2027-01-15T08%3A00%3A05Z&until=2027-01-15T08%3A00%3A15Z"
+    event = supervisor_pb2.ProcessEvent(at_ns=1_800_000_010 * 10**9)
+    assert moment_page(event) == "/runs?from=2027-01-15T08%3A00%3A05Z&until=2027-01-15T08%3A00%3A15Z"
 
 
 @pytest.mark.parametrize("text", ["2027-01-15T08:00:05Z", "2027-01-15T08:00:05", "2027-01-15T09:00:05+01:00"])

@@ -29,7 +29,6 @@ def _head(moment: Moment) -> Mapping[str, Any]:
     return {
         "process": process,
         "state": state_of(process, moment.snapshot),
-        "standing": moment.snapshot.standing(process.name),
         "commands": commands_for(process, moment.snapshot),
         "supervision": supervision_of(process),
         "hangs": hang_words(process.name, moment.snapshot) if process.kind == "device" else (),
@@ -40,18 +39,12 @@ def _figures(moment: Moment) -> Mapping[str, Any]:
     process = known(moment)
     samples = moment.collector.history.samples(5)
     sample = samples[-1] if samples and process.answers else HistorySample(0.0)
-    return {"process": process, "device": process.device, "sample": sample, "name": process.name}
+    return {"process": process, "sample": sample}
 
 
 def _charts(moment: Moment) -> Mapping[str, Any]:
     name = known(moment).name
     return {"charts": [chart(kind, moment, name, 420, 160) for kind in OF_DEVICE]}
-
-
-def _queue(moment: Moment) -> Mapping[str, Any]:
-    process = known(moment)
-    said = process.last_said
-    return {"process": process, "executions": said.executions if said is not None else []}
 
 
 def _sessions(moment: Moment) -> Mapping[str, Any]:
@@ -63,7 +56,6 @@ def _models(moment: Moment) -> Mapping[str, Any]:
     name = known(moment).name
     framework = moment.snapshot.framework
     return {
-        "host": moment.snapshot.host,
         "served": [each for each in framework.models if name in each.devices] if framework is not None else [],
         "of_sessions": [each for each in framework.session_models if name in each.devices] if framework else [],
     }
@@ -72,18 +64,11 @@ def _models(moment: Moment) -> Mapping[str, Any]:
 def _abilities(moment: Moment) -> Mapping[str, Any]:
     process = known(moment)
     identity = process.identity
-    return {
-        "process": process,
-        "identity": identity,
-        "description": process.description,
-        "performance": performance_rows(identity.capabilities) if identity is not None else [],
-        "limits": process.limits,
-    }
+    return {"process": process, "performance": performance_rows(identity.capabilities) if identity is not None else []}
 
 
-def _facts(moment: Moment) -> Mapping[str, Any]:
-    process = known(moment)
-    return {"process": process, "said": process.process, "supervised": process.supervised}
+def _process(moment: Moment) -> Mapping[str, Any]:
+    return {"process": known(moment)}
 
 
 def _faults(moment: Moment) -> Mapping[str, Any]:
@@ -95,10 +80,10 @@ FRAGMENTS = (
     Fragment("process.head", "devices/head.html", _head, Detail.SESSIONS),
     Fragment("device.figures", "devices/figures.html", _figures),
     Fragment("device.charts", "devices/charts.html", _charts),
-    Fragment("process.queue", "devices/queue.html", _queue, Detail.SESSIONS),
+    Fragment("process.queue", "devices/queue.html", _process, Detail.SESSIONS),
     Fragment("process.sessions", "devices/sessions.html", _sessions, Detail.SESSIONS),
     Fragment("device.models", "devices/models.html", _models),
     Fragment("device.abilities", "devices/abilities.html", _abilities),
     Fragment("device.faults", "devices/faults.html", _faults),
-    Fragment("process.facts", "devices/facts.html", _facts, Detail.SESSIONS),
+    Fragment("process.facts", "devices/facts.html", _process, Detail.SESSIONS),
 )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
-from markupsafe import Markup
 from starlette.responses import RedirectResponse, Response
 
 from nnhal_dashboard.live.fragments import Fragment, Moment
@@ -24,47 +22,15 @@ _SECONDS = 300
 """The time that a small picture shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRow:
-    """A device in the list."""
-
-    process: ObservedProcess
-    state: str
-    executions: float | None
-    """A second; None if it is not known."""
-    busy: float | None
-    """The share of its workers' time that it computes."""
-    staged: float | None
-    """Bytes a second."""
-    picture: Markup
-    """How busy it was."""
-
-
 def _devices(moment: Moment) -> Mapping[str, Any]:
-    samples = moment.collector.history.samples(1)
+    history, snapshot = moment.collector.history, moment.snapshot
+    samples = history.samples(1)
     return {
-        "rows": [_row(device, samples, moment) for device in moment.snapshot.devices],
-        "has_temperature": any(
-            device.device is not None and device.device.HasField("temperature") for device in moment.snapshot.devices
-        ),
-        "supervisor": moment.snapshot.supervisor,
+        "sample": samples[-1] if samples else HistorySample(0.0),
+        "state_of": state_of,
+        "picture": lambda name: spark(history, "device.busy", name, _SECONDS),
+        "has_temperature": any(each.device and each.device.HasField("temperature") for each in snapshot.devices),
     }
-
-
-def _row(device: ObservedProcess, samples: Sequence[HistorySample], moment: Moment) -> DeviceRow:
-    last = samples[-1] if samples and device.answers else HistorySample(0.0)
-    return DeviceRow(
-        device,
-        state_of(device, moment.snapshot),
-        last.executions.get(device.name),
-        last.busy.get(device.name),
-        last.staged_bytes.get(device.name),
-        spark(moment.collector.history, "device.busy", device.name, _SECONDS),
-    )
-
-
-def _others(moment: Moment) -> Mapping[str, Any]:
-    return {"processes": [process for process in moment.snapshot.processes if process.kind != "device"]}
 
 
 router = APIRouter()
@@ -75,9 +41,8 @@ router.include_router(faults.router)
 @router.get("/devices")
 def devices(request: Request) -> Response:
     """Show all devices, and what else runs."""
-    snapshot = collector_of(request).look(Detail.SESSIONS)
-    values = {"supervisor": snapshot.supervisor}
-    return show_page(request, "devices/devices.html", values, "Devices")
+    collector_of(request).look(Detail.SESSIONS)
+    return show_page(request, "devices/devices.html", {}, "Devices")
 
 
 @router.get("/devices/{name}")
@@ -118,7 +83,7 @@ def _elsewhere(process: ObservedProcess) -> Response:
 
 FRAGMENTS = (
     Fragment("devices.list", "devices/list.html", _devices, Detail.PROCESSES),
-    Fragment("devices.others", "devices/others.html", _others, Detail.SESSIONS),
+    Fragment("devices.others", "devices/others.html", shows=Detail.SESSIONS),
     *details.FRAGMENTS,
 )
 PAGE = Page(router, FRAGMENTS)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, HTTPException, Request
 from starlette.responses import JSONResponse, Response
 
 from nnhal.v1 import supervisor_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.monitoring.events import mark_of, moment_page, written
+from nnhal_dashboard.monitoring.events import mark_of, written
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.ranges import RANGES, OwnTime, range_named, range_of
 from nnhal_dashboard.web.request_state import collector_of, show_page
@@ -132,40 +132,13 @@ def _selection(request: Request) -> EventSelection:
         raise HTTPException(400, str(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class ShownEvent:
-    """An event in a list."""
-
-    event: supervisor_pb2.ProcessEvent
-    mark: str
-    sign: str
-    moment: str
-    """The address of the runs of its moment."""
-    page: str
-    """The address of what it is about; empty if that has none now."""
-
-
-def shown_events(events: Sequence[supervisor_pb2.ProcessEvent], snapshot: Snapshot) -> list[ShownEvent]:
-    """Return what is shown of events."""
-    pages = {process.name: process.page for process in snapshot.processes}
-    if snapshot.framework is not None:
-        pages = {model.name: f"/models/{quote(model.name, safe='')}" for model in snapshot.framework.models} | pages
-    shown = []
-    for event in events:
-        mark = mark_of(event)
-        page = pages.get(event.subject, "")
-        shown.append(ShownEvent(event, mark, SIGNS[mark], moment_page(event.at_ns / 1e9), page))
-    return shown
-
-
 def _list(moment: Moment) -> Mapping[str, Any]:
     selection = EventSelection.of(moment.parameters)
     found = selection.of_events(moment.snapshot)
     return {
-        "events": shown_events(found[:SHOWN], moment.snapshot),
+        "events": found[:SHOWN],
         "left_out": len(found) - SHOWN,
         "is_narrow": bool(selection.kind or selection.device or selection.model or selection.text),
-        "has_some": bool(moment.snapshot.events),
     }
 
 

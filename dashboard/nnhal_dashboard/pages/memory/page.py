@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -16,7 +15,7 @@ from nnhal_dashboard.pages.memory.arenas import arena_owners, find_owner, plan_s
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_pages.charts.arena import arena_charts
-from nnhal_pages.operating.snapshot import Detail, ObservedProcess, Snapshot
+from nnhal_pages.operating.snapshot import Detail, Snapshot
 
 _SHOWN = 200
 """Rows of a table at most."""
@@ -53,15 +52,11 @@ def arena(request: Request, model: str, version: str = "", session: str = "") ->
 
 
 def _totals(moment: Moment) -> Mapping[str, Any]:
-    rows = process_memories(moment.snapshot)
-    pieces = shared_memories(moment.snapshot)
+    rows, pieces = process_memories(moment.snapshot), shared_memories(moment.snapshot)
     return {
-        "resident": sum(row.resident for row in rows),
+        **{name: sum(row[name] for row in rows) for name in ("resident", "staged", "buffers", "buffer_limit")},
         "shared": sum(piece.bytes for piece in pieces),
         "pieces": len(pieces),
-        "staged": sum(row.staged for row in rows),
-        "buffers": sum(row.buffers for row in rows),
-        "limit": sum(row.buffer_limit for row in rows),
         "arenas": arena_bytes(moment.snapshot),
     }
 
@@ -81,78 +76,48 @@ def _pools(moment: Moment) -> Mapping[str, Any]:
     return {"pieces": pieces[:_SHOWN], "left_out": len(pieces) - _SHOWN, "is_chosen": bool(process or session)}
 
 
-def _buffers(moment: Moment) -> Mapping[str, Any]:
-    rows = [
-        (each.name, buffer) for each in moment.snapshot.processes if each.last_said for buffer in each.last_said.buffers
-    ]
-    rows.sort(key=lambda row: -row[1].bytes)
-    return {"rows": rows[:_SHOWN], "left_out": len(rows) - _SHOWN}
+def _held(name: str, order: Callable[[Any], int]) -> Callable[[Moment], Mapping[str, Any]]:
+    """The rows of what processes hold, by the field of GetProcessResponse, with the names of their processes."""
+
+    def values(moment: Moment) -> Mapping[str, Any]:
+        processes = [each for each in moment.snapshot.processes if each.last_said]
+        rows = [(each.name, item) for each in processes for item in getattr(each.last_said, name)]
+        rows.sort(key=lambda row: order(row[1]))
+        return {"rows": rows[:_SHOWN], "left_out": len(rows) - _SHOWN}
+
+    return values
 
 
-def _arenas(moment: Moment) -> Mapping[str, Any]:
-    return {"owners": arena_owners(moment.snapshot), "host": moment.snapshot.host}
-
-
-def _fences(moment: Moment) -> Mapping[str, Any]:
-    rows = [
-        (each.name, fence) for each in moment.snapshot.processes if each.last_said for fence in each.last_said.fences
-    ]
-    rows.sort(key=lambda row: row[1].since_ns)
-    return {"rows": rows[:_SHOWN], "left_out": len(rows) - _SHOWN}
-
-
+_BUFFERS = _held("buffers", lambda buffer: -buffer.bytes)
+_FENCES = _held("fences", lambda fence: fence.since_ns)
 PAGE = Page(
     router,
     (
         Fragment("memory.totals", "memory/totals.html", _totals, Detail.SESSIONS),
         Fragment("memory.processes", "memory/processes.html", _processes, Detail.SESSIONS),
         Fragment("memory.pools", "memory/pools.html", _pools, Detail.SESSIONS),
-        Fragment("memory.buffers", "memory/buffers.html", _buffers, Detail.SESSIONS),
-        Fragment("memory.arenas", "memory/arenas.html", _arenas),
-        Fragment("memory.fences", "memory/fences.html", _fences, Detail.SESSIONS),
+        Fragment("memory.buffers", "memory/buffers.html", _BUFFERS, Detail.SESSIONS),
+        Fragment("memory.arenas", "memory/arenas.html", lambda moment: {"owners": arena_owners(moment.snapshot)}),
+        Fragment("memory.fences", "memory/fences.html", _FENCES, Detail.SESSIONS),
     ),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessMemory:
-    """The memory of a process, in bytes."""
-
-    process: ObservedProcess
-    resident: int
-    """Shared memory included."""
-    shared: int
-    """Shared memory that it holds, each piece once."""
-    mapped: int
-    """How much of that it has mapped."""
-    staged: int
-    """How much of that it copies before and after executions."""
-    buffers: int
-    """Buffers of memory domains."""
-    buffer_limit: int
-    """Room for buffers; 0 if it has none."""
-
-
-def process_memories(snapshot: Snapshot) -> list[ProcessMemory]:
-    """List the processes whose memory is known."""
-    rows = []
-    for process in snapshot.processes:
-        said = process.last_said
-        if said is None:
-            continue
-        device = process.device
-        rows.append(
-            ProcessMemory(
-                process,
-                said.usage.resident_bytes,
-                total_bytes(said.pools),
-                total_bytes(pool for pool in said.pools if pool.mapped),
-                total_bytes(pool for pool in said.pools if pool.staged),
-                device.buffer_bytes if device is not None else sum(buffer.bytes for buffer in said.buffers),
-                device.buffer_limit_bytes if device is not None else 0,
-            )
-        )
-    return rows
+def process_memories(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """List the processes whose memory is known, in bytes; of shared memory each piece once."""
+    return [
+        {
+            "process": process,
+            "resident": said.usage.resident_bytes,
+            "shared": total_bytes(said.pools),
+            "mapped": total_bytes(pool for pool in said.pools if pool.mapped),
+            "staged": total_bytes(pool for pool in said.pools if pool.staged),
+            "buffers": process.device.buffer_bytes if process.device else sum(each.bytes for each in said.buffers),
+            "buffer_limit": process.device.buffer_limit_bytes if process.device else 0,
+        }
+        for process in snapshot.processes
+        if (said := process.last_said) is not None
+    ]
 
 
 def arena_bytes(snapshot: Snapshot) -> int:

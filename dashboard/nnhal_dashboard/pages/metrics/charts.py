@@ -197,7 +197,7 @@ def _marks(history: History, events: Sequence[supervisor_pb2.ProcessEvent]) -> S
 
 def _mark(event: supervisor_pb2.ProcessEvent) -> ChartMark:
     text = f"{clock(event.at_ns)} UTC {event.subject}: {event.text}"
-    return ChartMark(event.at_ns / 1e9, mark_of(event), text, moment_page(event.at_ns / 1e9))
+    return ChartMark(event.at_ns / 1e9, mark_of(event), text, moment_page(event))
 
 
 def _series(name: str, track: Stretches) -> ChartSeries:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request
@@ -16,15 +15,6 @@ from nnhal_dashboard.web.formats import clock
 from nnhal_dashboard.web.request_state import collector_of, show_page
 
 router = APIRouter()
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedPlan:
-    """A plan that can be chosen."""
-
-    choice: str
-    """Its value in the form: ``plan:KEY``, ``model:NAME``, or ``session:ID:NAME``."""
-    title: str
 
 
 @router.get("/compare")
@@ -52,18 +42,16 @@ def compare(request: Request, a: str = "", b: str = "") -> Response:
     return show_page(request, "models/compare.html", values, "Compare two plans")
 
 
-def _choices(collector: Collector) -> list[ComparedPlan]:
+def _choices(collector: Collector) -> list[tuple[str, str]]:
+    """Return what the form offers, ``plan:KEY``, ``model:NAME`` or ``session:ID:NAME``, with titles."""
     framework = collector.snapshot.framework
     served = [model.name for model in framework.models if model.state == "READY"] if framework is not None else []
     loaded = framework.session_models if framework is not None else ()
     return [
-        *(ComparedPlan(f"model:{name}", f"{name}, now") for name in dict.fromkeys(served)),
+        *((f"model:{name}", f"{name}, now") for name in dict.fromkeys(served)),
+        *((f"session:{each.session}:{each.name}", f"{each.name} of session {each.session}") for each in loaded),
         *(
-            ComparedPlan(f"session:{each.session}:{each.name}", f"{each.name} of session {each.session}")
-            for each in loaded
-        ),
-        *(
-            ComparedPlan(f"plan:{each.plan.key}", f"{each.subject.title}, seen at {clock(each.record.at_ns)}")
+            (f"plan:{each.plan.key}", f"{each.subject.title}, seen at {clock(each.record.at_ns)}")
             for each in collector.plans.earlier()
         ),
     ]

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from nnhal.quantiles import quantile
 from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.monitoring.events import moment_page
 from nnhal_dashboard.monitoring.history import RecentFigures
 from nnhal_dashboard.monitoring.traffic import SECONDS, ModelTraffic
 from nnhal_dashboard.pages.overview.picture import PACES, draw, model_page, refused
@@ -20,7 +19,6 @@ from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_dashboard.web.sparklines import spark
 from nnhal_pages.operating.snapshot import Detail
 
-_EVENTS = 12
 _FIRST_SECONDS = 0.5
 """How long the page itself waits for plans that nobody has asked for yet."""
 _MOST_MODELS = 12
@@ -37,10 +35,6 @@ def overview(request: Request) -> Response:
     return show_page(request, "overview/overview.html", {}, "Overview")
 
 
-def _problems(moment: Moment) -> Mapping[str, Any]:
-    return {"problems": moment.snapshot.problems}
-
-
 def _figures(moment: Moment) -> Mapping[str, Any]:
     recent = RecentFigures.of(moment.collector.history)
     processes = [process for process in moment.snapshot.processes if process.process is not None]
@@ -51,7 +45,6 @@ def _figures(moment: Moment) -> Mapping[str, Any]:
         "p50": quantile(recent.durations, 0.5),
         "p99": quantile(recent.durations, 0.99),
         "memory": sum(each.process.usage.resident_bytes for each in processes if each.process is not None),
-        "framework": moment.snapshot.framework,
     }
 
 
@@ -81,7 +74,6 @@ def _models(moment: Moment) -> Mapping[str, Any]:
     return {
         "rows": rows[:_MOST_MODELS],
         "others": len(rows[_MOST_MODELS:]),
-        "framework": framework,
         "line": lambda kind, name: spark(moment.collector.history, kind, name, _SPARK_SECONDS),
     }
 
@@ -92,17 +84,13 @@ def _importance(row: tuple[framework_admin_pb2.ServedModelState, ModelTraffic | 
     return served.state == "READY", 0.0 if does is None else -does.requests
 
 
-def _events(moment: Moment) -> Mapping[str, Any]:
-    return {"events": moment.snapshot.events[: -_EVENTS - 1 : -1], "moment_page": moment_page}
-
-
 PAGE = Page(
     router,
     (
-        Fragment("overview.problems", "overview/problems.html", _problems),
+        Fragment("overview.problems", "overview/problems.html"),
         Fragment("overview.figures", "overview/figures.html", _figures),
         Fragment("overview.picture", "overview/picture.html", _picture, shows=Detail.CLIENTS),
         Fragment("overview.models", "overview/models.html", _models),
-        Fragment("overview.events", "overview/events.html", _events),
+        Fragment("overview.events", "overview/events.html"),
     ),
 )

@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.pages.events.page import EventSelection, shown_events
-from nnhal_dashboard.pages.runs.shown import epoch_ns, shown_runs
+from nnhal_dashboard.pages.events.page import EventSelection
+from nnhal_dashboard.pages.runs.shown import runs_with_pages
 from nnhal_dashboard.web.ranges import OwnTime
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_pages.operating.snapshot import Detail, Snapshot
@@ -75,7 +75,7 @@ class RunSelection:
 
     def _takes(self, run: wire.FinishedRun, snapshot: Snapshot) -> bool:
         if self.time is not None:
-            arrived, ended = epoch_ns(run.arrived_ns, snapshot), epoch_ns(run.ended_ns, snapshot)
+            arrived, ended = snapshot.epoch_ns(run.arrived_ns), snapshot.epoch_ns(run.ended_ns)
             if not self.time.has(arrived / 1e9, ended / 1e9):
                 return False
         if self.model and run.model != self.model:
@@ -110,15 +110,6 @@ def model_names(snapshot: Snapshot) -> list[str]:
     return sorted(known)
 
 
-def _live(moment: Moment) -> Mapping[str, Any]:
-    snapshot = moment.snapshot
-    return {
-        "host": snapshot.host,
-        "executions": snapshot.live[:SHOWN],
-        "left_out": len(snapshot.live) - SHOWN,
-    }
-
-
 def _on_devices(moment: Moment) -> Mapping[str, Any]:
     said = [(device.name, device.last_said) for device in moment.snapshot.devices]
     return {
@@ -134,22 +125,19 @@ def _finished(moment: Moment) -> Mapping[str, Any]:
     chosen = selection.of_runs(snapshot)
     most = len(chosen) if selection.everything else SHOWN
     return {
-        "runs": shown_runs(chosen[:most], snapshot),
+        "runs": list(runs_with_pages(chosen[:most])),
         "left_out": len(chosen) - most,
-        "count": len(snapshot.finished),
         "selection": selection,
-        "earliest": epoch_ns(snapshot.finished[0].ended_ns, snapshot) if snapshot.finished else 0,
     }
 
 
 def _moment(moment: Moment) -> Mapping[str, Any]:
-    snapshot = moment.snapshot
     selection = EventSelection(time=OwnTime.of(moment.parameters))
-    return {"events": shown_events(selection.of_events(snapshot)[:SHOWN], snapshot)}
+    return {"events": selection.of_events(moment.snapshot)[:SHOWN]}
 
 
 FRAGMENTS = (
-    Fragment("runs.live", "runs/live.html", _live, shows=Detail.RUNS),
+    Fragment("runs.live", "runs/live.html", lambda _: {"most": SHOWN}, Detail.RUNS),
     Fragment("runs.devices", "runs/on_devices.html", _on_devices, Detail.PROCESSES),
     Fragment("runs.finished", "runs/finished.html", _finished, shows=Detail.RUNS),
     Fragment("runs.moment", "runs/moment.html", _moment, shows=Detail.RUNS),

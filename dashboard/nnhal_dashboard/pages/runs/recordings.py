@@ -15,7 +15,6 @@ from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal.whole_numbers import whole_number
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.pages.runs.run import run_values
-from nnhal_dashboard.pages.runs.shown import ShownRun, epoch_ns
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_hosting.run_trace import timeline_trace
@@ -47,12 +46,9 @@ def record(
 @router.get("/recordings/{number}")
 def recording(request: Request, number: _Number) -> Response:
     """Show what a recording has."""
-    snapshot = collector_of(request).look(Detail.RUNS)
+    collector_of(request).look(Detail.RUNS)
     kept = _kept(request, number)
-    rows = [
-        ShownRun(run, f"/recordings/{number}/{index}", epoch_ns(run.ended_ns, snapshot))
-        for index, run in enumerate(kept.runs, 1)
-    ]
+    rows = [(f"/recordings/{number}/{index}", run) for index, run in enumerate(kept.runs, 1)]
     values = {"room": "/runs", "number": number, "recording": kept, "runs": rows}
     return show_page(request, "runs/recording.html", values, f"Recording {number}")
 
@@ -91,10 +87,6 @@ def _kept(request: Request, number: int) -> wire.GetRecordingResponse:
     return answer
 
 
-def _list(moment: Moment) -> Mapping[str, Any]:
-    return {"recordings": list(reversed(moment.snapshot.recordings))}
-
-
 def _progress(moment: Moment) -> Mapping[str, Any]:
     number, shown = int(moment.parameters["number"]), int(moment.parameters["shown"])
     state = next((each for each in moment.snapshot.recordings if each.number == number), None)
@@ -102,6 +94,6 @@ def _progress(moment: Moment) -> Mapping[str, Any]:
 
 
 FRAGMENTS = (
-    Fragment("recordings.list", "runs/recordings.html", _list, shows=Detail.RUNS),
+    Fragment("recordings.list", "runs/recordings.html", shows=Detail.RUNS),
     Fragment("recordings.progress", "runs/progress.html", _progress, shows=Detail.RUNS),
 )

@@ -14,7 +14,6 @@ from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal.v1 import framework_pb2
 from nnhal_dashboard.monitoring.contacts import Contacts
 from nnhal_dashboard.pages.runs.ledger import compared
-from nnhal_dashboard.pages.runs.shown import epoch_ns
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_pages.charts.run import run_chart
 from nnhal_pages.charts.split import split_chart
@@ -56,7 +55,7 @@ def run_values(run: wire.FinishedRun, snapshot: Snapshot, contacts: Contacts) ->
     split = _split(run)
     return {
         "run": run,
-        "arrived": epoch_ns(run.arrived_ns, snapshot),
+        "arrived": snapshot.epoch_ns(run.arrived_ns),
         "took_ns": run.ended_ns - run.arrived_ns,
         "split": split,
         "split_chart": Markup(split_chart("Latency", split, "split").embedded()) if len(split) > 1 else "",
