@@ -119,7 +119,7 @@ class Ownership:
         self,
         channel: Channel,
         name: str,
-        answer: Callable[[bytes], bytes],
+        answer: Callable[[bytes], bytes | None],
         refusal: Callable[[str], bytes],
         ended: Callable[[], object] = lambda: None,
         at_once: Callable[[], bool] = lambda: False,
@@ -127,8 +127,9 @@ class Ownership:
         """Answer the messages of a channel, one after the other, until either side closes it; then call ``ended``.
 
         A message that is too long or empty, or for which ``answer`` raises ProtocolError, is answered with a
-        ``refusal``, and ends the channel. ``at_once`` says whether ``answer`` would wait for nothing: then, if it is
-        brief, other channels wait for it. ``name`` is for logs. Raises RESOURCE_EXHAUSTED_TRANSIENT.
+        ``refusal``, and ends the channel. One for which it returns None gets no answer. ``at_once`` says whether
+        ``answer`` would wait for nothing: then, if it is brief, other channels wait for it. ``name`` is for logs.
+        Raises RESOURCE_EXHAUSTED_TRANSIENT.
         """
         answers = _Answers(channel, answer, refusal, at_once)
         self.serve_exchanges(channel, name, answers.receive, ended, in_turn=True)
@@ -233,7 +234,7 @@ class _Answers:
     def __init__(
         self,
         channel: Channel,
-        answer: Callable[[bytes], bytes],
+        answer: Callable[[bytes], bytes | None],
         refusal: Callable[[str], bytes],
         at_once: Callable[[], bool],
     ) -> None:
@@ -267,7 +268,8 @@ class _Answers:
             say_last_words(self._channel, error, self._refusal, self._number)
             raise
         self._pace.add(time.perf_counter_ns() - began_ns)
-        self._channel.send(answer + self._number)
+        if answer is not None:
+            self._channel.send(answer + self._number)
 
 
 O = TypeVar("O", bound=Ownership, covariant=True)  # noqa: E741 - an Ownership

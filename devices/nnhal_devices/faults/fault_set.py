@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -42,10 +43,15 @@ class ServedCall(NamedTuple):
     is_wanted: Callable[[], bool] = lambda: True
     """Whether the client is still there."""
 
-    def begin(self) -> None:
-        """Make it the call of this thread."""
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        """Make it the call of this thread while a block runs."""
         CURRENT.set(self)
         LATER.set(None)
+        try:
+            yield
+        finally:
+            CURRENT.set(NO_CALL)
 
 
 NO_CALL = ServedCall("")

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast
 
 import grpc
 
-from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
 from nnhal.fence import Signal
-from nnhal.link import Channel
 from nnhal.support import Support, Supported, Unsupported
 from nnhal.types import Model
 from nnhal_devices.faults.driver import FaultyWorkload
-from nnhal_devices.faults.fault_set import CURRENT, NO_CALL, RAN, ActiveFault, FaultSet, Point, ServedCall, later_of
+from nnhal_devices.faults.fault_set import RAN, ActiveFault, FaultSet, Point, ServedCall, later_of
 from nnhal_devices.faults.injection import DeviceFaults, delay, tell
 from nnhal_devices.faults.injection import told as told_of
 from nnhal_devices.faults.model_facts import ModelFacts, facts_of, name_of_operation
 from nnhal_devices.host.runs.burst import Burst
 from nnhal_devices.host.runs.execution import Execution
+from nnhal_devices.host.runs.hooks import Answer, Exchange, Hooks
 from nnhal_devices.host.runs.prepared_model import PreparedModel
-from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions, Exchange
-from nnhal_devices.host.sessions.hosted_device import HostedDevice
-from nnhal_devices.host.sessions.wrapped_servicer import WrappedServicer
+from nnhal_devices.host.sessions.wrapped_servicer import Method, intercepted
 from nnhal_hosting.faults import AnswerFault, CacheFault, FenceFault
 from nnhal_hosting.polling import Work
 from nnhal_hosting.rpc import abort
+from nnhal_hosting.sessions import Ownership, Sessions
 
 S = TypeVar("S")
 _CHANNELS = {
@@ -42,33 +41,25 @@ _CHANNELS = {
 _MODEL_FIELDS = ("prepared_model", "execution", "burst")
 
 
-class FaultPoints:
+class FaultPoints(Hooks):
     """Tells the faults of a device which call is served, and has them act before a call is."""
 
-    def __init__(self, faults: DeviceFaults, clients: ClientSessions) -> None:
+    def __init__(self, faults: DeviceFaults) -> None:
         self._faults = faults
-        self._clients = clients
 
-    def around(self, service: str, servicer: S) -> S:
-        """A servicer whose calls meet faults. ``service`` is its name in conditions."""
-        return cast(S, _FaultyServicer(service, servicer, self))
+    @property
+    def injected(self) -> int:
+        return self._faults.set.injected
 
-    def attach(self, device: HostedDevice) -> None:
-        """Have what does not go through a driver's methods meet faults, too."""
-        device.launcher.before = self.launching
-        device.launcher.around_signal = self.around_signal
-        device.withdraw = self.withdraw
-        device.must_be_asked = lambda: not self._faults.set.is_empty
-        device.counters.injected_faults = lambda: self._faults.set.injected
+    @property
+    def must_be_asked(self) -> bool:
+        return not self._faults.set.is_empty
 
-    def around_signal(self, execution: Execution, signal: Signal) -> Signal:
-        """The signal of a launch, which a fault may have fail or be silent."""
-        if self._faults.set.is_empty:
-            return signal
-        return cast(Signal, FaultySignal(signal, facts_of_object(execution), self._faults.set))
+    def around(self, service: str, servicer: S, clients: Sessions[Ownership]) -> S:
+        return intercepted(service, servicer, _CallsWithFaults(self._faults, clients))
 
-    def withdraw(self, model: Model, answers: Sequence[Support]) -> Sequence[Support]:
-        """A driver's answers without the operations that a fault has taken from it."""
+    def support(self, model: Model, answers: Sequence[Support]) -> Sequence[Support]:
+        """Return a driver's answers without the operations that a fault has taken from it."""
         if self._faults.set.is_empty:
             return answers
         facts, told = facts_of(model), list(answers)
@@ -81,19 +72,70 @@ class FaultPoints:
         return told
 
     def launching(self, execution: Execution) -> None:
-        """Meet the faults of a launch. Raises HalError."""
         self._faults.inject(Point.LAUNCH, facts_of_object(execution))
 
-    def enter(self, method: str, request: Any, context: grpc.ServicerContext) -> None:
-        """Begin a call, which meets its faults. Raises HalError."""
-        try:
-            client: ClientSession | None = self._clients.of(context)
-        except HalError:  # the servicer refuses it
-            client = None
-        if client is None:
-            ServedCall(method, is_wanted=context.is_active).begin()
-        else:
-            _served(method, client, context.is_active).begin()
+    def signal(self, execution: Execution, signal: Signal) -> Signal:
+        if self._faults.set.is_empty:
+            return signal
+        return cast(Signal, FaultySignal(signal, facts_of_object(execution), self._faults.set))
+
+    def answer(self, answer: Answer) -> Answer:
+        def answer_or_none(message: bytes) -> bytes | None:
+            """Answer, unless a fault drops the answer."""
+            answered = answer(message)
+            for active in later_of(self._faults.set, Point.ANSWER, RAN.get()):
+                assert isinstance(active.fault, AnswerFault)
+                tell(active, RAN.get(), active.fault.outcome)
+                if active.fault.outcome == "dropped":
+                    return None
+                delay(active.fault.ms / 1000)
+            return answered
+
+        return answer_or_none
+
+    def exchange(self, name: str, client: Ownership, exchange: Exchange) -> Exchange:
+        """Return exchanges that are calls, which faults know, with the work that they leave."""
+        call = _served(_CHANNELS[name], client, lambda: True)
+
+        def exchange_of_call() -> Work | None:
+            with call.served():
+                work = exchange()
+            return None if work is None else _WorkOfCall(work, call)
+
+        return exchange_of_call
+
+
+class _CallsWithFaults:
+    """Has calls of gRPC meet faults before they are served."""
+
+    def __init__(self, faults: DeviceFaults, clients: Sessions[Ownership]) -> None:
+        self._faults = faults
+        self._clients = clients
+
+    def unary(self, method: Method, title: str, request: Any, context: grpc.ServicerContext) -> Any:
+        with self._call(title, request, context):
+            return method(request, context)
+
+    def stream(self, method: Method, title: str, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        with self._call(title, request, context):
+            yield from method(request, context)
+
+    @contextmanager
+    def _call(self, title: str, request: Any, context: grpc.ServicerContext) -> Iterator[None]:
+        client: Ownership | None = None
+        with suppress(HalError):  # the servicer refuses it
+            client = self._clients.of(context)
+        is_active = context.is_active
+        call = ServedCall(title, is_wanted=is_active) if client is None else _served(title, client, is_active)
+        with call.served():
+            try:
+                self._meet(client, request)
+            except HalError as error:
+                abort(context, error)
+            yield
+
+    def _meet(self, client: Ownership | None, request: Any) -> None:
+        """Meet the faults of a call that begins. Raises HalError."""
         self._faults.inject(Point.CALL, _facts_of_request(client, request))
         if client is None:
             return
@@ -111,66 +153,6 @@ class FaultPoints:
             os.pwrite(file, bytes([byte ^ 1 << bit % 8]), bit // 8)
 
 
-class _FaultyServicer(WrappedServicer):
-    """A servicer whose methods are those of another one, and meet faults."""
-
-    def __init__(self, service: str, servicer: object, points: FaultPoints) -> None:
-        super().__init__(service, servicer)
-        self._points = points
-
-    def _unary(self, method: Callable[..., Any], title: str) -> Callable[..., Any]:
-        def call(request: Any, context: grpc.ServicerContext) -> Any:
-            try:
-                self._points.enter(title, request, context)
-                return method(request, context)
-            except HalError as error:
-                abort(context, error)
-            finally:
-                CURRENT.set(NO_CALL)
-
-        return call
-
-    def _streaming(self, method: Callable[..., Any], title: str) -> Callable[..., Any]:
-        def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-            try:
-                self._points.enter(title, request, context)
-                yield from method(request, context)
-            finally:
-                CURRENT.set(NO_CALL)
-
-        return call
-
-
-def on_channel(
-    faults: DeviceFaults, name: str, client: ClientSession, channel: Channel, exchange: Exchange
-) -> Exchange:
-    """The exchanges of a channel, and the work that they leave, as calls that faults know."""
-    call = _served(_CHANNELS[name], client, lambda: True)
-    send = channel.send
-
-    def send_or_not(message: bytes, descriptors: Sequence[Descriptor] = ()) -> None:
-        """Send an answer, unless a fault drops it."""
-        for active in later_of(faults.set, Point.ANSWER, RAN.get()):
-            assert isinstance(active.fault, AnswerFault)
-            tell(active, RAN.get(), active.fault.outcome)
-            if active.fault.outcome == "dropped":
-                return
-            delay(active.fault.ms / 1000)
-        send(message, descriptors)
-
-    channel.send = send_or_not  # type: ignore[method-assign]  # of this channel only
-
-    def exchange_of_call() -> Work | None:
-        call.begin()
-        try:
-            work = exchange()
-        finally:
-            CURRENT.set(NO_CALL)
-        return None if work is None else _WorkOfCall(work, call)
-
-    return exchange_of_call
-
-
 class _WorkOfCall:
     """Work of a channel, which other channels never wait for, as it may meet a delay."""
 
@@ -181,11 +163,8 @@ class _WorkOfCall:
         self._served = call
 
     def run(self) -> None:
-        self._served.begin()
-        try:
+        with self._served.served():
             self._work.run()
-        finally:
-            CURRENT.set(NO_CALL)
 
 
 def facts_of_object(item: object) -> ModelFacts | None:
@@ -195,7 +174,7 @@ def facts_of_object(item: object) -> ModelFacts | None:
     return workload.facts if isinstance(workload, FaultyWorkload) else None
 
 
-def _facts_of_request(client: ClientSession | None, request: Any) -> ModelFacts | None:
+def _facts_of_request(client: Ownership | None, request: Any) -> ModelFacts | None:
     """The model that a request of a call names by a handle, if it does."""
     for field in _MODEL_FIELDS:
         handle = getattr(request, field, None)
@@ -204,7 +183,7 @@ def _facts_of_request(client: ClientSession | None, request: Any) -> ModelFacts 
     return None
 
 
-def _served(method: str, client: ClientSession, is_active: Callable[[], bool]) -> ServedCall:
+def _served(method: str, client: Ownership, is_active: Callable[[], bool]) -> ServedCall:
     session = client.session
     return ServedCall(method, session.id, session.client_name, lambda: is_active() and not client.is_over)
 

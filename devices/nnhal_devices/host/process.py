@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nnhal.endpoint import Endpoint
 from nnhal.memory import MemoryGuard
@@ -36,6 +34,8 @@ from nnhal_devices.driver import Driver
 from nnhal_devices.host.memory.memory_watch import MemoryWatch
 from nnhal_devices.host.operating.administration import DeviceAdministration
 from nnhal_devices.host.operating.work_view import title_of
+from nnhal_devices.host.runs.hooks import NO_HOOKS
+from nnhal_devices.host.runs.prepared_model import PreparedModel
 from nnhal_devices.host.runs.watchdog import Watchdog, end_process
 from nnhal_devices.host.servicers.backend import BackendServicer
 from nnhal_devices.host.servicers.buffer import BufferServicer
@@ -47,7 +47,7 @@ from nnhal_devices.host.servicers.faults import FaultServicer
 from nnhal_devices.host.servicers.fenced_execution import FencedExecutionCallbackServicer
 from nnhal_devices.host.servicers.prepared_model import PreparedModelServicer
 from nnhal_devices.host.servicers.recording import DeviceRecordingServicer
-from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions, OnChannel
+from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions
 from nnhal_devices.host.sessions.hosted_device import HostedDevice
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.host.wire.door import WireDoor
@@ -76,17 +76,8 @@ _FILES = (
 S = TypeVar("S")
 
 
-class AroundServicers(Protocol):
-    """What has servicers meet faults, or records their calls."""
-
-    def around(self, service: str, servicer: S) -> S:
-        """Return a servicer that takes the place of one; ``service`` is its name."""
-        ...
-
-
 if TYPE_CHECKING:
     from nnhal_devices.faults.injection import DeviceFaults
-    from nnhal_devices.host.fault_points import FaultPoints
     from nnhal_devices.host.recording.recorder import DeviceRecorder
 
 
@@ -104,22 +95,18 @@ def host(
     With the process's ``guard``, files that may shrink are mapped if the driver can use them so. Operators are those
     whom its ``oversight`` knows. With ``faults``, the device has those, and takes more.
     """
-    around_channel: OnChannel | None = None
-    points: FaultPoints | None = None
+    hooks = NO_HOOKS
     if faults is not None:  # a process that takes none does not pay for importing what injects them
         from nnhal_devices.faults.driver import with_faults
-        from nnhal_devices.host.fault_points import FaultPoints, on_channel
+        from nnhal_devices.host.fault_points import FaultPoints
 
-        driver, around_channel = with_faults(driver, faults), partial(on_channel, faults)
+        driver, hooks = with_faults(driver, faults), FaultPoints(faults)
     for alignment in (driver.memory.alignment, *(handles.alignment for handles in driver.backend.tensor_handles)):
         require_alignment(alignment, f"driver {driver.name}")
-    device = HostedDevice(driver, settings, guard)
-    clients = ClientSessions(
-        lambda session: ClientSession(session, driver.backend.context, device.copies, around_channel)
-    )
-    if faults is not None:
-        points = FaultPoints(faults, clients)
-        points.attach(device)
+    recorder = _recorder(driver, settings)
+    make_prepared_model = PreparedModel if recorder is None else recorder.prepared_model
+    device = HostedDevice(driver, settings, guard, hooks, make_prepared_model)
+    clients = ClientSessions(lambda session: ClientSession(session, driver.backend.context, device.copies, hooks))
     limits = SessionLimits(
         descriptors=settings.max_descriptors,
         sessions=settings.max_sessions,
@@ -143,8 +130,7 @@ def host(
         device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of, end_process, memory, hang
     )
     process.outlast(watchdog)
-    recorder, recorded = _recorder(device, clients, settings)
-    _serve_calls(process, device, clients, [around for around in (points, recorded) if around is not None])
+    _serve_calls(process, device, clients, recorder)
     recording_pb2_grpc.add_DeviceRecordingServiceServicer_to_server(
         DeviceRecordingServicer(recorder, clients), process.rpc
     )
@@ -168,32 +154,25 @@ def host(
     return process
 
 
-def _recorder(
-    device: HostedDevice, clients: ClientSessions, settings: DeviceSettings
-) -> tuple[DeviceRecorder | None, AroundServicers | None]:
-    """Return what records the calls of a device, and what has it know them; None if the device is not recorded."""
+def _recorder(driver: Driver, settings: DeviceSettings) -> DeviceRecorder | None:
+    """Return what records the calls of a device; None if it is not recorded."""
     if not settings.allow_recording:  # as with faults
-        return None, None
+        return None
     from nnhal_devices.host.recording.notes import NoteLimits
-    from nnhal_devices.host.recording.points import RecordingPoints
     from nnhal_devices.host.recording.recorder import DeviceRecorder
 
-    recorder = DeviceRecorder(device.driver, NoteLimits(settings.recording_calls, settings.recording_bytes))
-    points = RecordingPoints(recorder, clients)
-    points.attach(device)
-    return recorder, points
+    return DeviceRecorder(driver, NoteLimits(settings.recording_calls, settings.recording_bytes))
 
 
 def _serve_calls(
-    process: ServerProcess, device: HostedDevice, clients: ClientSessions, points: Sequence[AroundServicers]
+    process: ServerProcess, device: HostedDevice, clients: ClientSessions, recorder: DeviceRecorder | None
 ) -> None:
-    """Serve the services of the contract; ``points`` are around the servicers, the last outermost."""
+    """Serve the services of the contract. Calls are recorded with what faults make of them."""
     rpc, launcher = process.rpc, device.launcher
 
     def met(service: str, servicer: S) -> S:
-        for each in points:
-            servicer = each.around(service, servicer)
-        return servicer
+        servicer = device.hooks.around(service, servicer, clients)
+        return servicer if recorder is None else recorder.around(service, servicer, clients)
 
     device_pb2_grpc.add_DeviceServiceServicer_to_server(met("Device", DeviceServicer(device, clients)), rpc)
     prepared_model_pb2_grpc.add_PreparedModelServiceServicer_to_server(

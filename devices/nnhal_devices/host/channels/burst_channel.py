@@ -31,7 +31,7 @@ def serve_burst(burst: Burst, handle: int, client: ClientSession) -> int:
     client.serve(
         channel,
         "burst",
-        _BurstServer(burst, client, lambda: not channel.hung_up).answer,
+        client.hooks.answer(_BurstServer(burst, client, lambda: not channel.hung_up).answer),
         encode_refusal,
         lambda: client.release(handle),
         lambda: burst.prepared.begins_at_once,

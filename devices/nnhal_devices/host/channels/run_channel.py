@@ -56,7 +56,9 @@ class RunChannel(Runner):
             client.serve(
                 channel,
                 "run channel",
-                partial(self._answer, channel, lambda: not channel.hung_up and self._channel is channel),
+                client.hooks.answer(
+                    partial(self._answer, channel, lambda: not channel.hung_up and self._channel is channel)
+                ),
                 encode_refusal,
                 at_once=lambda: prepared.begins_at_once,
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from nnhal.types import Copy
 
@@ -19,8 +19,6 @@ class Counters:
         self.buffer_copied_bytes = 0
         self.wire_up_bytes = 0
         self.wire_down_bytes = 0
-        self.injected_faults: Callable[[], int] = int
-        """How many faults have been injected; 0 without any."""
         self.compiled_models = 0
         self.restored_models = 0
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from math import prod
 from time import CLOCK_BOOTTIME, clock_gettime_ns
+from typing import Any, Protocol
 
 from nnhal.arrays import Bytes
 from nnhal.clock import now_ns
@@ -19,7 +20,6 @@ from nnhal_devices.host.memory.device_memory import DeviceBuffer
 from nnhal_devices.host.memory.staging import Staging, UsedPool
 from nnhal_devices.host.recording.active import ActiveRecording, client_of
 from nnhal_devices.host.recording.notes import RunNote, Values
-from nnhal_devices.host.recording.recorder import DeviceRecorder
 from nnhal_devices.host.recording.requests import form_of, form_of_refused
 from nnhal_devices.host.runs.bound_run import Conclude
 from nnhal_devices.host.runs.execution import BURST, LAUNCH_CHANNEL, Execution, Wanted
@@ -44,11 +44,20 @@ SERVED: ContextVar[ServedMethod | None] = ContextVar("served", default=None)
 _NOTHING: Values = ()
 
 
+class Recorder(Protocol):
+    """What executions are recorded by."""
+
+    active: ActiveRecording | None
+    """The recording that is being made."""
+
+
 class RecordingPreparedModel(PreparedModel):
     """A prepared model that tells a recorder of its requests."""
 
-    recorder: DeviceRecorder
-    """Set by whoever makes it."""
+    def __init__(self, recorder: Recorder, *arguments: Any) -> None:
+        """``arguments`` are those of any prepared model."""
+        super().__init__(*arguments)
+        self.recorder = recorder
 
     def bind(
         self,

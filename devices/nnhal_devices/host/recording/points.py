@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import grpc
 
@@ -15,92 +15,58 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import device_pb2
 from nnhal_devices.host.recording.active import ActiveRecording
 from nnhal_devices.host.recording.calls import Call, target_of, tell
-from nnhal_devices.host.recording.executions import SERVED, RecordingPreparedModel, ServedMethod
-from nnhal_devices.host.recording.recorder import DeviceRecorder
+from nnhal_devices.host.recording.executions import SERVED, ServedMethod
 from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions
-from nnhal_devices.host.sessions.hosted_device import HostedDevice
-from nnhal_devices.host.sessions.wrapped_servicer import WrappedServicer
-
-S = TypeVar("S")
+from nnhal_devices.host.sessions.wrapped_servicer import Method
 
 
-class RecordingPoints:
-    """Tells a recorder which calls a device serves."""
+class RecordedCalls:
+    """Records the calls that servicers serve, while a recording is made."""
 
-    def __init__(self, recorder: DeviceRecorder, clients: ClientSessions) -> None:
-        self._recorder = recorder
+    def __init__(self, active: Callable[[], ActiveRecording | None], clients: ClientSessions) -> None:
+        """``active`` returns the recording that is being made."""
+        self._active = active
         self._clients = clients
 
-    def around(self, service: str, servicer: S) -> S:
-        """A servicer whose calls are recorded. ``service`` is its name in recordings."""
-        return cast(S, _RecordedServicer(service, servicer, self))
-
-    def attach(self, device: HostedDevice) -> None:
-        """Have executions recorded, in whatever way they are asked for."""
-
-        def prepared(*arguments: Any) -> RecordingPreparedModel:
-            made = RecordingPreparedModel(*arguments)
-            made.recorder = self._recorder
-            return made
-
-        device.make_prepared_model = prepared
-
-    @property
-    def active(self) -> ActiveRecording | None:
-        """The recording that is being made."""
-        return self._recorder.active
-
-    def call(self, method: str, request: Any, context: grpc.ServicerContext) -> Call:
+    def _call(self, method: str, request: Any, context: grpc.ServicerContext) -> Call:
         """A call that begins now."""
         client: ClientSession | None = None
         with suppress(HalError):  # of a call that needs no session, or is refused
             client = self._clients.of(context)
         return Call(method, client, request, now_ns(), target_of(client, request))
 
+    def unary(self, method: Method, title: str, request: Any, context: grpc.ServicerContext) -> Any:
+        """Serve a call with one answer."""
+        active = self._active()
+        if active is None:
+            return method(request, context)
+        watched, served = _WatchedContext(context), ServedMethod(title)
+        noted = self._call(title, request, context)
+        SERVED.set(served)
+        try:
+            answer = method(request, cast(grpc.ServicerContext, watched))
+        except BaseException:
+            if not served.is_noted:
+                tell(active, noted, None, watched.error)
+            raise
+        finally:
+            SERVED.set(None)
+        if not served.is_noted and title not in EXECUTE:
+            tell(active, noted, answer, None)
+        return answer
 
-class _RecordedServicer(WrappedServicer):
-    """A servicer whose methods are those of another one, and are recorded."""
-
-    def __init__(self, service: str, servicer: Any, points: RecordingPoints) -> None:
-        super().__init__(service, servicer)
-        self._points = points
-
-    def _unary(self, method: Callable[..., Any], title: str) -> Callable[..., Any]:
-        def call(request: Any, context: grpc.ServicerContext) -> Any:
-            active = self._points.active
-            if active is None:
-                return method(request, context)
-            watched, served = _WatchedContext(context), ServedMethod(title)
-            noted = self._points.call(title, request, context)
-            SERVED.set(served)
-            try:
-                answer = method(request, watched)
-            except BaseException:
-                if not served.is_noted:
-                    tell(active, noted, None, watched.error)
-                raise
-            finally:
-                SERVED.set(None)
-            if not served.is_noted and title not in EXECUTE:
-                tell(active, noted, answer, None)
-            return answer
-
-        return call
-
-    def _streaming(self, method: Callable[..., Any], title: str) -> Callable[..., Any]:
-        def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-            active = self._points.active
-            if active is None:
-                yield from method(request, context)
-                return
-            noted = self._points.call(title, request, context)
-            for answer in method(request, context):
-                event = answer.preparation
-                if event.WhichOneof("event") == "notified":  # before its client hears of it
-                    tell(active, noted, event.notified, _error_of(event.notified))
-                yield answer
-
-        return call
+    def stream(self, method: Method, title: str, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        """Serve a preparation, whose end is recorded before its client hears of it."""
+        active = self._active()
+        if active is None:
+            yield from method(request, context)
+            return
+        noted = self._call(title, request, context)
+        for answer in method(request, context):
+            event = answer.preparation
+            if event.WhichOneof("event") == "notified":
+                tell(active, noted, event.notified, _error_of(event.notified))
+            yield answer
 
 
 class _WatchedContext:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from typing import Any, TypeVar
 
 from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
@@ -14,11 +15,15 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_devices.driver import Driver
 from nnhal_devices.host.recording.active import ActiveRecording
+from nnhal_devices.host.recording.executions import RecordingPreparedModel
 from nnhal_devices.host.recording.notes import NoteLimits
-from nnhal_devices.host.sessions.client_session import ClientSession
+from nnhal_devices.host.recording.points import RecordedCalls
+from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions
+from nnhal_devices.host.sessions.wrapped_servicer import intercepted
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
+S = TypeVar("S")
 
 
 class DeviceRecorder(Closing):
@@ -57,6 +62,14 @@ class DeviceRecorder(Closing):
             self._owner, self.active = client, active
         _log.warning("a recording began", client=client.session.title)
         client.session.on_close(lambda: self._end_of(client))
+
+    def around(self, service: str, servicer: S, clients: ClientSessions) -> S:
+        """Return a servicer whose calls are recorded. ``service`` is its name in recordings."""
+        return intercepted(service, servicer, RecordedCalls(lambda: self.active, clients))
+
+    def prepared_model(self, *arguments: Any) -> RecordingPreparedModel:
+        """Return a prepared model whose executions are recorded, in whatever way they are asked for."""
+        return RecordingPreparedModel(self, *arguments)
 
     def figures(self, client: ClientSession) -> wire.RecordingFigures:
         """Return the figures of a client's recording. Raises GENERAL_FAILURE if it has none."""

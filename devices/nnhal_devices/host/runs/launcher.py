@@ -16,6 +16,7 @@ from nnhal.threads import BriefThread
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal_devices.backend import CommandQueue
 from nnhal_devices.host.runs.execution import Execution
+from nnhal_devices.host.runs.hooks import NO_HOOKS, Hooks
 from nnhal_devices.host.runs.launch import EnqueuedLaunches, Launch, Sync
 from nnhal_devices.host.runs.launches import FencedExecutionCallback, LaunchingClient
 from nnhal_devices.host.runs.scheduler import require_ahead
@@ -26,17 +27,14 @@ T = TypeVar("T")
 class Launcher:
     """Launches executions. Safe to use from several threads."""
 
-    def __init__(self, queue: CommandQueue | None = None, synchronous: bool = False) -> None:
+    def __init__(self, queue: CommandQueue | None = None, synchronous: bool = False, hooks: Hooks = NO_HOOKS) -> None:
         """``queue`` is that of an asynchronous device.
 
         A ``synchronous`` device computes in the call: it returns no fence, and raises what goes wrong.
         """
         self._queue = queue
         self._synchronous = synchronous
-        self.before: Callable[[Execution], object] | None = None
-        """Called with each execution that is about to be launched; what it raises refuses the launch."""
-        self.around_signal: Callable[[Execution, Signal], Signal] | None = None
-        """Called with each signal of a launch; returns what takes its place."""
+        self._hooks = hooks
 
     def launch(
         self,
@@ -64,8 +62,7 @@ class Launcher:
         _require_no_error(fences)
         execution.require_known_outputs()
         require_ahead(deadline_ns)
-        if self.before is not None:
-            self.before(execution)
+        self._hooks.launching(execution)
         execution.hold()
         launch = Launch(execution, fences, deadline_ns, duration_ns, client, launched_ns, enqueued)
         try:
@@ -84,9 +81,8 @@ class Launcher:
                 raise HalError(info.status, info.message)
             return answer(launch.callback, None), None
         try:
-            launch.signal, fence = _new_fence()
-            if self.around_signal is not None:
-                launch.signal = self.around_signal(execution, launch.signal)
+            signal, fence = _new_fence()
+            launch.signal = self._hooks.signal(execution, signal)
             answered = answer(launch.callback, fence)
         except BaseException:
             launch.let_go()

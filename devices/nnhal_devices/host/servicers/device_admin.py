@@ -71,7 +71,7 @@ class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
             limits=limits_to_wire(backend) if request.with_limits else (),
             wire_up_bytes=device.counters.wire_up_bytes,
             wire_down_bytes=device.counters.wire_down_bytes,
-            injected_faults=device.counters.injected_faults(),
+            injected_faults=device.hooks.injected,
             hung_executions=hung.number,
             last_hung=hung.last,
             last_hung_ns=hung.last_ns,

@@ -16,12 +16,12 @@ from nnhal_devices.backend import BackendContext
 from nnhal_devices.host.memory.device_memory import DeviceBuffer
 from nnhal_devices.host.runs.burst import Burst
 from nnhal_devices.host.runs.execution import Execution
+from nnhal_devices.host.runs.hooks import NO_HOOKS, Exchange, Hooks
 from nnhal_devices.host.runs.launches import FencedExecutionCallback, Interrupt, Launches
 from nnhal_devices.host.runs.prepared_model import PreparedModel
 from nnhal_devices.host.sessions.models import SessionModels
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.logs import get_logger
-from nnhal_hosting.polling import Work
 from nnhal_hosting.sessions import Ownership, Sessions
 
 _log = get_logger(__name__)
@@ -76,12 +76,6 @@ class Networks:
             _log.exception("a backend's context failed", network=number, network_event=event.name)
 
 
-Exchange = Callable[[], Work | None]
-"""Receives a message of a channel, and returns the work that it leaves."""
-OnChannel = Callable[[str, "ClientSession", Channel, Exchange], Exchange]
-"""Given the name of a channel, its client, the channel and its exchanges, returns those that take their place."""
-
-
 class Runner(ABC):
     """Runs one execution of a session whenever it is asked to over a socket. It ends when the execution is released."""
 
@@ -106,13 +100,10 @@ class ClientSession(Ownership):
         session: Session,
         context: BackendContext | None = None,
         copies: CopyBudget | None = None,
-        on_channel: OnChannel | None = None,
+        hooks: Hooks = NO_HOOKS,
     ) -> None:
-        """``context`` is notified of the session's networks; ``copies`` limits copies of constants.
-
-        ``on_channel`` is given each channel with its name and exchanges, and returns those that take their place.
-        """
-        self._on_channel = on_channel
+        """``context`` is notified of the session's networks; ``copies`` limits copies of constants."""
+        self.hooks = hooks
         self.launched = Launches(session.shares)
         self.interrupt = Interrupt()
         self._releasing = threading.Lock()
@@ -163,9 +154,7 @@ class ClientSession(Ownership):
         in_turn: bool = False,
     ) -> None:
         """Serve a channel as every session does. Raises as there."""
-        if self._on_channel is not None:
-            exchange = self._on_channel(name, self, channel, exchange)
-        super().serve_exchanges(channel, name, exchange, ended, in_turn)
+        super().serve_exchanges(channel, name, self.hooks.exchange(name, self, exchange), ended, in_turn)
 
     @property
     def run_channels(self) -> int:

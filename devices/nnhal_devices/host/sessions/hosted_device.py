@@ -31,6 +31,7 @@ from nnhal_devices.driver import Driver, PrepareOptions, RefusingDriver, Restori
 from nnhal_devices.host.memory.budget import DeviceMemoryBudget, HostMemory
 from nnhal_devices.host.memory.counters import Counters
 from nnhal_devices.host.memory.device_memory import DeviceBuffer
+from nnhal_devices.host.runs.hooks import NO_HOOKS, Hooks
 from nnhal_devices.host.runs.launcher import Launcher
 from nnhal_devices.host.runs.prepared_model import ModelOwner, PreparedModel
 from nnhal_devices.host.runs.scheduler import Scheduler, require_ahead
@@ -84,18 +85,24 @@ class Assessment:
 class HostedDevice:
     """One driver with its scheduler and its memory. Safe to use from several threads."""
 
-    def __init__(self, driver: Driver, settings: DeviceSettings, guard: MemoryGuard | None = None) -> None:
-        """``guard`` is that of the process, if files that may shrink are to be mapped."""
+    def __init__(
+        self,
+        driver: Driver,
+        settings: DeviceSettings,
+        guard: MemoryGuard | None = None,
+        hooks: Hooks = NO_HOOKS,
+        make_prepared_model: Callable[..., PreparedModel] = PreparedModel,
+    ) -> None:
+        """``guard`` is that of the process, if files that may shrink are to be mapped.
+
+        ``make_prepared_model`` is given the arguments of a PreparedModel.
+        """
         self.driver = driver
-        self.withdraw: Callable[[Model, Sequence[Support]], Sequence[Support]] | None = None
-        """Given a model and the driver's answers, returns those that are told in their place."""
-        self.must_be_asked: Callable[[], bool] = lambda: False
-        """Whether preparing a model does not tell all that is said about its support."""
-        self.make_prepared_model: Callable[..., PreparedModel] = PreparedModel
-        """Given the arguments of a PreparedModel, makes it."""
+        self.hooks = hooks
+        self._make_prepared_model = make_prepared_model
         self._guard = guard if driver.memory.unlocked else None
         self.scheduler = Scheduler(settings.workers, isinstance(driver, SerialDriver) and driver.is_serial)
-        self.launcher = Launcher(driver.backend.queue, settings.synchronous_fences)
+        self.launcher = Launcher(driver.backend.queue, settings.synchronous_fences, hooks)
         self.memory = DeviceMemoryBudget(
             settings.buffer_bytes, driver.backend.memory or HostMemory(driver.memory.alignment)
         )
@@ -129,7 +136,7 @@ class HostedDevice:
         """
         self.scheduler.require_open()
         options = validate_preparation(arguments)
-        if arguments.unasked and self.must_be_asked():
+        if arguments.unasked and self.hooks.must_be_asked:
             invalid_argument("the device is to be asked what it supports: faults may have another answer told")
         is_cached = self._caches and arguments.cache.match(self.driver.number_of_cache_files)
 
@@ -199,7 +206,7 @@ class HostedDevice:
                 workload = self._compiled(model, options)
         resolved = model.resolved
         resolved.settled.clear()  # runs do not look at operations
-        prepared = self.make_prepared_model(
+        prepared = self._make_prepared_model(
             resolved,
             workload,
             options.priority,
@@ -248,7 +255,7 @@ class HostedDevice:
         return self._told(model, model.support(self._ask))  # which may be kept, as what takes their place may not
 
     def _told(self, model: ValidModel, answers: Sequence[Support]) -> Sequence[Support]:
-        return answers if self.withdraw is None else self.withdraw(model.model, answers)
+        return self.hooks.support(model.model, answers)
 
     def _foreseen(self, model: ValidModel) -> Sequence[Support] | None:
         """Return what the driver can say of a model before it compiles it; None if it must be asked in full."""

@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Protocol, TypeVar, cast
+
+import grpc
 
 from nnhal.device_calls import METHODS
 
+S = TypeVar("S")
+Method = Callable[[Any, grpc.ServicerContext], Any]
 
-class WrappedServicer(ABC):
-    """Has the methods of a servicer. Those that faults and recordings know are wrapped, the others are as they are.
 
-    ``service`` is the servicer's name in the titles of methods, such as ``Device.Allocate``.
+class Interceptor(Protocol):
+    """Serves a call by a servicer's method. A method's title is such as ``Device.Allocate``."""
+
+    def unary(self, method: Method, title: str, request: Any, context: grpc.ServicerContext) -> Any:
+        """Return the answer."""
+        ...
+
+    def stream(self, method: Method, title: str, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        """Yield the answers."""
+        ...
+
+
+def intercepted(service: str, servicer: S, interceptor: Interceptor) -> S:
+    """Return a servicer whose methods are served by an interceptor, if faults and recordings know them.
+
+    ``service`` is the servicer's name in titles.
     """
+    return cast(S, _InterceptedServicer(service, servicer, interceptor))
 
-    def __init__(self, service: str, servicer: object) -> None:
+
+class _InterceptedServicer:
+    def __init__(self, service: str, servicer: object, interceptor: Interceptor) -> None:
         self._service = service
         self._servicer = servicer
+        self._interceptor = interceptor
 
     def __getattr__(self, name: str) -> Any:
         method, title = getattr(self._servicer, name), f"{self._service}.{name}"
         if title not in METHODS:
             return method
-        return self._streaming(method, title) if inspect.isgeneratorfunction(method) else self._unary(method, title)
-
-    @abstractmethod
-    def _unary(self, method: Callable[..., Any], title: str) -> Callable[..., Any]:
-        """A method with one answer, wrapped."""
-
-    @abstractmethod
-    def _streaming(self, method: Callable[..., Any], title: str) -> Callable[..., Any]:
-        """A method with a stream of answers, wrapped."""
+        is_stream = inspect.isgeneratorfunction(method)
+        return partial(self._interceptor.stream if is_stream else self._interceptor.unary, method, title)

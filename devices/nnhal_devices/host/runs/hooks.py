@@ -1,0 +1,65 @@
+"""The points at which a device may be told to misbehave. Parts of a device are given their hooks when they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from nnhal.fence import Signal
+from nnhal.support import Support
+from nnhal.types import Model
+from nnhal_hosting.polling import Work
+from nnhal_hosting.sessions import Ownership, Sessions
+
+if TYPE_CHECKING:
+    from nnhal_devices.host.runs.execution import Execution
+
+S = TypeVar("S")
+Answer = Callable[[bytes], bytes | None]
+"""Answers a message of a channel; None for a message that gets no answer."""
+Exchange = Callable[[], Work | None]
+"""Receives a message of a channel, and returns the work that it leaves."""
+
+
+class Hooks:
+    """Hooks that change nothing: those of a device that takes no faults."""
+
+    @property
+    def injected(self) -> int:
+        """How many faults have been injected."""
+        return 0
+
+    @property
+    def must_be_asked(self) -> bool:
+        """Whether preparing a model does not tell all that is said about its support."""
+        return False
+
+    def around(self, service: str, servicer: S, clients: Sessions[Ownership]) -> S:
+        """Return what takes the place of a servicer. ``service`` is its name in conditions of faults."""
+        del service, clients
+        return servicer
+
+    def support(self, model: Model, answers: Sequence[Support]) -> Sequence[Support]:
+        """Return what is told in place of a driver's answers."""
+        del model
+        return answers
+
+    def launching(self, execution: Execution) -> None:
+        """Called when an execution is about to be launched. What it raises refuses the launch."""
+
+    def signal(self, execution: Execution, signal: Signal) -> Signal:
+        """Return what takes the place of the signal of a launch."""
+        del execution
+        return signal
+
+    def answer(self, answer: Answer) -> Answer:
+        """Return what takes the place of the answers of a channel, whose messages are answered in turn."""
+        return answer
+
+    def exchange(self, name: str, client: Ownership, exchange: Exchange) -> Exchange:
+        """Return what takes the place of the exchanges of a channel, which is called ``name``."""
+        del name, client
+        return exchange
+
+
+NO_HOOKS = Hooks()
