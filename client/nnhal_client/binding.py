@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from nnhal.arrays import Array
 from nnhal.contexts import Closing
@@ -20,6 +21,18 @@ from nnhal_client.reports import RunReport, output_dimensions
 from nnhal_client.tensors import ReservedDimensions, first_of, most_of, opened, room_for
 
 
+@dataclass(frozen=True, slots=True)
+class BindingOptions:
+    """The arguments of ``Model.bind``."""
+
+    measure_timing: bool
+    dimensions: Mapping[str, ReservedDimensions]
+    memories: Mapping[str, DomainMemoryHandle] = field(default_factory=dict)
+    direct: bool = True
+    prepares: bool = True
+    """Whether the framework may prepare a plan for the dimensions."""
+
+
 class NativeBinding:
     """What ``Binding`` and ``AsyncBinding`` have in common: the memory, and a binding in the framework."""
 
@@ -28,20 +41,16 @@ class NativeBinding:
         calls: Calls,
         stub: framework_pb2_grpc.FrameworkServiceStub,
         model: NativeModel,
-        measure_timing: bool,
-        dimensions: Mapping[str, ReservedDimensions],
-        memories: Mapping[str, DomainMemoryHandle],
-        direct: bool,
-        prepares: bool,
+        options: BindingOptions,
     ) -> None:
-        """Raises as ``Model.bind``."""
+        """To be called in a thread by coroutines, since the framework has to answer. Raises as ``Model.bind``."""
         self._calls = calls
         self._stub = stub
-
+        dimensions, memories = options.dimensions, options.memories
         guessed = {t.name: (GUESS,) for t in model.inputs if t.element_type is None and t.name not in memories}
         kept = {name: opened(given) for name, given in dimensions.items() if name in memories}
         dimensions = {**guessed, **dimensions, **kept}
-        self._model, self._settings = model, (measure_timing, direct, prepares)
+        self._model, self._options = model, options
         self._memories, self._given = memories, dimensions
         self._lengths = {
             t.name: first_of(dimensions[t.name])
@@ -50,12 +59,12 @@ class NativeBinding:
         }
         self._most = {name: most_of(dimensions[name]) for name in self._lengths}
         self._varies = any(_is_varied(dimensions[name]) for name in self._lengths)
-        self.measures = measure_timing
+        self.measures = options.measure_timing
         self._bind(self._lengths)
 
     def _bind(self, lengths: Mapping[str, Dimensions]) -> None:
         """Bind with memory for inputs of these dimensions, and more if they grow."""
-        model, calls, (measure_timing, direct, prepares) = self._model, self._calls, self._settings
+        model, calls, options = self._model, self._calls, self._options
         dimensions = {
             name: room_for(given, lengths.get(name, ()))
             if self._varies and name not in self._memories
@@ -65,7 +74,9 @@ class NativeBinding:
 
         def bind(known: Mapping[str, Dimensions]) -> tuple[BindingMemory, wire.BindResponse]:
             memory = BindingMemory(model.inputs, model.outputs, known, self._memories, self._varies, model.memory)
-            request = memory.bind_request(model.session_name, measure_timing, direct, prepares, calls.issue)
+            request = memory.bind_request(
+                model.session_name, options.measure_timing, options.direct, options.prepares, calls.issue
+            )
             return memory, calls.call(self._stub.Bind, request)
 
         self._memory, answer = bind(dimensions)
@@ -79,7 +90,7 @@ class NativeBinding:
         )
         self._memory.resize(output_dimensions(answer.outputs))
         names = [tensor.name for tensor in model.inputs]
-        self._runs = BindingRuns(calls.place, channel, run_channels, measure_timing, self._memory, names)
+        self._runs = BindingRuns(calls.place, channel, run_channels, self.measures, self._memory, names)
         self.dimensions = self._memory.dimensions
         self.inputs = self._memory.inputs
         self.outputs = self._memory.outputs

@@ -11,10 +11,10 @@ from nnhal.extensions.values import Value
 from nnhal.remote.calls import Calls
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
-from nnhal_client.binding import Binding
+from nnhal_client.binding import Binding, BindingOptions
 from nnhal_client.core.model_runs import CONCURRENCY, Bind, Command, ModelRuns, Reopen, Run, Wait
 from nnhal_client.core.native_model import NativeModel
-from nnhal_client.explanation import Explanation, explanation_from_wire
+from nnhal_client.explanation import Explanation
 from nnhal_client.memory import DomainMemory
 from nnhal_client.reports import RunReport
 from nnhal_client.tensors import ReservedDimensions
@@ -45,8 +45,7 @@ class Model(NativeModel, Closing):
 
     def explain(self) -> Explanation:
         """Why each operation is on its device, and what each edge costs."""
-        answer = self._calls.call(self._stub.ExplainModel, wire.ExplainModelRequest(name=self.session_name))
-        return explanation_from_wire(answer.explanation)
+        return self._explain()
 
     def bind(
         self,
@@ -64,7 +63,7 @@ class Model(NativeModel, Closing):
         allow that and nothing is measured.
         Raises ValueError if dimensions of an input are missing, HalError if a device refuses.
         """
-        return self._bind(measure_timing, dimensions or {}, memories or {}, direct, True)
+        return self._bind(BindingOptions(measure_timing, dimensions or {}, memories or {}, direct))
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """One inference: copies the inputs into shared memory, runs, and returns copies of the outputs.
@@ -100,19 +99,18 @@ class Model(NativeModel, Closing):
 
     def reopen(self) -> None:
         """Open it again after the server has unloaded it. Raises HalError if the server has not loaded it again."""
-        answer = self._calls.call(self._stub.OpenModel, self._reopen_request())
         earlier = self.session_name
-        self._describe(answer)
+        self._describe(self._opened_again())
         self._runs.reopened(self.inputs, self.outputs)
         self._close_unwanted()
-        self._calls.release(self._stub.UnloadModel, wire.UnloadModelRequest(name=earlier))
+        self._release(earlier)
 
     def unload(self) -> None:
         """Release it in the framework and on the devices. Runs that are under way fail."""
         self._runs.close()
         self._close_unwanted()
         self._is_unloaded = True
-        self._calls.release(self._stub.UnloadModel, wire.UnloadModelRequest(name=self.session_name))
+        self._release(self.session_name)
 
     def close(self) -> None:
         self.unload()
@@ -123,7 +121,7 @@ class Model(NativeModel, Closing):
                 return binding.run()
             case Bind(measure_timing, dimensions):
                 self._close_unwanted()
-                return self._bind(measure_timing, dimensions, {}, True, False)
+                return self._bind(BindingOptions(measure_timing, dimensions, prepares=False))
             case Wait(turn):
                 return turn.wait()
             case Reopen(generation):
@@ -132,15 +130,8 @@ class Model(NativeModel, Closing):
                         self.reopen()
         return None
 
-    def _bind(
-        self,
-        measure_timing: bool,
-        dimensions: Mapping[str, ReservedDimensions],
-        memories: Mapping[str, DomainMemory],
-        direct: bool,
-        prepares: bool,
-    ) -> Binding:
-        return Binding(self._calls, self._stub, self, measure_timing, dimensions, memories, direct, prepares)
+    def _bind(self, options: BindingOptions) -> Binding:
+        return Binding(self._calls, self._stub, self, options)
 
     def _close_unwanted(self) -> None:
         for binding in self._runs.unwanted():

@@ -15,11 +15,9 @@ from nnhal.types import NO_DEADLINE
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.aio.exchanger import Exchanger
-from nnhal_client.binding import NativeBinding
-from nnhal_client.core.binding_memory import DomainMemoryHandle
+from nnhal_client.binding import BindingOptions, NativeBinding
 from nnhal_client.core.native_model import NativeModel
 from nnhal_client.reports import RunReport
-from nnhal_client.tensors import ReservedDimensions
 from nnhal_client.v2.binding import BoundArrays, V2Signature, seconds_to
 from nnhal_client.v2.calls import INFER, R
 
@@ -35,14 +33,9 @@ class AsyncBinding(NativeBinding, AsyncClosing):
         calls: Calls,
         stub: framework_pb2_grpc.FrameworkServiceStub,
         model: NativeModel,
-        measure_timing: bool,
-        dimensions: Mapping[str, ReservedDimensions],
-        memories: Mapping[str, DomainMemoryHandle],
-        direct: bool,
-        prepares: bool,
+        options: BindingOptions,
     ) -> None:
-        """To be called in a thread, since the framework has to answer. Raises as ``Model.bind``."""
-        super().__init__(calls, stub, model, measure_timing, dimensions, memories, direct, prepares)
+        super().__init__(calls, stub, model, options)
         self._exchanger = Exchanger()
         self._turn = asyncio.Lock()
 

@@ -10,12 +10,12 @@ from typing import Any, Literal, TypeVar
 
 from nnhal.contexts import AsyncClosing
 from nnhal.extensions.values import Value
-from nnhal.v1 import framework_pb2 as wire
 from nnhal_client.aio.binding import AsyncBinding
+from nnhal_client.binding import BindingOptions
 from nnhal_client.core.binding_memory import DomainMemoryHandle
 from nnhal_client.core.model_runs import CONCURRENCY, Bind, Command, Commands, ModelRuns, Reopen, Run, Wait
 from nnhal_client.core.native_model import NativeModel
-from nnhal_client.explanation import Explanation, explanation_from_wire
+from nnhal_client.explanation import Explanation
 from nnhal_client.reports import RunReport
 from nnhal_client.tensors import ReservedDimensions
 
@@ -41,10 +41,7 @@ class AsyncModel(NativeModel, AsyncClosing):
 
     async def explain(self) -> Explanation:
         """Why each operation is on its device, and what each edge costs."""
-        request = wire.ExplainModelRequest(name=self.session_name)
-        return explanation_from_wire(
-            (await asyncio.to_thread(self._calls.call, self._stub.ExplainModel, request)).explanation
-        )
+        return await asyncio.to_thread(self._explain)
 
     async def bind(
         self,
@@ -54,7 +51,9 @@ class AsyncModel(NativeModel, AsyncClosing):
         direct: bool = True,
     ) -> AsyncBinding:
         """As ``Model.bind``. The binding is the caller's, and ends with the session at the latest."""
-        making = asyncio.ensure_future(self._bind(measure_timing, dimensions or {}, memories or {}, direct, True))
+        making = asyncio.ensure_future(
+            self._bind(BindingOptions(measure_timing, dimensions or {}, memories or {}, direct))
+        )
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
@@ -90,17 +89,16 @@ class AsyncModel(NativeModel, AsyncClosing):
 
     async def reopen(self) -> None:
         """Open it again after the server has unloaded it. Raises as ``Model.reopen``."""
-        answer = await asyncio.to_thread(self._calls.call, self._stub.OpenModel, self._reopen_request())
-        earlier = self.session_name
+        answer, earlier = await asyncio.to_thread(self._opened_again), self.session_name
         self._describe(answer)
         self._runs.reopened(self.inputs, self.outputs)
         self._close_unwanted()
-        await self._release(earlier)
+        await asyncio.to_thread(self._release, earlier)
 
     async def unload(self) -> None:
         """Release it in the framework and on the devices. Runs that are under way fail."""
         await self.close_bindings()
-        await self._release(self.session_name)
+        await asyncio.to_thread(self._release, self.session_name)
 
     async def close(self) -> None:
         """As ``unload``."""
@@ -127,7 +125,8 @@ class AsyncModel(NativeModel, AsyncClosing):
                     raise
             case Bind(measure_timing, dimensions):
                 self._close_unwanted()
-                return await self._to_its_end(commands, self._bind(measure_timing, dimensions, {}, True, False), True)
+                options = BindingOptions(measure_timing, dimensions, prepares=False)
+                return await self._to_its_end(commands, self._bind(options), True)
             case Reopen(generation):
                 return await self._to_its_end(commands, self._reopen_from(generation), False)
 
@@ -154,26 +153,13 @@ class AsyncModel(NativeModel, AsyncClosing):
         commands.close()
         self._close_unwanted()
 
-    async def _bind(
-        self,
-        measure_timing: bool,
-        dimensions: Mapping[str, ReservedDimensions],
-        memories: Mapping[str, DomainMemoryHandle],
-        direct: bool,
-        prepares: bool,
-    ) -> AsyncBinding:
-        return await asyncio.to_thread(
-            AsyncBinding, self._calls, self._stub, self, measure_timing, dimensions, memories, direct, prepares
-        )
+    async def _bind(self, options: BindingOptions) -> AsyncBinding:
+        return await asyncio.to_thread(AsyncBinding, self._calls, self._stub, self, options)
 
     async def _reopen_from(self, generation: int) -> None:
         async with self._reopening:
             if self._runs.generation == generation:
                 await self.reopen()
-
-    async def _release(self, session_name: str) -> None:
-        request = wire.UnloadModelRequest(name=session_name)
-        await asyncio.to_thread(self._calls.release, self._stub.UnloadModel, request)
 
     def _close_unwanted(self) -> None:
         """Close bindings, without waiting for the framework's answer."""

@@ -9,6 +9,7 @@ from nnhal.remote.calls import Calls
 from nnhal.tensors import ClientMemory, Tensor
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
+from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_client.memory import MemoryRole
 from nnhal_client.tensors import tensor_from_wire
 
@@ -117,15 +118,22 @@ class NativeModel:
         self.arena_bytes = info.arena_bytes
         self.memory = ClientMemory(info.memory_kind, info.alignment) if info.alignment else ClientMemory()
 
-    def _reopen_request(self) -> wire.OpenModelRequest:
-        """The request that opens it again, by a new name in the session."""
+    def _explain(self) -> Explanation:
+        answer = self._calls.call(self._stub.ExplainModel, wire.ExplainModelRequest(name=self.session_name))
+        return explanation_from_wire(answer.explanation)
+
+    def _release(self, session_name: str) -> None:
+        self._calls.release(self._stub.UnloadModel, wire.UnloadModelRequest(name=session_name))
+
+    def _opened_again(self) -> wire.OpenModelResponse:
+        """Open it again, by a new name in the session. Raises HalError."""
         if self._opened is None:
             raise ValueError(f"model {self.name!r} is none of the server's repository")
         self._reopened += 1
         request = wire.OpenModelRequest()
         request.CopyFrom(self._opened)
         request.name += f".{self._reopened}"
-        return request
+        return self._calls.call(self._stub.OpenModel, request)
 
 
 def _index(tensors: Sequence[Tensor], name: str, what: str) -> int:
