@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar, Unpack
 
 import numpy as np
 
@@ -39,15 +39,14 @@ from nnhal.types import Model as HalModel
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc, types_pb2
+from nnhal_client.core.load_options import FileKeywords, FileOptions, PlacementKeywords, PlacementOptions, pins_to_wire
 from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
 from nnhal_client.planned import ModelPlan, plan_from_wire
-from nnhal_client.tensors import ReservedDimensions, first_of, growing_to_wire, room_for
+from nnhal_client.tensors import ReservedDimensions
 
 T = TypeVar("T")
-PartitionerName = Literal["least_time", "nnapi", "cpu_only"]
-FallbackName = Literal["allow", "warn", "deny"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +93,10 @@ class Framework(Closing):
         path: str | os.PathLike[str] | None = None,
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
-        partitioner: PartitionerName = "least_time",
-        fallback: FallbackName = "allow",
-        min_nodes_per_partition: int = 1,
-        cache_token: bytes = b"",
-        relaxed: bool = False,
-        dimensions: Mapping[str, ReservedDimensions] | None = None,
-        states: Mapping[str, str] | None = None,
-        signature: str = "",
+        *,
         plan: ModelPlan | None = None,
         group: int = 0,
-        weights: Mapping[str, Ashmem] | None = None,
+        **options: Unpack[FileKeywords],
     ) -> Model:
         """Load a model file, or a ``group`` of a ``plan``, which has all else: nothing is imported or asked again then.
         A file in ONNX is loaded with the files beside it in which it says that it has values.
@@ -127,16 +119,15 @@ class Framework(Closing):
         Raises OSError if the file cannot be opened, TypeError or ValueError if ``path`` is none, HalError if the model
         cannot be loaded.
         """
-        request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
-        request.relaxed, request.signature = relaxed, signature
-        _add_dimensions(request, dimensions or {}, states or {})
+        given = FileOptions(devices=devices, pins=pins, **options)
+        request = given.request()
         if plan is not None:
-            if path is not None or weights or request != _load_request((), None, "least_time", "allow", 1, b""):
+            if path is not None or given.weights or request != FileOptions().request():
                 raise TypeError("got a plan and what it has already, expected no other arguments but a group")
             return self._load("plan", wire.LoadModelRequest(plan=plan.handle, group=group))
-        given = Path(_require_path(path)).absolute()
-        model = self._asked(given, request, _descriptors(weights), lambda: self._load(given.stem, request))
-        model.placements_of = partial(self._placements_of, given, _identity(given), request, weights)
+        file = Path(_require_path(path)).absolute()
+        model = self._asked(file, request, _descriptors(given.weights), lambda: self._load(file.stem, request))
+        model.placements_of = partial(self._placements_of, file, _identity(file), request, given.weights)
         return model
 
     def plan(
@@ -144,20 +135,13 @@ class Framework(Closing):
         model: str | os.PathLike[str] | bytes,
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
-        partitioner: PartitionerName = "least_time",
-        fallback: FallbackName = "allow",
-        min_nodes_per_partition: int = 1,
-        cache_token: bytes = b"",
-        relaxed: bool = False,
-        dimensions: Mapping[str, ReservedDimensions] | None = None,
-        states: Mapping[str, str] | None = None,
-        signature: str = "",
+        *,
         leaves_nodes: bool = False,
         explains: bool = False,
-        weights: Mapping[str, Ashmem] | None = None,
         keeps: Sequence[int] = (),
         operators: Sequence[str] = (),
         tensor_dimensions: Mapping[int, Dimensions] | None = None,
+        **options: Unpack[FileKeywords],
     ) -> ModelPlan:
         """Plan a model, by its path or its content, without having any device prepare anything.
 
@@ -171,9 +155,8 @@ class Framework(Closing):
 
         Raises as ``load`` does.
         """
-        request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
-        request.relaxed, request.signature = relaxed, signature
-        _add_dimensions(request, dimensions or {}, states or {})
+        given = FileOptions(devices=devices, pins=pins, **options)
+        request = given.request()
         for index, lengths in (tensor_dimensions or {}).items():
             request.tensor_dimensions.add(tensor=index, dimensions=lengths)
 
@@ -183,7 +166,7 @@ class Framework(Closing):
             )
             return plan_from_wire(self._calls.call(self._stub.PlanModel, asked))
 
-        files = _descriptors(weights)
+        files = _descriptors(given.weights)
         if not isinstance(model, bytes):
             path = _require_path(model)
             if leaves_nodes:  # nodes without their weights would be left, and nothing refused
@@ -210,7 +193,7 @@ class Framework(Closing):
         or a pin cannot be kept, DEVICE_UNAVAILABLE if it is not ready.
         """
         request = wire.OpenModelRequest(
-            model=name, version=version, name=self._session_name(name), pins=_pins_to_wire(pins), devices=devices
+            model=name, version=version, name=self._session_name(name), pins=pins_to_wire(pins), devices=devices
         )
         answer = self._calls.call(self._stub.OpenModel, request)
         return Model(self._calls, self._stub, answer, request, self._concurrency)
@@ -220,14 +203,12 @@ class Framework(Closing):
         model: HalModel,
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
-        partitioner: PartitionerName = "least_time",
-        fallback: FallbackName = "allow",
-        min_nodes_per_partition: int = 1,
-        cache_token: bytes = b"",
+        *,
         preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER,
         priority: Priority = Priority.MEDIUM,
         deadline_ns: int = NO_DEADLINE,
         hints: Hints = NO_HINTS,
+        **options: Unpack[PlacementKeywords],
     ) -> Model:
         """Load a model of the HAL. Its inputs are called ``input0`` and so on, its outputs ``output0``, and its
         operations ``operation0``, by their indexes in the model; those may be listed in any order.
@@ -236,7 +217,7 @@ class Framework(Closing):
         all of them must have prepared their parts; ``hints`` are for them too. The other arguments are those of
         ``load``. Raises HalError if the model cannot be loaded.
         """
-        request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
+        request = PlacementOptions(devices=devices, pins=pins, **options).request()
         request.model.CopyFrom(model_to_wire(model, self._calls.issue))
         request.preference = types_pb2.ExecutionPreference.ValueType(preference)
         request.priority = types_pb2.Priority.ValueType(priority)
@@ -363,43 +344,6 @@ def _external_data(path: str | os.PathLike[str], given: Container[str]) -> dict[
     """The files beside a model in which it has values, by its names for them, without those that were given."""
     with opened_external_data(path) as files:
         return {name: Descriptor(os.dup(file.fileno())) for name, file in files.items() if name not in given}
-
-
-def _load_request(
-    devices: Sequence[str],
-    pins: Mapping[str, str] | None,
-    partitioner: PartitionerName,
-    fallback: FallbackName,
-    min_nodes_per_partition: int,
-    cache_token: bytes,
-) -> wire.LoadModelRequest:
-    return wire.LoadModelRequest(
-        devices=devices,
-        pins=_pins_to_wire(pins),
-        partitioner=wire.Partitioner.Value(f"PARTITIONER_{partitioner.upper()}"),
-        fallback=wire.Fallback.Value(f"FALLBACK_{fallback.upper()}"),
-        min_nodes_per_partition=min_nodes_per_partition,
-        cache_token=cache_token,
-    )
-
-
-def _add_dimensions(
-    request: wire.LoadModelRequest, dimensions: Mapping[str, ReservedDimensions], states: Mapping[str, str]
-) -> None:
-    """Add the dimensions of inputs, and the states. Raises ValueError for a range of an input that is no state."""
-    for name, given in dimensions.items():
-        if name not in states and not all(isinstance(length, int) for length in given):
-            raise ValueError(
-                f"got the range {given} for input {name!r}, expected one of states only: ``bind`` takes it"
-            )
-        room_for(given)  # which checks the ranges
-        request.input_dimensions.add(name=name, dimensions=first_of(given))
-    for before, after in states.items():
-        request.states.add(input=before, output=after, growing=growing_to_wire(dimensions.get(before, ())))
-
-
-def _pins_to_wire(pins: Mapping[str, str] | None) -> list[wire.Pin]:
-    return [wire.Pin(match=match, device=device) for match, device in (pins or {}).items()]
 
 
 def connect(directory: str | os.PathLike[str]) -> Framework:

@@ -19,7 +19,7 @@ from nnhal.errors import HalError
 from nnhal.types import ErrorStatus, Model, Operand, OperandType, OperationType
 from nnhal_client import Binding, Framework, connect
 from nnhal_client import Model as LoadedModel
-from nnhal_client.framework import FallbackName
+from nnhal_client.core.load_options import FallbackName
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.models import Recipe
 from tests.support.processes import WARM

@@ -16,7 +16,7 @@ from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.remote.faults import FaultControl
 from nnhal_client import Framework, connect
-from nnhal_client.framework import FallbackName
+from nnhal_client.core.load_options import FallbackName
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.misbehaviour import Misbehaviour
 from tests.support.faulty import fault
