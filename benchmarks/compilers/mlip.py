@@ -98,9 +98,9 @@ def _run(network: MlipNetwork, model: Path) -> MlipRun:
             folder = Path(name_of_folder)
             target = target_options("", "cn10ka", tiles, None, False)
             request = CompilationRequest(model, target, read_profile(), shapes={name: network.shape})
-            plan = compile_model(request, folder / "compiled").plan
+            plan = compile_model(request, folder / "compiled")
             write_arrays(folder / "input.npz", {name: picture})
-            result = simulate(open_folder(folder / "compiled"), folder / "input.npz", compare=False)
+            result = simulate(open_folder(folder / "compiled"), folder / "input.npz")
             perf = network_perf(plan, result.simulators)
             cycles[tiles] = perf.cycles, perf.least
     pairs = [(result.outputs[each] - values, values) for each, values in wanted.items()]

@@ -115,14 +115,14 @@ def _image(shape: Dimensions) -> Sequence[int]:
 _MATRIX = (Operator.CONV2D, Operator.DENSE)
 
 
-def worth_by_cost(options: MlipOptions, every: bool = False) -> Worth:
+def worth_by_cost(options: MlipOptions) -> Worth:
     """Return what decides by the modelled times which subgraphs stay on the accelerator.
 
-    Those with a convolution or a dense layer stay whatever they cost, unless ``every`` subgraph is to be weighed.
+    Those with a convolution or a dense layer stay whatever they cost.
     """
 
     def worth(graph: FlowGraph, subgraph: FlowSubgraph) -> str | None:
-        if not every and any(kernel.operator in _MATRIX for kernel in subgraph.kernels):
+        if any(kernel.operator in _MATRIX for kernel in subgraph.kernels):
             return None
         here, there = accelerator_ns(graph, subgraph, options), host_ns(graph, subgraph, options)
         if here <= there:

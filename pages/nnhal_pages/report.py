@@ -1,6 +1,6 @@
 """A report as data: lines, figures, tables and pictures, which are printed in a terminal or written as a page.
 
-A command lists the parts of its report. ``terminal.show_parts(parts, console)`` prints them, and
+A command lists the parts of its report. ``tell(content, parts, as_json)`` prints them, or the same as JSON, and
 ``report_page(title, sections, sheet)`` makes one HTML document of them: no script, and nothing that is loaded from
 elsewhere. A part that only one of the two can show is given to that one alone. A table is its rows and its columns,
 which say for both how a cell is made of a row.
@@ -8,7 +8,8 @@ which say for both how a cell is made of a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
@@ -154,7 +155,18 @@ PagePart: TypeAlias = str | FigureCards | Picture | ReportTable[Any] | Folded | 
 """A text is a note."""
 
 
-def report_page(title: str, sections: Iterable[tuple[str, Sequence[PagePart]]], sheet: str) -> str:
+def tell(content: Mapping[str, Any], parts: Iterable[TerminalPart], as_json: bool) -> None:
+    """Print a report on standard output: its ``content`` as one JSON object, or else its parts."""
+    if as_json:
+        print(json.dumps(content))
+        return
+    # Whoever wants JSON does not wait until rich is loaded.
+    from nnhal_pages.terminal import output_console, show_parts
+
+    show_parts(parts, output_console())
+
+
+def report_page(title: str, sections: Iterable[tuple[str, Sequence[PagePart]]], sheet: str = "") -> str:
     """Return a whole HTML document with a heading for each section. ``sheet`` is the style of this page alone."""
     content = "".join(
         f"<section><h2>{escaped(name)}</h2>{''.join(map(part_html, parts))}</section>" for name, parts in sections

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from nnhal_client.explanation import Explanation, Measured
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nnhal_client.explanation import Explanation, Measured
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 

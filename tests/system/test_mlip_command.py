@@ -78,10 +78,10 @@ def test_the_first_layers_are_kept_and_nodes_go_to_the_host(digits: Path) -> Non
     assert "options.to_host" in [host["check"] for host in given["host"] if host["name"] == "pool1"]
 
 
-def test_a_simulation_is_compared_saved_and_traced(digits: Path, tmp_path: Path) -> None:
+def test_a_simulation_is_saved_and_traced(digits: Path, tmp_path: Path) -> None:
     output, trace = tmp_path / "output.npz", tmp_path / "trace.json"
     done = nnhal(
-        *("mlip", "simulate", str(digits / "out"), "--input", str(digits / "image.npz"), "--compare", "--perf-debug"),
+        *("mlip", "simulate", str(digits / "out"), "--input", str(digits / "image.npz")),
         *("--output", str(output), "--trace", str(trace), "--json"),
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -92,8 +92,8 @@ def test_a_simulation_is_compared_saved_and_traced(digits: Path, tmp_path: Path)
     with np.load(output) as found:
         np.testing.assert_allclose(found["scores:0"], expected, atol=1e-3)
     np.testing.assert_allclose(told["outputs"]["scores:0"], expected, atol=1e-3)
-    assert [error["user_names"] for error in told["layer_errors"]][1] == ["conv1", "relu1"]
-    assert told["perf"]["cycles"] == told["binaries"]["tvmgen_mrvl_main_0"]["cycles"]
+    perf = json.loads(nnhal("mlip", "perf", str(digits / "out"), "--json").stdout)
+    assert perf["cycles"] == told["binaries"]["tvmgen_mrvl_main_0"]["cycles"]
     events = json.loads(trace.read_text())["traceEvents"]
     assert "conv1 + relu1" in {event["name"] for event in events}
 
@@ -119,7 +119,7 @@ def test_the_two_programs_of_the_proposal_compile_a_pair_and_run_a_binary(
     np.testing.assert_allclose(scores / scores.sum(), expected[0], atol=1e-3)
 
 
-def test_int8_is_calibrated_and_its_errors_are_told(digits: Path, tmp_path: Path) -> None:
+def test_int8_is_calibrated(digits: Path, tmp_path: Path) -> None:
     model, out = str(digits / "digits.onnx"), str(tmp_path / "out")
     refused = nnhal("mlip", "compile", model, "--out", out, "--quantize", "int8")
     assert refused.returncode == 1 and "expected --calibrate FILE.npz" in refused.stderr
@@ -127,7 +127,6 @@ def test_int8_is_calibrated_and_its_errors_are_told(digits: Path, tmp_path: Path
     done = nnhal("mlip", "compile", model, "--out", out, *options, "--json")
     told = json.loads(done.stdout)
     assert {subgraph["quantize"] for subgraph in told["subgraphs"]} == {"int8"}
-    assert all(error["sqnr"] > 20 for error in told["layer_errors"])
 
 
 def test_the_public_flows_words_are_options(digits: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -22,15 +22,10 @@ def graph_inputs(model: FlowModel, sample: ModelSample) -> dict[str, Array]:
     return {port.value: port.real(sample[port.name]).reshape(shape(port.value)) for port in model.inputs}
 
 
-def calibrate(
-    model: FlowModel,
-    found: FlowPartition,
-    samples: Sequence[ModelSample],
-    done: Callable[[], None] = lambda: None,
-) -> ValueRanges:
+def calibrate(model: FlowModel, found: FlowPartition, samples: Sequence[ModelSample]) -> ValueRanges:
     """Return the ranges of all float values that subgraphs read and compute, by the reference evaluator.
 
-    ``done`` is called after each sample. Raises ValueError if a value is infinite or NaN.
+    Raises ValueError if a value is infinite or NaN.
     """
     wanted = dict.fromkeys(
         name
@@ -47,5 +42,4 @@ def calibrate(
                 raise ValueError(f"sample {number}: value '{name}' is from {low} to {high}, expected finite numbers")
             before = ranges.get(name, (low, high))
             ranges[name] = (min(low, before[0]), max(high, before[1]))
-        done()
     return ranges

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-if TYPE_CHECKING:
-    from nnhal_mlip.command.network_perf import NetworkPerf
+from nnhal_pages.report import tell
 
 app = typer.Typer(
     help="Compile a network for an MLIP: what it takes and why not the rest, files, binaries, modelled time.",
@@ -21,8 +20,6 @@ app = typer.Typer(
 
 ModelFile = Annotated[Path, typer.Argument(help="An ONNX or TFLite model.", metavar="MODEL")]
 Public = Annotated[bool, typer.Option("--public", help="Take only what the public flow (TVM 0.19) takes.")]
-ByCost = Annotated[bool, typer.Option("--by-cost", help="Give back every subgraph that the host computes faster.")]
-NoRevert = Annotated[bool, typer.Option("--no-revert", help="Give no subgraph back to the host.")]
 Keep = Annotated[
     int | None, typer.Option(help="Keep the first N layers and give the rest to the host.", min=0, metavar="N")
 ]
@@ -61,8 +58,6 @@ def partition(
     model: ModelFile,
     explain: Annotated[bool, typer.Option("--explain", help="Show all layers, and why the rest is not taken.")] = False,
     public: Public = False,
-    by_cost: ByCost = False,
-    no_revert: NoRevert = False,
     keep: Keep = None,
     to_host: ToHost = None,
     shape: Shape = None,
@@ -73,20 +68,15 @@ def partition(
     from nnhal_frontends.input_shapes import parse_shapes
     from nnhal_mlip.command.model_file import read_flow_model
     from nnhal_mlip.command.partition_report import partition_report
-    from nnhal_mlip.command.sharing import share, sharing_choices
+    from nnhal_mlip.command.rendering import partition_parts
+    from nnhal_mlip.command.sharing import SharingChoices, share
     from nnhal_mlip.timing.profile import read_profile
 
-    choices = sharing_choices(public, by_cost, no_revert, keep, to_host or ())
+    choices = SharingChoices(public=public, keep=keep, to_host=tuple(to_host or ()))
     figures = read_profile(profile)
     found = read_flow_model(model, parse_shapes(shape or ()), public)
     report = partition_report(found, share(found.graph, choices, figures, 8, False), choices)
-    if as_json:
-        print(json.dumps(asdict(report)))
-    else:
-        from nnhal_mlip.command.rendering import show_partition
-        from nnhal_pages.terminal import output_console
-
-        show_partition(report, explain, output_console())
+    tell(asdict(report), partition_parts(report, explain), as_json)
 
 
 @app.command("compile", cls=StrictCommand)
@@ -122,8 +112,6 @@ def compile_(
         ),
     ] = None,
     public: Public = False,
-    by_cost: ByCost = False,
-    no_revert: NoRevert = False,
     keep: Keep = None,
     to_host: ToHost = None,
     shape: Shape = None,
@@ -136,7 +124,8 @@ def compile_(
     """
     from nnhal_frontends.input_shapes import parse_shapes
     from nnhal_mlip.command.compiling import CompilationRequest, compile_model, target_options
-    from nnhal_mlip.command.sharing import sharing_choices
+    from nnhal_mlip.command.rendering import compilation_parts
+    from nnhal_mlip.command.sharing import SharingChoices
     from nnhal_mlip.flow.files.options import check_target
     from nnhal_mlip.timing.profile import read_profile
 
@@ -145,22 +134,12 @@ def compile_(
         model,
         target_options(mattr, mcpu, num_tiles, quantize, wb_pin_ocm),
         read_profile(profile),
-        sharing_choices(public, by_cost, no_revert, keep, to_host or ()),
+        SharingChoices(public=public, keep=keep, to_host=tuple(to_host or ())),
         parse_shapes(shape or ()),
         tuple(calibrate or ()),
     )
-    result = compile_model(request, out)
-    if as_json:
-        told = {
-            **result.plan.model_dump(mode="json", by_alias=True),
-            "layer_errors": [asdict(e) for e in result.errors],
-        }
-        print(json.dumps(told))
-    else:
-        from nnhal_mlip.command.rendering import show_compilation
-        from nnhal_pages.terminal import output_console
-
-        show_compilation(result, out, output_console())
+    plan = compile_model(request, out)
+    tell(plan.model_dump(mode="json", by_alias=True), compilation_parts(plan, out), as_json)
 
 
 Folder = Annotated[Path, typer.Argument(help="The folder that 'nnhal mlip compile' has written.", metavar="DIR")]
@@ -176,92 +155,60 @@ def simulate(
     trace: Annotated[
         Path | None, typer.Option(help="Write a trace for Perfetto or Chrome to FILE.", metavar="FILE.json")
     ] = None,
-    perf_debug: Annotated[
-        bool, typer.Option("--perf-debug", help="Show where the modelled time goes, by layer and tile.")
-    ] = False,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Say how far each layer is from the float network.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a compiled network: its binaries on the simulator in their own arithmetic, the rest by the reference."""
     from nnhal_mlip.command.folder import open_folder
-    from nnhal_mlip.command.network_perf import network_perf
+    from nnhal_mlip.command.rendering import simulation_parts
     from nnhal_mlip.command.samples import write_arrays
     from nnhal_mlip.command.simulation import network_trace
     from nnhal_mlip.command.simulation import simulate as run
 
     opened = open_folder(folder)
-    result = run(opened, given, compare)
+    result = run(opened, given)
     if output is not None:
         write_arrays(output, result.outputs)
     if trace is not None:
         trace.write_text(json.dumps(network_trace(opened.plan, result.simulators)), encoding="utf-8")
-    perf = network_perf(opened.plan, result.simulators) if perf_debug else None
-    if as_json:
-        told = {
-            "model": opened.plan.model_name,
-            "modelled": True,
-            "profile": opened.plan.profile["name"],
-            "outputs": {name: array.tolist() for name, array in result.outputs.items()},
-            "binaries": {
-                symbol: {
-                    "cycles": each.timeline.total,
-                    "hardware_ns": each.hardware_ns,
-                    "firmware_ns": each.firmware_ns,
-                    "counters": asdict(each.counters),
-                }
-                for symbol, each in result.runs.items()
-            },
-            "layer_errors": [asdict(error) for error in result.errors],
-            "perf": None if perf is None else _told(perf),
-        }
-        print(json.dumps(told))
-        return
-    from nnhal_mlip.command.perf_rendering import show_perf
-    from nnhal_mlip.command.rendering import show_simulation
-    from nnhal_pages.terminal import output_console
-
-    console = output_console()
-    show_simulation(opened.plan, result, console)
-    if perf is not None:
-        show_perf(perf, console)
-    for written in (output, trace):
-        if written is not None:
-            console.print(f"saved to {written}", markup=False)
+    content = {
+        "model": opened.plan.model_name,
+        "modelled": True,
+        "profile": opened.plan.profile["name"],
+        "outputs": {name: array.tolist() for name, array in result.outputs.items()},
+        "binaries": {
+            symbol: {
+                "cycles": each.timeline.total,
+                "hardware_ns": each.hardware_ns,
+                "firmware_ns": each.firmware_ns,
+                "counters": asdict(each.counters),
+            }
+            for symbol, each in result.runs.items()
+        },
+    }
+    saved = [f"saved to {written}" for written in (output, trace) if written is not None]
+    tell(content, [*simulation_parts(opened.plan, result), *saved], as_json)
 
 
 @app.command("perf", cls=StrictCommand)
 def perf(
     folder: Folder,
     html: Annotated[
-        Path | None, typer.Option(help="Write a page with a roofline, tiles and memory to FILE.", metavar="FILE")
+        Path | None, typer.Option(help="Write a page with layers, tiles and memory to FILE.", metavar="FILE")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell where the modelled time of a compiled network goes: by layer and tile, and what binds each."""
     from nnhal_mlip.command.folder import open_folder
     from nnhal_mlip.command.network_perf import network_perf
+    from nnhal_mlip.command.rendering import perf_page, perf_parts
 
     opened = open_folder(folder)
     simulators = opened.simulators()
     found = network_perf(opened.plan, simulators)
     if html is not None:
-        from nnhal_mlip.command.perf_rendering import perf_page
-
         maps = {subgraph.symbol: opened.memory(subgraph) for subgraph in opened.plan.subgraphs}
         html.write_text(perf_page(found, simulators, maps, opened.plan.profile), encoding="utf-8")
-    if as_json:
-        print(json.dumps(_told(found)))
-    else:
-        from nnhal_mlip.command.perf_rendering import show_perf
-        from nnhal_pages.terminal import output_console
-
-        show_perf(found, output_console())
-
-
-def _told(perf: NetworkPerf) -> dict[str, Any]:
-    return {**asdict(perf), "whole_ns": perf.whole_ns}
+    tell({**asdict(found), "whole_ns": found.whole_ns}, perf_parts(found), as_json)
 
 
 ModelName = Annotated[
@@ -365,11 +312,9 @@ def run(
         )
         begin += array.nbytes
     if perf_debug:
-        from nnhal_mlip.command.perf_rendering import show_report
-        from nnhal_pages.terminal import output_console
+        from nnhal_mlip.command.rendering import report_parts
 
-        report = perf_report(simulator.program, simulator.timeline, figures)
-        show_report(report, output_console())
+        tell({}, report_parts(perf_report(simulator.program, simulator.timeline, figures)), False)
 
 
 @app.command("inspect", cls=StrictCommand)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +11,6 @@ from typing import NamedTuple
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal_frontends.tflite_identifier import is_tflite
 from nnhal_mlip.command.calibration import ValueRanges, calibrate
-from nnhal_mlip.command.layer_errors import LayerError, LayerProbes
 from nnhal_mlip.command.model_file import FlowPort, parsed_onnx, read_flow_model
 from nnhal_mlip.command.plan_file import (
     PLAN_FILE,
@@ -27,7 +26,7 @@ from nnhal_mlip.command.plan_file import (
     profile_figures,
     read_plan,
 )
-from nnhal_mlip.command.samples import ModelSample, read_samples
+from nnhal_mlip.command.samples import read_samples
 from nnhal_mlip.command.sharing import SharingChoices, share
 from nnhal_mlip.compiler.compiler import CompiledSubgraph, compile_files
 from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
@@ -67,37 +66,16 @@ def target_options(
     return parse_options(" ".join(words), mcpu, num_tiles)
 
 
-MOST_COMPARED = 4
-"""Samples that are simulated for the errors by layer."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompilationResult:
-    """What came of it."""
-
-    plan: MlipPlan
-    partition: FlowPartition
-    errors: tuple[LayerError, ...]
-    """By layer, if samples were given."""
-    samples: int
-    compared: int
-    """How many samples the errors are of."""
-
-
-def compile_model(
-    request: CompilationRequest, folder: Path, say: Callable[[str], None] = lambda _: None
-) -> CompilationResult:
-    """Compile a model into a folder, which is made if it is not there. ``say`` is told what begins.
+def compile_model(request: CompilationRequest, folder: Path) -> MlipPlan:
+    """Compile a model into a folder, which is made if it is not there. Return the plan that is written.
 
     Raises:
         OSError: a file cannot be read or written.
         NnhalError, ValueError: the model, the options or the samples are not what they have to be, or something does
             not fit.
     """
-    say("reading")
     model = read_flow_model(request.model, request.shapes, request.sharing.public)
     target = request.target
-    say("partitioning")
     found = share(model.graph, request.sharing, request.profile, target.num_tiles, target.wb_pin_ocm)
     model = replace(model, graph=found.graph)  # so that the weights are not there twice, in two layouts
     options = _options(request, found, {})
@@ -110,18 +88,9 @@ def compile_model(
                 f"{model.name}: int8 needs the ranges of its values, and got no samples; expected --calibrate FILE.npz "
                 f"with arrays for {names}"
             )
-        say("calibrating")
         ranges = calibrate(model, found, samples)
         options = _options(request, found, ranges)
-    compiled = []
-    for subgraph in found.subgraphs:
-        say(f"compiling {subgraph.symbol}")
-        compiled.append(_compile(found, subgraph, options[subgraph.symbol]))
-    compared = samples[:MOST_COMPARED]
-    errors: list[LayerError] = []
-    if compared:
-        say("comparing")
-        errors = LayerProbes(found, options).errors(model, compared)
+    compiled = [_compile(found, subgraph, options[subgraph.symbol]) for subgraph in found.subgraphs]
     file_name, content = model_copy(request.model)
     folder.mkdir(parents=True, exist_ok=True)
     _clear(folder)
@@ -131,7 +100,7 @@ def compile_model(
     while compiled:  # none of them is needed once it is written
         subgraphs.append(_written(compiled.pop(0), folder))
     plan = MlipPlan(
-        schema=1,
+        schema=2,
         model_name=request.model.name,
         model=planned(folder, file_name),
         shapes=dict(request.shapes),
@@ -143,34 +112,24 @@ def compile_model(
         steps=_steps(found, request.profile),
         subgraphs=tuple(subgraphs),
         calibration=_write(folder, "calibration.json", _calibration(len(samples), ranges)) if ranges else None,
-        errors=_write(folder, "errors.json", _told(compared, errors)) if errors else None,
     )
     (folder / PLAN_FILE).write_text(plan.model_dump_json(by_alias=True, indent=1) + "\n", encoding="utf-8")
-    return CompilationResult(plan, found, tuple(errors), len(samples), len(compared))
-
-
-def subgraph_options(
-    target: MlipTargetOptions | PlannedTarget,
-    profile: TimingProfile,
-    found: FlowPartition,
-    subgraph: FlowSubgraph,
-    ranges: ValueRanges,
-) -> MlipCompilerOptions:
-    """Return the options that a subgraph is compiled with. 8-bit models have scales, and need no ranges."""
-    quantised = _is_quantised(found, subgraph)
-    return MlipCompilerOptions(
-        quantize="int8" if quantised or target.quantize == "int8" else "fp16",
-        num_tiles=target.num_tiles,
-        wb_pin_ocm=target.wb_pin_ocm,
-        ranges={} if quantised else ranges,
-        profile=profile,
-    )
+    return plan
 
 
 def _options(request: CompilationRequest, found: FlowPartition, ranges: ValueRanges) -> dict[str, MlipCompilerOptions]:
+    """The options of each subgraph, by its symbol. 8-bit models have scales, and need no ranges."""
+    target = request.target
     return {
-        subgraph.symbol: subgraph_options(request.target, request.profile, found, subgraph, ranges)
+        subgraph.symbol: MlipCompilerOptions(
+            quantize="int8" if is_quantised or target.quantize == "int8" else "fp16",
+            num_tiles=target.num_tiles,
+            wb_pin_ocm=target.wb_pin_ocm,
+            ranges={} if is_quantised else ranges,
+            profile=request.profile,
+        )
         for subgraph in found.subgraphs
+        for is_quantised in [_is_quantised(found, subgraph)]
     }
 
 
@@ -255,10 +214,6 @@ def _ports(ports: Sequence[FlowPort]) -> tuple[PlannedPort, ...]:
 
 def _calibration(samples: int, ranges: ValueRanges) -> dict[str, object]:
     return {"schema": 1, "samples": samples, "ranges": {name: list(ends) for name, ends in ranges.items()}}
-
-
-def _told(samples: Sequence[ModelSample], errors: Sequence[LayerError]) -> dict[str, object]:
-    return {"schema": 1, "samples": len(samples), "layers": [asdict(error) for error in errors]}
 
 
 def _write(folder: Path, name: str, content: object) -> PlannedFile:

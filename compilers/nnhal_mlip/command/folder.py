@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,13 +53,6 @@ class CompiledFolder:
     def memory(self, subgraph: PlannedSubgraph) -> list[TileMemoryRange]:
         """Return the memory map of a subgraph. Raises as ``simulators``."""
         return [TileMemoryRange(**each) for each in parse_json(read_checked(self.path, subgraph.memory))]
-
-    def ranges(self) -> Mapping[str, tuple[float, float]]:
-        """Return the ranges that int8 has its scales from; none if the network was not calibrated."""
-        if self.plan.calibration is None:
-            return {}
-        found = parse_json(read_checked(self.path, self.plan.calibration))
-        return {name: (float(low), float(high)) for name, (low, high) in found["ranges"].items()}
 
 
 def open_folder(path: Path) -> CompiledFolder:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from nnhal_mlip.command.plan_file import MlipPlan
 from nnhal_mlip.simulator.report import PerfReport, perf_report
-from nnhal_mlip.simulator.roofline import ProgramRoofline, roofline
 from nnhal_mlip.simulator.simulator import Simulator
 
 
@@ -17,7 +16,6 @@ class BinaryPerf:
 
     symbol: str
     report: PerfReport
-    roofline: ProgramRoofline
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +53,7 @@ def network_perf(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> Network
     binaries = []
     for subgraph in plan.subgraphs:
         simulator = simulators[subgraph.symbol]
-        report = perf_report(simulator.program, simulator.timeline, profile)
-        binaries.append(BinaryPerf(subgraph.symbol, report, roofline(simulator.program, report, profile)))
+        binaries.append(BinaryPerf(subgraph.symbol, perf_report(simulator.program, simulator.timeline, profile)))
     reports = [each.report for each in binaries]
     return NetworkPerf(
         model=plan.model_name,

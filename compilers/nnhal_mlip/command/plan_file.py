@@ -105,7 +105,7 @@ class PlannedStep(PlanPart):
 class MlipPlan(PlanPart):
     """The whole file."""
 
-    schema_version: Literal[1] = Field(alias="schema")
+    schema_version: Literal[2] = Field(alias="schema")
     model_name: str
     """The name of the file that the user gave."""
     model: PlannedFile
@@ -119,7 +119,6 @@ class MlipPlan(PlanPart):
     steps: tuple[PlannedStep, ...]
     subgraphs: tuple[PlannedSubgraph, ...]
     calibration: PlannedFile | None = None
-    errors: PlannedFile | None = None
 
     @property
     def timing(self) -> TimingProfile:
@@ -127,7 +126,8 @@ class MlipPlan(PlanPart):
 
     @property
     def files(self) -> tuple[PlannedFile, ...]:
-        own = [self.model, *(each for each in (self.calibration, self.errors) if each is not None)]
+        """All files beside this one."""
+        own = [self.model] if self.calibration is None else [self.model, self.calibration]
         for subgraph in self.subgraphs:
             own += [subgraph.nodes, subgraph.constants, subgraph.binary, subgraph.memory]
         return tuple(own)

@@ -1,29 +1,53 @@
-"""What the commands print of a partition, a compilation and a simulation."""
+"""What the commands say: parts for a terminal, and the page of a network's modelled time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from rich.console import Console
 
 from nnhal.types.layout import describe
-from nnhal_mlip.command.compiling import CompilationResult
-from nnhal_mlip.command.layer_errors import LayerError
+from nnhal.v1 import admin_pb2
 from nnhal_mlip.command.layer_names import counted, layer_title, some
+from nnhal_mlip.command.network_perf import NetworkPerf
 from nnhal_mlip.command.partition_report import HostReport, KernelReport, PartitionReport, SubgraphReport
 from nnhal_mlip.command.plan_file import MlipPlan, PlannedLayer, PlannedSubgraph
 from nnhal_mlip.command.simulation import SimulationResult
-from nnhal_pages.report import Column, Footnotes, Name, ReportTable, TerminalPart
-from nnhal_pages.terminal import show_parts
+from nnhal_mlip.compiler.memory_map import OcmUse, TileMemoryRange, alike_tiles, uses_by_tile
+from nnhal_mlip.program.program import OCM_BYTES
+from nnhal_mlip.simulator.report import LayerPerf, PerfReport
+from nnhal_mlip.simulator.simulator import Simulator
+from nnhal_mlip.timing.usage import TileUsage
+from nnhal_pages.charts.memory import memory_chart
+from nnhal_pages.document import Figure
+from nnhal_pages.report import (
+    Column,
+    FigureCards,
+    Folded,
+    Footnotes,
+    Mark,
+    Markup,
+    Medium,
+    Name,
+    PagePart,
+    Picture,
+    ReportTable,
+    TerminalPart,
+    report_page,
+)
+from nnhal_pages.svg import Drawing
 
 _SHOWN = 8
 """Values of an output that are printed."""
+MemoryMaps = Mapping[str, Sequence[TileMemoryRange]]
+"""The memory map of each binary, by its symbol."""
 
 
-def show_partition(report: PartitionReport, explain: bool, console: Console) -> None:
-    """Print what the accelerator has and what the host has; if ``explain``, layer by layer and with reasons."""
+def partition_parts(report: PartitionReport, explain: bool) -> list[TerminalPart]:
+    """Say what the accelerator has and what the host has; if ``explain``, layer by layer and with reasons."""
     flow = "the public flow" if report.public else "beyond the public flow"
     parts: list[TerminalPart] = [
         f"{report.model}: {some(report.layers, 'layer')} in {some(len(report.subgraphs), 'subgraph')}, "
@@ -40,7 +64,7 @@ def show_partition(report: PartitionReport, explain: bool, console: Console) -> 
         parts += [f"order: {', '.join(report.steps)}", report.rule]
     elif report.host:
         parts.append(f"host: {', '.join(each.name for each in report.host)}; --explain says why")
-    show_parts(parts, console)
+    return parts
 
 
 def _kernels(subgraph: SubgraphReport) -> list[TerminalPart]:
@@ -66,9 +90,8 @@ def _host(report: PartitionReport) -> list[TerminalPart]:
     return [ReportTable("Host", columns, report.host), notes]
 
 
-def show_compilation(result: CompilationResult, folder: Path, console: Console) -> None:
-    """Print the layers of each binary, where they run, and what they cost."""
-    plan = result.plan
+def compilation_parts(plan: MlipPlan, folder: Path) -> list[TerminalPart]:
+    """Say which layers each binary has, where they run, and what they cost."""
     hosts = [step.host for step in plan.steps if step.host]
     parts: list[TerminalPart] = [
         f"{plan.model_name}: {some(len(plan.subgraphs), 'binary', 'binaries')} for at most "
@@ -77,29 +100,15 @@ def show_compilation(result: CompilationResult, folder: Path, console: Console) 
     ]
     for subgraph in plan.subgraphs:
         parts += _binary(plan, subgraph, (folder / subgraph.binary.file).stat().st_size)
-    if result.errors:
-        parts.append(_errors(result.errors, result.compared))
     parts.append(f"written to {folder}: {', '.join(each.file for each in plan.files)}, plan.json")
-    show_parts(parts, console)
-
-
-def _errors(errors: Sequence[LayerError], samples: int) -> ReportTable[LayerError]:
-    columns: list[Column[LayerError]] = [
-        Column("nodes", lambda error: Name(layer_title(error.user_names, f"{error.value} (added)")), wraps=True),
-        Column("layer", lambda error: f"{error.kind} (host)" if error.on_host else error.kind),
-        Column("largest", lambda error: f"{error.largest:.3g}", number=True),
-        Column("mean", lambda error: f"{error.mean:.3g}", number=True),
-        Column("peak", lambda error: f"{error.peak:.3g}", number=True),
-        Column("SQNR", lambda error: "" if error.sqnr is None else f"{error.sqnr:.1f} dB", number=True),
-    ]
-    return ReportTable(f"Simulated against the float network, {some(samples, 'sample')}", columns, errors)
+    return parts
 
 
 def _binary(plan: MlipPlan, subgraph: PlannedSubgraph, size: int) -> list[TerminalPart]:
     columns: list[Column[PlannedLayer]] = [
         Column("nodes", lambda layer: Name(layer_title(layer.user_names, "(added)")), wraps=True),
         Column("layer", lambda layer: layer.kind),
-        Column("split", lambda layer: split_word(layer.split, layer.tiles, layer.spills)),
+        Column("split", lambda layer: _split_word(layer.split, layer.tiles, layer.spills)),
         Column("tiles", lambda layer: f"{layer.tiles:,}", number=True),
         Column("stripes", lambda layer: f"{layer.stripes:,}", number=True),
         Column("pages", lambda layer: f"{layer.pages:,}", number=True),
@@ -117,24 +126,203 @@ def _binary(plan: MlipPlan, subgraph: PlannedSubgraph, size: int) -> list[Termin
     ]
 
 
-def split_word(split: str, tiles: int, spills: bool) -> str:
-    """Return how a layer is divided. One that no tile computes is another view of its input's bytes."""
+def _split_word(split: str, tiles: int, spills: bool) -> str:
+    """How a layer is divided. One that no tile computes is another view of its input's bytes."""
     if not tiles:
         return "a view"
     return split + (", spills" if spills else "")
 
 
-def show_simulation(plan: MlipPlan, result: SimulationResult, console: Console) -> None:
-    """Print outputs and times, and errors by layer if there are any."""
+def simulation_parts(plan: MlipPlan, result: SimulationResult) -> list[TerminalPart]:
+    """Say what came out, and the times."""
     parts: list[TerminalPart] = [
         f"{symbol}: modelled {run.timeline.total:,} cycles, {run.hardware_ns / 1000:,.1f} µs, and "
         f"{run.firmware_ns / 1000:,.1f} µs of firmware by profile {plan.profile['name']}"
         for symbol, run in result.runs.items()
     ]
     for name, array in result.outputs.items():
-        values = np.array2string(array.reshape(-1)[:_SHOWN], precision=4, separator=" ", max_line_width=console.width)
+        values = np.array2string(array.reshape(-1)[:_SHOWN], precision=4, separator=" ", max_line_width=sys.maxsize)
         more = f" … {array.size - _SHOWN} more" if array.size > _SHOWN else ""
         parts.append(f"{name} {array.dtype} {describe(array.shape)}: {values}{more}")
-    if result.errors:
-        parts.append(_errors(result.errors, 1))
-    show_parts(parts, console)
+    return parts
+
+
+def perf_parts(perf: NetworkPerf) -> list[TerminalPart]:
+    """Say where the time goes: layers, tiles and sums."""
+    parts = [part for binary in perf.binaries for part in report_parts(binary.report)]
+    return [*parts, f"{perf.model}: {_totals(perf)}", _bounds(perf), *([_host_line(perf)] if perf.host else [])]
+
+
+def report_parts(report: PerfReport) -> list[TerminalPart]:
+    """Say what the layers, the tiles and the DMA engine of a binary do."""
+    dma = report.dma
+    start = f"; pinned weights are loaded once, in {report.start_cycles:,}" if report.start_cycles else ""
+    spent = f"DMA: {dma.busy:,} cycles busy, {dma.waiting:,} waiting, {dma.idle:,} idle, of {report.total:,}{start}"
+    return [_perf_layers(report), _tiles(report), spent]
+
+
+def _host_line(perf: NetworkPerf) -> str:
+    """What the host computes, and the time from the inputs to the outputs."""
+    return (
+        f"the host computes {', '.join(perf.host)}, modelled {perf.host_ns / 1000:,.1f} µs: from its inputs to its "
+        f"outputs a run takes {perf.whole_ns / 1000:,.1f} µs"
+    )
+
+
+def perf_page(
+    perf: NetworkPerf, simulators: Mapping[str, Simulator], maps: MemoryMaps, profile: Mapping[str, int | str]
+) -> str:
+    """Return a whole HTML document."""
+    sections: list[tuple[str, Sequence[PagePart]]] = [("Summary", (_sums(perf), _note(perf)))]
+    for binary in perf.binaries:
+        of = f" of {binary.symbol}" if len(perf.binaries) > 1 else ""
+        report = binary.report
+        sections += [
+            (f"Layers{of}", (_perf_layers(report),)),
+            (f"Tiles{of}", (_tiles(report),)),
+            (f"Memory{of} over time", _memory(simulators[binary.symbol], maps[binary.symbol])),
+        ]
+    sections.append(("Profile", (_profile(profile),)))
+    return report_page(f"{perf.model} on MLIP, modelled", sections)
+
+
+def _totals(perf: NetworkPerf) -> str:
+    return (
+        f"modelled {perf.cycles:,} cycles, {perf.hardware_ns / 1000:,.1f} µs at {perf.clock_hz / 1e9:g} GHz by profile "
+        f"{perf.profile}, and {perf.firmware_ns / 1000:,.1f} µs of firmware; {perf.macs:,} MACs, {perf.ddr_bytes:,} "
+        "bytes of DDR"
+    )
+
+
+def _bounds(perf: NetworkPerf) -> str:
+    times = f", of which this is {perf.cycles / perf.least:.2f} times" if perf.least else ""
+    return f"no schedule takes less than {perf.least:,} cycles: full arrays, and DDR without a pause{times}"
+
+
+def _sums(perf: NetworkPerf) -> FigureCards:
+    at_clock = f"{perf.cycles:,} cycles at {perf.clock_hz / 1e9:g} GHz"
+    firmware = f"{len(perf.binaries)} starts, apart from the time"
+    on_host = f"{perf.host_ns / 1000:,.1f} µs on the host"
+    cards = [
+        Figure("Time (modelled)", f"{perf.hardware_ns / 1000:,.1f} µs", at_clock),
+        Figure("Firmware (modelled)", f"{perf.firmware_ns / 1000:,.1f} µs", firmware),
+        Figure("From inputs to outputs", f"{perf.whole_ns / 1000:,.1f} µs", on_host),
+        Figure("No schedule takes less than", f"{perf.least:,} cycles", "full arrays, and DDR without a pause"),
+        Figure("Multiply-adds", f"{perf.macs:,}", f"{perf.macs / perf.cycles:,.1f} in a cycle" if perf.cycles else ""),
+        Figure("Bytes of DDR", f"{perf.ddr_bytes:,}", "read and written in a run"),
+    ]
+    return FigureCards(cards)
+
+
+def _note(perf: NetworkPerf) -> str:
+    host = f" {_host_line(perf).replace('the', 'The', 1)}." if perf.host else ""
+    guesses = f"Every time here is modelled by the profile {perf.profile}, whose figures are guesses"
+    return f"{guesses}: {_bounds(perf)}.{host}"
+
+
+def _perf_layers(report: PerfReport) -> ReportTable[LayerPerf]:
+    columns: list[Column[LayerPerf]] = [
+        Column("nodes", lambda layer: Name(layer_title(layer.user_names, "(added)")), wraps=True),
+        Column("layer", lambda layer: layer.kind),
+        Column("split", lambda layer: _split_word(layer.split, layer.tiles_used, layer.spills)),
+        Column("tiles", lambda layer: f"{layer.tiles_used}", number=True),
+        Column("stripes", lambda layer: f"{layer.stripes}", number=True),
+        Column("begin", lambda layer: f"{layer.begin:,}", number=True, only=Medium.TERMINAL),
+        Column("cycles", lambda layer: f"{layer.cycles:,}", number=True),
+        Column("of peak", lambda layer: f"{layer.utilisation:.1%}" if layer.counters.macs else "", number=True),
+        Column("DMA", lambda layer: f"{layer.dma.busy:,}", number=True, page_header="DMA cycles"),
+        Column("pages", lambda layer: f"{max(layer.pages, default=0)}", number=True, only=Medium.TERMINAL),
+        Column("DDR", lambda layer: f"{layer.counters.ddr_bytes:,}", number=True, page_header="DDR bytes"),
+        Column("bound by", _bound),
+    ]
+    caption = "The layers in their order. Cycles are those of the tiles, with their waits; DMA works beside them."
+    return ReportTable(f"Layers of {report.program} (modelled)", columns, report.layers, "layers", caption)
+
+
+def _bound(layer: LayerPerf) -> Mark:
+    spent = sorted(layer.bound_cycles.items(), key=lambda one: -one[1])
+    return Mark(layer.bound, ", ".join(f"{name} {count:,}" for name, count in spent))
+
+
+class _Tile(NamedTuple):
+    number: int
+    use: TileUsage
+    pages: int
+
+
+def _tiles(report: PerfReport) -> ReportTable[_Tile]:
+    total = max(report.total, 1)
+    columns: list[Column[_Tile]] = [
+        Column("tile", lambda tile: str(tile.number), only=Medium.TERMINAL),
+        Column("tile", lambda tile: f"tile {tile.number}", only=Medium.PAGE),
+        Column("array busy", lambda tile: f"{tile.use.array / total:.1%}", number=True, only=Medium.PAGE),
+        Column("irregular busy", lambda tile: f"{tile.use.irregular / total:.1%}", number=True, only=Medium.PAGE),
+        Column("array", lambda tile: f"{tile.use.array:,}", number=True),
+        Column("irregular", lambda tile: f"{tile.use.irregular:,}", number=True),
+        Column("issue", lambda tile: f"{tile.use.issue:,}", number=True, only=Medium.TERMINAL),
+        Column("copies", lambda tile: f"{tile.use.copying:,}", number=True, only=Medium.TERMINAL),
+        Column("wait DMA", lambda tile: f"{tile.use.waiting_transfers:,}", number=True),
+        Column("wait tiles", lambda tile: f"{tile.use.waiting_tiles:,}", number=True),
+        Column("barrier", lambda tile: f"{tile.use.barrier:,}", number=True, only=Medium.TERMINAL),
+        Column("idle", lambda tile: f"{tile.use.idle:,}", number=True),
+        Column("pages", lambda tile: f"{tile.pages:,}", number=True),
+    ]
+    tiles = [_Tile(number, *each) for number, each in enumerate(zip(report.by_tile, report.pages, strict=True))]
+    caption = f"Cycles of {report.total:,}, and pages of {report.page_bytes // 1024} KiB that are touched."
+    return ReportTable(f"Cycles of the tiles of {report.program} (modelled)", columns, tiles, "tiles", caption)
+
+
+def _memory(simulator: Simulator, ranges: Sequence[TileMemoryRange]) -> tuple[PagePart, ...]:
+    groups = list(alike_tiles(uses_by_tile(ranges, simulator.timeline)).items())
+    if not groups:
+        return ("Nothing lies in the tiles' memory.",)
+    first, *others = (
+        (
+            _tiles_word(tiles).capitalize(),
+            Picture(
+                f"Memory of {_tiles_word(tiles)}",
+                _tile_memory(uses, tiles, f"{simulator.program.name}-{tiles[0]}"),
+            ),
+        )
+        for uses, tiles in groups
+    )
+    note = "Each bar is what some bytes hold, from the stage in which they arrive to the last one that reads them."
+    return (note, Markup(f"<h3>{first[0]}</h3>"), first[1], *(Folded(tiles, (picture,)) for tiles, picture in others))
+
+
+def _profile(profile: Mapping[str, int | str]) -> ReportTable[tuple[str, int]]:
+    rows = [(name, value) for name, value in profile.items() if isinstance(value, int)]
+    columns: list[Column[tuple[str, int]]] = [
+        Column("figure", lambda row: row[0]),
+        Column("value", lambda row: f"{row[1]:,}", number=True),
+    ]
+    caption = f"The figures of {profile['name']}. Nothing public gives them: each is a guess."
+    return ReportTable("Profile", columns, rows, "profile", caption)
+
+
+def _tile_memory(uses: Sequence[OcmUse], tiles: Sequence[int], name: str) -> Drawing:
+    """Draw addresses upwards and modelled cycles to the right. ``name`` is the picture's own on its page."""
+    figure = admin_pb2.MemoryFigure(
+        name=f"The memory of {_tiles_word(tiles)}",
+        limit_bytes=OCM_BYTES,
+        unit="cycles (modelled)",
+        spans=[
+            admin_pb2.MemorySpan(
+                name=use.what,
+                address=use.start,
+                bytes=use.stop - use.start,
+                begin=use.begin,
+                end=use.end,
+                kind="pinned weights" if use.pinned else use.what.partition(" ")[0],
+            )
+            for use in uses
+        ],
+    )
+    return memory_chart(figure, name)
+
+
+def _tiles_word(tiles: Sequence[int]) -> str:
+    """Such as ``tile 3``, or ``tiles 0, 1 and 2``."""
+    if len(tiles) == 1:
+        return f"tile {tiles[0]}"
+    return f"tiles {', '.join(map(str, tiles[:-1]))} and {tiles[-1]}"

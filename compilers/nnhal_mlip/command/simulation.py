@@ -1,21 +1,65 @@
-"""Simulate a compiled network on a user's inputs."""
+"""Run a compiled network: its subgraphs on the simulator, the rest by the reference evaluator, in order."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nnhal.arrays import Array
-from nnhal_mlip.command.compiling import subgraph_options
-from nnhal_mlip.command.execution import SimulatedSubgraphs, execute, model_outputs
+from nnhal_mlip.command.calibration import graph_inputs
 from nnhal_mlip.command.folder import CompiledFolder
-from nnhal_mlip.command.layer_errors import LayerError, LayerProbes
+from nnhal_mlip.command.model_file import FlowModel
 from nnhal_mlip.command.plan_file import MlipPlan
-from nnhal_mlip.command.samples import read_sample
+from nnhal_mlip.command.samples import ModelSample, read_sample
+from nnhal_mlip.flow.flow_partition import FlowPartition, FlowSubgraph
+from nnhal_mlip.flow.graph.reference import compute, evaluate
+from nnhal_mlip.flow.partition.cutting import steps
 from nnhal_mlip.simulator.simulator import SimulatedRun, Simulator
 from nnhal_mlip.simulator.trace import TraceEvent, run_trace
+
+SubgraphRunner = Callable[[FlowSubgraph, Mapping[str, Array]], dict[str, Array]]
+"""Computes the outputs of a subgraph from its inputs, all real numbers by the names of their values."""
+
+
+@dataclass(slots=True)
+class SimulatedSubgraphs:
+    """Runs subgraphs on the simulator, and keeps what each run took."""
+
+    simulators: Mapping[str, Simulator]
+    """By symbol."""
+    runs: dict[str, SimulatedRun]
+
+    def __call__(self, subgraph: FlowSubgraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Run one."""
+        run = self.simulators[subgraph.symbol].run([inputs[name] for name in subgraph.inputs])
+        self.runs[subgraph.symbol] = run
+        return dict(zip(subgraph.outputs, run.outputs, strict=True))
+
+
+def execute(model: FlowModel, found: FlowPartition, sample: ModelSample, runner: SubgraphRunner) -> dict[str, Array]:
+    """Return all values that are known of a run, by their names in the graph, as real numbers.
+
+    Raises:
+        ValueError: an input is not what the model takes.
+        NnhalError: something cannot be computed.
+    """
+    graph = found.graph
+    values = evaluate(replace(graph, nodes=()), graph_inputs(model, sample))  # constants and inputs as real numbers
+    for step in steps(found):
+        if isinstance(step, FlowSubgraph):
+            values.update(runner(step, values))
+        else:
+            results = compute(graph, step, [values[name] for name in step.inputs])
+            values.update(zip(step.outputs, results, strict=True))
+    return values
+
+
+def model_outputs(model: FlowModel, found: FlowPartition, values: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the outputs of a run by the user's names, in the types of the user's model."""
+    own = ((port, port.own(values[found.graph.outputs[port.value]])) for port in model.outputs)
+    return {port.name: array if port.shape else array.reshape(()) for port, array in own}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +71,10 @@ class SimulationResult:
     runs: Mapping[str, SimulatedRun]
     """The runs of each binary, by its symbol."""
     simulators: Mapping[str, Simulator]
-    errors: tuple[LayerError, ...]
-    """By layer, if they were asked for."""
 
 
-def simulate(folder: CompiledFolder, given: Path, compare: bool) -> SimulationResult:
-    """Run a network on the arrays of an npz file; ``compare`` it with the float network too.
+def simulate(folder: CompiledFolder, given: Path) -> SimulationResult:
+    """Run a network on the arrays of an npz file.
 
     Raises:
         OSError: a file cannot be read.
@@ -43,15 +85,7 @@ def simulate(folder: CompiledFolder, given: Path, compare: bool) -> SimulationRe
     sample = read_sample(given, model.inputs)
     runner = SimulatedSubgraphs(simulators, {})
     outputs = model_outputs(model, found, execute(model, found, sample, runner))
-    errors: Sequence[LayerError] = ()
-    if compare:
-        ranges = folder.ranges()
-        plan = folder.plan
-        options = {
-            each.symbol: subgraph_options(plan.target, plan.timing, found, each, ranges) for each in found.subgraphs
-        }
-        errors = LayerProbes(found, options).errors(model, [sample])
-    return SimulationResult(outputs, runner.runs, simulators, tuple(errors))
+    return SimulationResult(outputs, runner.runs, simulators)
 
 
 def network_trace(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from onnx import helper
 
 from nnhal_frontends.errors import InvalidModel
 from nnhal_mlip.command.calibration import graph_inputs
-from nnhal_mlip.command.execution import execute, model_outputs
 from nnhal_mlip.command.model_file import FlowPort, read_flow_model
+from nnhal_mlip.command.simulation import execute, model_outputs
 from nnhal_mlip.flow.errors import FlowError
 from tests.support.mlip_flows import NoAccelerator, shared
 from tests.support.mlip_onnx import write_digits

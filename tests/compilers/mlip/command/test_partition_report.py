@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from nnhal_mlip.command.model_file import read_flow_model
 from nnhal_mlip.command.partition_report import PartitionReport, partition_report
-from nnhal_mlip.command.rendering import show_partition
-from nnhal_mlip.command.sharing import SharingChoices
-from tests.support.consoles import printed
+from nnhal_mlip.command.rendering import partition_parts
+from nnhal_mlip.command.sharing import SharingChoices, rule
+from nnhal_mlip.flow.errors import FlowError
+from tests.support.consoles import printed_parts
 from tests.support.mlip_flows import shared
 from tests.support.mlip_onnx import OnnxNetwork
 from tests.support.mlip_tflite import write_tflite
@@ -16,10 +19,6 @@ def told(path: Path, choices: SharingChoices | None = None) -> PartitionReport:
     choices = choices or SharingChoices()
     model = read_flow_model(path, public=choices.public)
     return partition_report(model, shared(model, choices), choices)
-
-
-def text(story: PartitionReport, explain: bool) -> str:
-    return printed(lambda console: show_partition(story, explain, console))
 
 
 def test_layers_have_the_users_names(digits: Path) -> None:
@@ -63,9 +62,24 @@ def test_operations_that_cannot_be_imported_have_the_importers_reason(tmp_path: 
 
 def test_an_explanation_shows_layers_reasons_and_order(digits: Path) -> None:
     story = told(digits)
-    brief, whole = text(story, False), text(story, True)
+    brief, whole = (printed_parts(partition_parts(story, explain)) for explain in (False, True))
     assert "host: scores; --explain says why" in brief
     assert "flatten + classifier" in whole
     assert "REVERTED: got a softmax whose result leaves the model" in whole
     assert "order: tvmgen_mrvl_main_0, scores" in whole
     assert story.rule in whole
+
+
+def test_the_first_layers_are_kept(digits: Path) -> None:
+    (subgraph,) = told(digits, SharingChoices(keep=3)).subgraphs
+    assert [kernel.user_names for kernel in subgraph.kernels if kernel.user_names] == [("conv1", "relu1"), ("pool1",)]
+
+
+def test_an_unknown_node_is_refused_with_those_there_are(digits: Path) -> None:
+    with pytest.raises(FlowError, match="got 'conv9', expected names of nodes of the model: conv1, relu1"):
+        told(digits, SharingChoices(to_host=("conv9",)))
+
+
+def test_the_rule_says_which_flow_it_is_of() -> None:
+    assert "of the public flow" in rule(SharingChoices(public=True))
+    assert "modelled time" in rule(SharingChoices())

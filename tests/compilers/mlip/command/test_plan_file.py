@@ -25,7 +25,7 @@ def test_a_plan_is_read_as_it_was_written(compiled_digits: CompiledFolder) -> No
 @pytest.mark.parametrize(
     "keys, message",
     [
-        ({"schema": 2}, r"plan\.json: schema: Input should be 1"),
+        ({"schema": 1}, r"plan\.json: schema: Input should be 2"),
         ({"colour": "blue"}, r"plan\.json: colour: Extra inputs are not permitted"),
         ({"steps": None}, r"plan\.json: steps: Input should be"),
         ({"profile": {"name": "mine", "clock_hz": 1}}, r"plan\.json: profile: got other figures than this version"),

@@ -1,1 +1,0 @@
-"""Pictures of modelled runs, as SVG."""
