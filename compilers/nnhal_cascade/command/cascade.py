@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnhal_pages.report import tell
+
 if TYPE_CHECKING:
     from nnhal_cascade.command.compiling import CascadeRequest
     from nnhal_cascade.command.network import Network, UnsupportedNetworkError
     from nnhal_cascade.command.partial import PartialStep
-    from nnhal_cascade.command.report import CascadeReport, RunFigures
-    from nnhal_cascade.schedule.replay import PlanReplay
+    from nnhal_cascade.command.report import RunFigures
     from nnhal_cascade.schedule.schedule import Schedule
 
 
@@ -88,9 +88,6 @@ def cascade(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     html: Annotated[Path | None, typer.Option(help="Write a page with pictures to FILE.", metavar="FILE")] = None,
-    pictures: Annotated[
-        Path | None, typer.Option(help="Write the pictures as SVG files into DIRECTORY.", metavar="DIRECTORY")
-    ] = None,
     disassemble: Annotated[
         Path | None, typer.Option(help="Write the command stream as text to FILE.", metavar="FILE")
     ] = None,
@@ -109,7 +106,9 @@ def cascade(
         compile_network,
     )
     from nnhal_cascade.command.partial import shared_memory, shortages, steps_of
+    from nnhal_cascade.command.rendering import page, report_parts
     from nnhal_cascade.command.schedule_report import schedule_report
+    from nnhal_cascade.schedule.lives import memory_uses
     from nnhal_cascade.schedule.replay import replay
 
     system = chosen_system(device, memory, settings or [], block_config, cascade_region)
@@ -120,10 +119,10 @@ def cascade(
     own = next((step for step in steps if step.network is network), None)
     request = given if own is None else own.within(given)
     try:
-        compiled = compile_network(network, request, frontier or html is not None or pictures is not None)
+        compiled = compile_network(network, request, frontier or html is not None)
     except MisfitError as error:
         if as_json:
-            print(json.dumps(asdict(error.report)))
+            tell(asdict(error.report), (), as_json)
         raise error if own is None else MisfitError(error.report, own.told(given)) from error
     measured = _measured(network, compiled.schedule, checked) if run or checked else None
     replays = replay(compiled.schedule)
@@ -139,13 +138,8 @@ def cascade(
     if disassemble is not None:
         disassemble.write_text(_listing(compiled.schedule))
     if html is not None:
-        html.write_text(_page(compiled.schedule, replays, report))
-    if pictures is not None:
-        _write_pictures(compiled.schedule, replays, report, pictures)
-    if as_json:
-        print(json.dumps(asdict(report)))
-    else:
-        _show(report)
+        html.write_text(page(report, memory_uses(compiled.schedule, replays)))
+    tell(asdict(report), report_parts(report), as_json)
     if refused is not None:
         for line in (str(refused), *others):
             typer.echo(line, err=True)
@@ -195,26 +189,3 @@ def _listing(schedule: Schedule) -> str:
     from nnhal_cascade.stream.emit import emit
 
     return disassemble(emit(schedule))
-
-
-def _page(schedule: Schedule, replays: Sequence[PlanReplay], report: CascadeReport) -> str:
-    from nnhal_cascade.command.rendering import page
-    from nnhal_cascade.schedule.lives import lives
-
-    return page(report, replays, lives(schedule, replays))
-
-
-def _write_pictures(schedule: Schedule, replays: Sequence[PlanReplay], report: CascadeReport, directory: Path) -> None:
-    from nnhal_cascade.command.pictures import drawings
-    from nnhal_cascade.schedule.lives import lives
-
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, drawing in drawings(report, replays, lives(schedule, replays)).items():
-        (directory / f"{name}.svg").write_text(drawing.document())
-
-
-def _show(report: CascadeReport) -> None:
-    from nnhal_cascade.command.rendering import show
-    from nnhal_pages.terminal import output_console
-
-    show(report, output_console())

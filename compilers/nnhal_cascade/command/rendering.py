@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 from itertools import groupby
 from typing import Any
-
-from rich.console import Console
 
 from nnhal_cascade.command import formatting
 from nnhal_cascade.command.report import (
@@ -23,8 +21,7 @@ from nnhal_cascade.command.report import (
     SharedMemoryReport,
     SharedStepReport,
 )
-from nnhal_cascade.schedule.lives import TensorLife
-from nnhal_cascade.schedule.replay import PlanReplay
+from nnhal_cascade.schedule.lives import MemoryUse
 from nnhal_pages.document import Figure
 from nnhal_pages.report import (
     Column,
@@ -38,25 +35,29 @@ from nnhal_pages.report import (
     Picture,
     ReportTable,
     RowGroup,
+    TerminalPart,
     report_page,
 )
-from nnhal_pages.terminal import show_parts
+from nnhal_pages.svg import Drawing
 
 
-def show(report: CascadeReport, console: Console) -> None:
-    """Print sums, cascades, parts, buffers, and the frontier if there is one."""
-    show_parts([*_lines(report), _parts(report), _buffers(report), _regions(report)], console)
+def report_parts(report: CascadeReport) -> Iterator[TerminalPart]:
+    """Yield sums, cascades, parts, buffers, and the frontier if there is one."""
+    yield from _lines(report)
+    yield _parts(report)
+    yield _buffers(report)
+    yield _regions(report)
     if report.frontier:
-        show_parts([_frontier(report), *_least(report)], console)
+        yield _frontier(report)
+        yield from _least(report)
     if report.together is not None:
-        show_parts(_together(report.together, report.system.working), console)
+        yield from _together(report.together, report.system.working)
 
 
-def page(report: CascadeReport, replays: Sequence[PlanReplay], lives: Sequence[TensorLife]) -> str:
-    """Return a whole HTML document."""
+def page(report: CascadeReport, uses: Iterable[MemoryUse]) -> str:
+    """Return a whole HTML document. ``uses`` are those of the working memory."""
     # A terminal shows no pictures.
     from nnhal_cascade.command.pictures.frontier import frontier_drawing
-    from nnhal_cascade.command.pictures.memory import memory_drawing
 
     sections: list[tuple[str, Sequence[PagePart]]] = [
         ("Summary", (_sums(report), f"The peak is {formatting.made_of(report)}.", *_bounds(report)))
@@ -65,7 +66,7 @@ def page(report: CascadeReport, replays: Sequence[PlanReplay], lives: Sequence[T
         points = Folded(f"All {len(report.frontier)} points as a table", (_frontier(report),))
         picture = Picture("Picture of the frontier", frontier_drawing(report))
         sections.append(("Frontier", (_FRONTIER, picture, *_least(report), points)))
-    over_time = Picture("Picture of the memory over time", memory_drawing(report, replays, lives))
+    over_time = Picture("Picture of the memory over time", _memory_drawing(report, uses))
     sections += [
         ("Memory over time", (_MEMORY, over_time)),
         ("Cascades", _cascades(report)),
@@ -76,6 +77,17 @@ def page(report: CascadeReport, replays: Sequence[PlanReplay], lives: Sequence[T
     if report.together is not None:
         sections.append(("All steps", tuple(_together(report.together, report.system.working))))
     return report_page(f"{report.model} on {report.system.accelerator}", sections, page_style())
+
+
+def _memory_drawing(report: CascadeReport, uses: Iterable[MemoryUse]) -> Drawing:
+    from nnhal.v1 import admin_pb2
+    from nnhal_pages.charts.memory import memory_chart
+
+    spans = [admin_pb2.MemorySpan(**use._asdict()) for use in uses]
+    name = f"The {report.system.working} of {report.model}"
+    return memory_chart(
+        admin_pb2.MemoryFigure(name=name, limit_bytes=report.budget, unit="cycles", spans=spans), "memory"
+    )
 
 
 @cache
@@ -89,9 +101,8 @@ _FRONTIER = (
     "it with the tabulator key, for its figures."
 )
 _MEMORY = (
-    "Each bar is some rows of a tensor, from the stripe that writes them to the last one that reads them. A dotted "
-    "frame is what is reserved for a tensor. Frames overlap if an output is written over a dying input. Weights are "
-    "hatched. Cascades have a grey ground."
+    "Each bar is some rows of a tensor, from the stripe that writes them to the last one that reads them. A dashed "
+    "frame is what is reserved for a tensor. Frames overlap if an output is written over a dying input."
 )
 _CASCADES = (
     "A part runs as soon as the rows that it needs are there. What lies between two parts holds so many rows at a "

@@ -36,6 +36,37 @@ class TensorLife:
     pieces: tuple[LiveBytes, ...]
 
 
+class MemoryUse(NamedTuple):
+    """Bytes of the working memory that something has for some time."""
+
+    name: str
+    """The tensor, or whose weights they are."""
+    address: int
+    bytes: int
+    begin: int
+    """Cycles since the start of the schedule."""
+    end: int
+    kind: str
+    """``reserved`` for a tensor, or what lies there: ``feature map``, ``rolling buffer`` or ``weights``."""
+
+
+def memory_uses(schedule: Schedule, replays: Sequence[PlanReplay]) -> Iterator[MemoryUse]:
+    """Yield what lies in the working memory: of each tensor what is reserved and what is alive, and weights."""
+    for life in lives(schedule, replays):
+        buffer = life.buffer
+        begin, end = replays[buffer.first].start, replays[buffer.last].end
+        yield MemoryUse(life.name, buffer.address, buffer.bytes, begin, end, "reserved")
+        is_whole = buffer.extents == schedule.graph.tensors[buffer.tensor].shape
+        kind = "feature map" if is_whole else "rolling buffer"
+        yield from (MemoryUse(life.name, *piece, kind) for piece in life.pieces)
+    for constants in schedule.constants:
+        if constants.region != schedule.system.working.name:
+            continue
+        begin, end = replays[constants.copied_in].start, replays[constants.plan].end
+        name, size = schedule.graph.parts[constants.part].name, constants.bytes * constants.slots
+        yield MemoryUse(f"weights of {name}", constants.address, size, begin, end, "weights")
+
+
 def lives(schedule: Schedule, replays: Sequence[PlanReplay]) -> tuple[TensorLife, ...]:
     """Return the life of each tensor in each buffer of the working memory."""
     names = tensor_names(schedule.graph)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nnhal_cascade.schedule.lives import TensorLife, lives
+from nnhal_cascade.schedule.lives import memory_uses
 from nnhal_cascade.schedule.replay import PlanReplay, TimedStripe, replay
 from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_devices.figures import (
     BY_SCHEDULE,
-    RESERVED,
     MemoryFigure,
     MemorySpan,
     OperationTimes,
@@ -29,7 +28,12 @@ _DMA = "DMA"
 def schedule_figures(schedule: Schedule, budget: int) -> WorkloadFigures:
     """Return the figures of a schedule that was made for ``budget`` bytes of the working memory."""
     replays = replay(schedule)
-    memory = MemoryFigure(schedule.system.working.name.upper(), budget, _UNIT, tuple(_memory(schedule, replays)))
+    memory = MemoryFigure(
+        schedule.system.working.name.upper(),
+        budget,
+        _UNIT,
+        tuple(MemorySpan(*use) for use in memory_uses(schedule, replays)),
+    )
     lanes = (*(part.name for part in schedule.graph.parts), _DMA)
     time = TimeFigure("Stripes and copies of constants", _UNIT, lanes, tuple(_time(schedule, replays)))
     return WorkloadFigures((memory,), (time,))
@@ -43,26 +47,6 @@ def schedule_times(schedule: Schedule) -> OperationTimes:
             cycles[stripe.run.part] += stripe.end - stripe.start
     times = (TimedOperation(part.name, part.operations, cycles[part.index]) for part in schedule.graph.parts)
     return OperationTimes(tuple(times), _UNIT, True, BY_SCHEDULE)
-
-
-def _memory(schedule: Schedule, replays: Sequence[PlanReplay]) -> Iterator[MemorySpan]:
-    for life in lives(schedule, replays):
-        buffer = life.buffer
-        begin, end = replays[buffer.first].start, replays[buffer.last].end
-        yield MemorySpan(life.name, buffer.address, buffer.bytes, begin, end, RESERVED)
-        kind = _kind(schedule, life)
-        yield from (
-            MemorySpan(life.name, piece.address, piece.bytes, piece.start, piece.end, kind) for piece in life.pieces
-        )
-    for constants in schedule.constants:
-        begin, end = replays[constants.copied_in].start, replays[constants.plan].end
-        name, size = schedule.graph.parts[constants.part].name, constants.bytes * constants.slots
-        yield MemorySpan(f"weights of {name}", constants.address, size, begin, end, "weights")
-
-
-def _kind(schedule: Schedule, life: TensorLife) -> str:
-    whole = life.buffer.extents == schedule.graph.tensors[life.buffer.tensor].shape
-    return "feature map" if whole else "rolling buffer"
 
 
 def _time(schedule: Schedule, replays: Sequence[PlanReplay]) -> Iterator[TimeSpan]:

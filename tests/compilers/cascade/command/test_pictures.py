@@ -5,16 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from xml.etree.ElementTree import Element, fromstring
 
-import pytest
-
-from nnhal_cascade.command.pictures import drawings
 from nnhal_cascade.command.pictures.cascades import cascade_drawing
 from nnhal_cascade.command.pictures.frontier import frontier_drawing
-from nnhal_cascade.command.pictures.memory import memory_drawing
-from nnhal_cascade.command.report import CascadeReport
-from nnhal_cascade.schedule.lives import lives
 from nnhal_pages.svg import Drawing
-from tests.support.cascades import PEAK, replays, schedule, story
+from tests.support.cascades import story
 
 
 def parsed(drawing: Drawing) -> Element:
@@ -28,10 +22,6 @@ def having(picture: Element, name: str) -> list[Element]:
 
 def texts(picture: Element) -> list[str]:
     return [each.text or "" for each in picture.iter("text")]
-
-
-def memory(told: CascadeReport) -> Element:
-    return parsed(memory_drawing(told, replays(), lives(schedule(), replays())))
 
 
 def test_the_frontier_has_a_point_for_each_schedule() -> None:
@@ -71,19 +61,6 @@ def test_a_tip_lies_within_the_picture() -> None:
         assert top >= 0 and top + height <= drawing.height
 
 
-def test_the_memory_shows_each_tensor_each_weights_and_each_cascade() -> None:
-    picture = memory(story())
-    assert len(having(picture, "alive")) == 5
-    assert len(having(picture, "weights")) == 2
-    assert len(having(picture, "column")) == 1
-    assert "peak 2.7 KiB" in texts(picture)
-
-
-def test_a_budget_far_above_the_peak_is_not_drawn() -> None:
-    assert "budget 3 KiB" in texts(memory(replace(story(), budget=3072)))
-    assert not [text for text in texts(memory(replace(story(), budget=PEAK * 10))) if text.startswith("budget")]
-
-
 def test_a_cascade_has_a_box_for_each_part_and_bars_for_the_rows_between() -> None:
     told = story()
     picture = parsed(cascade_drawing(told, told.plans[0]))
@@ -118,11 +95,3 @@ def test_what_a_part_reads_from_outside_is_said() -> None:
     reading = replace(told.plans[0], parts=(parts[0], parts[1], replace(parts[2], inputs=("b", "other"))))
     found = texts(parsed(cascade_drawing(told, reading)))
     assert "no weights; reads other too" in found
-
-
-@pytest.mark.parametrize("with_frontier", [True, False])
-def test_each_picture_has_a_name_for_its_file(with_frontier: bool) -> None:
-    found = drawings(story(with_frontier=with_frontier), replays(), lives(schedule(), replays()))
-    assert list(found) == ["frontier"] * with_frontier + ["memory", "cascade_0_2"]
-    for drawing in found.values():
-        assert fromstring(drawing.document()).tag.endswith("svg")
