@@ -80,7 +80,7 @@ def _of_operand(vector: Vector, graph: int, index: int, operand: Operand) -> Ite
         yield from _of_values(vector, graph, index, operand)
     if not graph and operand.lifetime == OperandLifeTime.SUBGRAPH_INPUT:
         yield Alteration("is omitted", partial(_without_input, vector, index))
-        yield Alteration("is a constant", partial(_input_as_constant, vector, index))
+        yield Alteration("is a constant", partial(input_as_constant, vector, index))
     if not graph and is_constant:
         yield Alteration("is omitted", partial(_without_constant, vector, index))
         yield Alteration("is an input", partial(_constant_as_input, vector, index))
@@ -197,7 +197,8 @@ def _without_input(vector: Vector, index: int) -> Vector:
     )
 
 
-def _input_as_constant(vector: Vector, index: int) -> Vector:
+def input_as_constant(vector: Vector, index: int) -> Vector:
+    """Return the vector with an input of its model, by operand index, as a constant of its values."""
     values = _given_values(vector, 0, index)
     if values is None or not values.size:
         return _without_input(vector, index)

@@ -15,8 +15,7 @@ from nnhal.operations.convolution import (
     window_of_depthwise_conv_2d,
     window_of_grouped_conv_2d,
 )
-from nnhal.operations.joining import SlicingInput, StridedSliceInput, prepare_slicing, strided_ranges
-from nnhal.operations.lookup import GatherInput
+from nnhal.operations.joining import SlicingInput, StridedSliceInput, prepare_slicing, ranges_of, strided_slices
 from nnhal.operations.matrix import FullyConnectedInput
 from nnhal.operations.movement import (
     BatchToSpaceInput,
@@ -75,10 +74,18 @@ class LoweringRule:
         return self.check is not _anything
 
 
-def _fixed(op: OperationContext) -> Support:
+def _reshaped(op: OperationContext) -> Support:
+    """ONNX's Reshape finds one length out by itself."""
     dimensions = op.dimensions(0)
-    if 0 in dimensions:
-        return Unsupported("DYN_SHAPE", describe(dimensions), "known dimensions")
+    if dimensions.count(0) > 1:
+        return Unsupported("DYN_SHAPE", describe(dimensions), "at most one unknown length")
+    return SUPPORTED
+
+
+def _image(op: OperationContext) -> Support:
+    dimensions = op.dimensions(0)
+    if 0 in dimensions[1:]:
+        return Unsupported("DYN_SHAPE", describe(dimensions), "images of known dimensions; their number may be unknown")
     return SUPPORTED
 
 
@@ -86,7 +93,7 @@ def _normalized(op: OperationContext) -> Support:
     epsilon = op.real(InstanceNormalizationInput.EPSILON)
     if not epsilon >= 0:
         return Unsupported("KERNEL", f"epsilon {epsilon}", "0 or more", "the root of a negative variance is undefined")
-    return _fixed(op)
+    return _image(op)
 
 
 def _window(window_of: Callable[[OperationContext], Window]) -> Check:
@@ -122,12 +129,16 @@ def _weights(op: OperationContext) -> Support:
 
 
 def _slice(op: OperationContext) -> Support:
-    lengths = prepare_slicing(op)[0]
-    return _elements(0 not in lengths)
+    """An unknown length of the result may be that of all the rest of an axis."""
+    sizes, lengths = op.integers(SlicingInput.SIZE), op.dimensions(SlicingInput.INPUT)
+    results = zip(sizes, lengths, prepare_slicing(op)[0], strict=True)
+    return _elements(all(result or (size and not length) for size, length, result in results))
 
 
 def _strided(op: OperationContext) -> Support:
-    return _elements(all(strided_ranges(op)))
+    lengths = op.dimensions(StridedSliceInput.INPUT)
+    kept = zip(ranges_of(strided_slices(op), lengths), lengths, strict=True)
+    return _elements(all(indices or not length for indices, length in kept))
 
 
 def _tile(op: OperationContext) -> Support:
@@ -138,15 +149,6 @@ def _elements(some: bool) -> Support:
     return SUPPORTED if some else Unsupported("SHAPE", "a result of no elements", "at least one element")
 
 
-def _gather(op: OperationContext) -> Support:
-    given, indices = op.ranked(GatherInput.INPUT), op.ranked(GatherInput.INDICES)
-    length = given[axis_of(op, op.integer(GatherInput.AXIS), len(given))]
-    if 0 in indices or not length:
-        got = f"indices of {describe(indices)} into an axis of length {length or '?'}"
-        return Unsupported("SHAPE", got, "at least one index, and known lengths")
-    return SUPPORTED
-
-
 def _mirror(op: OperationContext) -> Support:
     mode = MirrorPadMode(op.integer(MirrorPadInput.MODE))
     if mode is not MirrorPadMode.REFLECT:
@@ -155,8 +157,8 @@ def _mirror(op: OperationContext) -> Support:
 
 
 def _slope(op: OperationContext) -> Support:
-    """ONNX broadcasts the slope to the values, but not the values to the slope."""
-    values, slope = op.known_dimensions(0), op.known_dimensions(1)
+    """ONNX broadcasts the slope to the values, but not the values to the slope: to an unknown length only a 1."""
+    values, slope = op.ranked(0), op.known_dimensions(1)
     padded = (1,) * (len(values) - len(slope)) + slope
     if len(padded) != len(values) or any(b not in (1, a) for a, b in zip(values, padded, strict=True)):
         return Unsupported("SHAPE", f"alpha of {describe(slope)} on {describe(values)}", "alpha that broadcasts alone")
@@ -205,13 +207,13 @@ RULES: dict[OperationType, LoweringRule] = {
     OperationType.ARGMIN: LoweringRule(_DISCRETE),
     OperationType.AVERAGE_POOL_2D: LoweringRule(check=_pooling),
     OperationType.BATCH_MATMUL: LoweringRule(_FLOATS | {I32, Q8AS}),
-    OperationType.BATCH_TO_SPACE_ND: LoweringRule(constants=(BatchToSpaceInput.BLOCK_SIZES,), check=_fixed),
+    OperationType.BATCH_TO_SPACE_ND: LoweringRule(constants=(BatchToSpaceInput.BLOCK_SIZES,), check=_reshaped),
     OperationType.CAST: LoweringRule(_MOVABLE | {B8}, check=_cast),
-    OperationType.CHANNEL_SHUFFLE: LoweringRule(check=_fixed),
+    OperationType.CHANNEL_SHUFFLE: LoweringRule(check=_reshaped),
     OperationType.CONCATENATION: LoweringRule(),
     OperationType.CONV_2D: LoweringRule(check=_window(window_of_conv_2d)),
     OperationType.DEPTHWISE_CONV_2D: LoweringRule(check=_window(window_of_depthwise_conv_2d)),
-    OperationType.DEPTH_TO_SPACE: LoweringRule(check=_fixed),
+    OperationType.DEPTH_TO_SPACE: LoweringRule(check=_reshaped),
     OperationType.DEQUANTIZE: LoweringRule(_QUANT8 | {Q8S, Q8C}),
     OperationType.DIV: LoweringRule(_FLOATS),
     OperationType.ELU: LoweringRule(_FLOATS),
@@ -220,7 +222,7 @@ RULES: dict[OperationType, LoweringRule] = {
     OperationType.EXPAND_DIMS: LoweringRule(_MOVABLE),
     OperationType.FLOOR: LoweringRule(frozenset({F32})),
     OperationType.FULLY_CONNECTED: LoweringRule(check=_weights),
-    OperationType.GATHER: LoweringRule(_MOVABLE, check=_gather),
+    OperationType.GATHER: LoweringRule(_MOVABLE),
     OperationType.GREATER: _COMPARED,
     OperationType.GREATER_EQUAL: _COMPARED,
     OperationType.GROUPED_CONV_2D: LoweringRule(check=_window(window_of_grouped_conv_2d)),
@@ -261,8 +263,8 @@ RULES: dict[OperationType, LoweringRule] = {
     OperationType.RELU1: LoweringRule(),
     OperationType.RELU6: LoweringRule(),
     OperationType.RESHAPE: LoweringRule(_MOVABLE, (ReshapeInput.SHAPE,), _reshape),
-    OperationType.RESIZE_BILINEAR: LoweringRule(check=_fixed),
-    OperationType.RESIZE_NEAREST_NEIGHBOR: LoweringRule(check=_fixed),
+    OperationType.RESIZE_BILINEAR: LoweringRule(check=_image),
+    OperationType.RESIZE_NEAREST_NEIGHBOR: LoweringRule(check=_image),
     OperationType.REVERSE: LoweringRule(_MOVABLE, (ReverseInput.AXIS,)),
     OperationType.RSQRT: LoweringRule(_FLOATS),
     OperationType.SELECT: LoweringRule(_MOVABLE, main=1),
@@ -270,9 +272,9 @@ RULES: dict[OperationType, LoweringRule] = {
     OperationType.SLICE: LoweringRule(_MOVABLE, (SlicingInput.BEGIN, SlicingInput.SIZE), _slice),
     OperationType.SOFTMAX: LoweringRule(),
     OperationType.SPACE_TO_BATCH_ND: LoweringRule(
-        constants=(SpaceToBatchInput.BLOCK_SIZES, SpaceToBatchInput.PADDINGS), check=_fixed
+        constants=(SpaceToBatchInput.BLOCK_SIZES, SpaceToBatchInput.PADDINGS), check=_reshaped
     ),
-    OperationType.SPACE_TO_DEPTH: LoweringRule(check=_fixed),
+    OperationType.SPACE_TO_DEPTH: LoweringRule(check=_reshaped),
     OperationType.SPLIT: LoweringRule(_MOVABLE),
     OperationType.SQRT: LoweringRule(_FLOATS),
     OperationType.SQUEEZE: LoweringRule(constants=(SqueezeInput.AXES,)),
@@ -284,6 +286,6 @@ RULES: dict[OperationType, LoweringRule] = {
     OperationType.TANH: LoweringRule(),
     OperationType.TILE: LoweringRule(_MOVABLE, (TileInput.MULTIPLES,), _tile),
     OperationType.TRANSPOSE: LoweringRule(constants=(TransposeInput.PERMUTATION,)),
-    OperationType.TRANSPOSE_CONV_2D: LoweringRule(constants=(TransposeConv2dImplicit.OUTPUT_SHAPE,), check=_fixed),
+    OperationType.TRANSPOSE_CONV_2D: LoweringRule(constants=(TransposeConv2dImplicit.OUTPUT_SHAPE,), check=_image),
 }
 """One rule for each operation that is lowered."""

@@ -174,16 +174,15 @@ def validate_slicing(op: Signature) -> None:
 
 
 def prepare_slicing(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Return the sizes."""
+    """Return the sizes; 0 for what follows on an axis of unknown length."""
     require_input_quantization(op)
     begins = integers_per_axis(op, SlicingInput.BEGIN, SlicingInput.INPUT)
     sizes = integers_per_axis(op, SlicingInput.SIZE, SlicingInput.INPUT)
     result = []
-    for axis, (length, begin, size) in enumerate(
-        zip(op.known_dimensions(SlicingInput.INPUT), begins, sizes, strict=True)
-    ):
-        count = length - begin if size == REST else size
-        if begin < 0 or count < 0 or begin + count > length:
+    for axis, (length, begin, size) in enumerate(zip(op.ranked(SlicingInput.INPUT), begins, sizes, strict=True)):
+        is_open = not length and not op.executing
+        count = size if size != REST else 0 if is_open else length - begin
+        if begin < 0 or count < 0 or (begin + count > length and not is_open):
             op.refuse(f"begin {begin} and size {size} on axis {axis}, expected a part of its {length} elements")
         result.append(count)
     return (tuple(result),)
@@ -220,33 +219,43 @@ def validate_strided_slice(op: Signature) -> None:
     op.output(0, main)
 
 
-def strided_ranges(op: OperationContext) -> tuple[range, ...]:
-    """Return the indices to keep of each axis of the input. Negative bounds count from the end; all are clamped."""
-    op.ranked(StridedSliceInput.INPUT, (1, 4))
+def strided_slices(op: OperationContext) -> tuple[slice, ...]:
+    """Return what to keep of each axis of the input, with Python's rules for bounds. Raises UnknownYet."""
+    rank = len(op.ranked(StridedSliceInput.INPUT, (1, 4)))
     begins, ends, strides = (
         integers_per_axis(op, index, StridedSliceInput.INPUT)
         for index in (StridedSliceInput.BEGIN, StridedSliceInput.END, StridedSliceInput.STRIDES)
     )
     begin_mask, end_mask = op.integer(StridedSliceInput.BEGIN_MASK), op.integer(StridedSliceInput.END_MASK)
     result = []
-    for axis, length in enumerate(op.known_dimensions(StridedSliceInput.INPUT)):
+    for axis in range(rank):
         if strides[axis] == 0:
             op.refuse(f"stride 0 on axis {axis}, expected a stride other than 0")
         begin = None if begin_mask >> axis & 1 else begins[axis]
         end = None if end_mask >> axis & 1 else ends[axis]
-        result.append(range(*slice(begin, end, strides[axis]).indices(length)))
+        result.append(slice(begin, end, strides[axis]))
     return tuple(result)
+
+
+def strided_ranges(op: OperationContext) -> tuple[range, ...]:
+    """Return the indices to keep of each axis of the input. Raises UnknownYet."""
+    return ranges_of(strided_slices(op), op.known_dimensions(StridedSliceInput.INPUT))
+
+
+def ranges_of(slices: tuple[slice, ...], lengths: Dimensions) -> tuple[range, ...]:
+    """Return the indices that slices keep of axes; none of an axis of unknown length."""
+    return tuple(range(*kept.indices(length)) for kept, length in zip(slices, lengths, strict=True))
 
 
 def prepare_strided_slice(op: OperationContext) -> tuple[Dimensions, ...]:
     """Return how many elements of each axis remain. Shrunk axes are removed, but at least one axis remains."""
     require_input_quantization(op)
-    shrink_mask = op.integer(StridedSliceInput.SHRINK_MASK)
+    shrink_mask, lengths = op.integer(StridedSliceInput.SHRINK_MASK), op.ranked(StridedSliceInput.INPUT, (1, 4))
     result = []
-    for axis, indices in enumerate(strided_ranges(op)):
+    for axis, indices in enumerate(ranges_of(strided_slices(op), lengths)):
         if not shrink_mask >> axis & 1:
             result.append(len(indices))
-        elif len(indices) != 1 or indices.step < 0:
+        elif indices.step < 0 or (len(indices) != 1 and (lengths[axis] or op.executing)):
             op.refuse(
                 f"axis {axis} is shrunk and keeps {len(indices)} elements with stride {indices.step}, "
                 "expected 1 element and a stride above 0"

@@ -247,12 +247,13 @@ def prepare_mirror_pad(op: OperationContext) -> tuple[Dimensions, ...]:
         op.refuse(f"mode {code}, expected 0 (REFLECT) or 1 (SYMMETRIC)")
     result = []
     for axis, (length, pair) in enumerate(
-        zip(op.known_dimensions(MirrorPadInput.INPUT), paddings_of_mirror_pad(op), strict=True)
+        zip(op.ranked(MirrorPadInput.INPUT), paddings_of_mirror_pad(op), strict=True)
     ):
+        is_open = not length and not op.executing
         limit = max(0, length - 1) if code == MirrorPadMode.REFLECT else length
-        if min(pair) < 0 or max(pair) > limit:
+        if min(pair) < 0 or (max(pair) > limit and not is_open):
             op.refuse(f"paddings {pair} on axis {axis}, expected 0 to {limit}")
-        result.append(length + sum(pair))
+        result.append(0 if is_open else length + sum(pair))
     return (tuple(result),)
 
 

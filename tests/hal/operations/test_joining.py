@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations import DEFINITIONS, UnknownYet
+from nnhal.operations import DEFINITIONS
 from nnhal.operations._types import F32, I32, INT32, Q8A
+from nnhal.operations.joining import REST
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
 from tests.support.operations import Given, context, dimensions_of, integers, level_of, open_tensor, output, tensor
@@ -138,9 +139,10 @@ def test_each_axis_has_its_numbers() -> None:
         dimensions_of(SLICE, inputs, output(F32))
 
 
-def test_unknown_lengths_are_asked_again() -> None:
-    with pytest.raises(UnknownYet):
-        dimensions_of(SLICE, [open_tensor(F32, (0,)), tensor(I32, [0]), tensor(I32, [2])], output(F32))
+@pytest.mark.parametrize(("begin", "size", "kept"), [(0, 2, 2), (3, REST, 0)])
+def test_of_an_unknown_length_a_size_or_the_rest_is_kept(begin: int, size: int, kept: int) -> None:
+    inputs = [open_tensor(F32, (0, 5)), tensor(I32, [begin, 1]), tensor(I32, [size, REST])]
+    assert dimensions_of(SLICE, inputs, output(F32)) == ((kept, 4),)
 
 
 def given(*axes: tuple[int, int, int], masks: tuple[int, int, int] = (0, 0, 0)) -> list[Given]:

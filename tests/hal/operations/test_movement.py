@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations import UnknownYet
 from nnhal.operations._types import F32, I32, Q8A
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
@@ -152,9 +151,9 @@ def test_the_output_has_the_input_s_rank_and_quantisation() -> None:
         level_of(MIRROR_PAD, inputs, output(Q8A, (6,), 0.25))
 
 
-def test_unknown_lengths_are_asked_again() -> None:
-    with pytest.raises(UnknownYet):
-        dimensions_of(MIRROR_PAD, [open_tensor(F32, (0,)), tensor(I32, [[1, 1]]), *integers(0)], output(F32))
+def test_an_unknown_length_that_is_mirrored_stays_unknown() -> None:
+    inputs = [open_tensor(F32, (0, 3)), tensor(I32, [[1, 1], [2, 0]]), *integers(0)]
+    assert dimensions_of(MIRROR_PAD, inputs, output(F32)) == ((0, 5),)
 
 
 TO_SPACE, TO_BATCH = OperationType.BATCH_TO_SPACE_ND, OperationType.SPACE_TO_BATCH_ND

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto
 
-from nnhal.operations._shape import axis_of, reduced
+from nnhal.operations._shape import axis_of
 from nnhal.operations.joining import (
+    REST,
     PackInput,
     SlicingInput,
     SplitInput,
     StridedSliceInput,
     axis_input,
-    prepare_slicing,
-    strided_ranges,
+    strided_slices,
 )
 from nnhal.operations.lookup import GatherInput
 from nnhal.operations.movement import ReverseInput, TileInput, axis_of_reversal
@@ -23,6 +23,8 @@ from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 _TO_THE_START = np.iinfo(np.int64).min
 """An end before the first element, for any length."""
+_AT_THE_END = np.iinfo(np.int64).max
+"""The last element, or the end after it, for any length."""
 
 
 def concatenation(to: Emitter) -> None:
@@ -54,21 +56,20 @@ def tile(to: Emitter) -> None:
 def slice_box(to: Emitter) -> None:
     """A begin and a size for each axis."""
     begins = to.op.integers(SlicingInput.BEGIN)
-    lengths = prepare_slicing(to.op)[0]
-    kept = [range(begin, begin + length) for begin, length in zip(begins, lengths, strict=True)]
+    sizes = zip(begins, to.op.integers(SlicingInput.SIZE), strict=True)
+    kept = [slice(begin, None if size == REST else begin + size) for begin, size in sizes]
     to.keep(_slice(to, to.kept(SlicingInput.INPUT), kept))
 
 
 def strided(to: Emitter) -> None:
     """Slice, then drop the axes that are shrunk."""
-    kept = strided_ranges(to.op)
+    kept = strided_slices(to.op)
     tensor = _slice(to, to.kept(StridedSliceInput.INPUT), kept)
     mask = to.op.integer(StridedSliceInput.SHRINK_MASK)
     shrunk = [axis for axis in range(len(kept)) if mask >> axis & 1]
-    if shrunk:
-        lengths = reduced(tuple(len(indices) for indices in kept), shrunk, keep=False)
-        tensor = to.graph.add("Reshape", tensor, to.graph.integers(lengths))
-    to.keep(tensor)
+    if len(shrunk) == len(kept):
+        shrunk = shrunk[1:]
+    to.keep(to.graph.add("Squeeze", tensor, to.graph.integers(shrunk)) if shrunk else tensor)
 
 
 def reverse(to: Emitter) -> None:
@@ -101,13 +102,12 @@ def gather(to: Emitter) -> None:
     to.keep(to.graph.add("Gather", to.kept(GatherInput.INPUT), indices, axis=axis))
 
 
-def _slice(to: Emitter, tensor: str, kept: Sequence[range]) -> str:
-    """ONNX counts a negative end from the back, so an end before the first element has to lie far before it."""
-    ends = [indices.stop if indices.stop >= 0 else _TO_THE_START for indices in kept]
-    bounds = (
-        [indices.start for indices in kept],
-        ends,
-        list(range(len(kept))),
-        [indices.step for indices in kept],
-    )
+def _slice(to: Emitter, tensor: str, kept: Sequence[slice]) -> str:
+    """ONNX has the same rules for bounds as Python, but no None."""
+    starts, ends = [], []
+    for each in kept:
+        first, last = (_AT_THE_END, _TO_THE_START) if (each.step or 1) < 0 else (0, _AT_THE_END)
+        starts.append(first if each.start is None else each.start)
+        ends.append(last if each.stop is None else each.stop)
+    bounds = starts, ends, range(len(kept)), [each.step or 1 for each in kept]
     return to.graph.add("Slice", tensor, *(to.graph.integers(values) for values in bounds))

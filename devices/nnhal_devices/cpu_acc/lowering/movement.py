@@ -86,9 +86,9 @@ def channel_shuffle(to: Emitter) -> None:
     split = [*lengths[:axis], groups, lengths[axis] // groups, *lengths[axis + 1 :]]
     order = list(range(rank + 1))
     order[axis], order[axis + 1] = axis + 1, axis
-    grouped = to.graph.add("Reshape", to.kept(ChannelShuffleInput.INPUT, layout), to.graph.integers(split))
+    grouped = to.graph.add("Reshape", to.kept(ChannelShuffleInput.INPUT, layout), _shape(to, split))
     swapped = to.graph.add("Transpose", grouped, perm=order)
-    to.keep(to.graph.add("Reshape", swapped, to.graph.integers(lengths)), layout)
+    to.keep(to.graph.add("Reshape", swapped, _shape(to, lengths)), layout)
 
 
 def pad(to: Emitter) -> None:
@@ -158,7 +158,8 @@ def space_to_batch_nd(to: Emitter) -> None:
     y, x = block_of(to.op)
     top, bottom, left, right = paddings_of_batch_space(to.op)
     n, c = images.batch, images.channels
-    h, w = (images.height + top + bottom) // y, (images.width + left + right) // x
+    h = (images.height + top + bottom) // y if images.height else 0
+    w = (images.width + left + right) // x if images.width else 0
     tensor = to.kept(_INPUT, layout)
     if top or bottom or left or right:
         operand = to.op.inputs[_INPUT]
@@ -179,14 +180,14 @@ def _blocks_into_images(to: Emitter, layout: Layout, lengths: _Blocks, joined: S
     n, y, x, c, h, w = lengths
     columns = _rearrange(to, to.kept(_INPUT, layout), (n * y, x, c * h * w), (0, 2, 1), (n, y, c * h, w * x))
     rows = to.graph.add("Transpose", columns, perm=(0, 2, 1, 3))
-    return to.graph.add("Reshape", rows, to.graph.integers(joined))
+    return to.graph.add("Reshape", rows, _shape(to, joined))
 
 
 def _images_into_blocks(to: Emitter, tensor: str, lengths: _Blocks, joined: Sequence[int]) -> str:
     """[n, c, h, y, w, x] becomes [n, y, x, c, h, w], in the same way."""
     n, y, x, c, h, w = lengths
     rows = _rearrange(to, tensor, (n, c * h, y, w * x), (0, 2, 1, 3), (n * y, c * h * w, x))
-    return to.graph.add("Reshape", to.graph.add("Transpose", rows, perm=(0, 2, 1)), to.graph.integers(joined))
+    return to.graph.add("Reshape", to.graph.add("Transpose", rows, perm=(0, 2, 1)), _shape(to, joined))
 
 
 def _images(to: Emitter, channels_first: bool) -> tuple[Layout, Images]:
@@ -194,5 +195,10 @@ def _images(to: Emitter, channels_first: bool) -> tuple[Layout, Images]:
 
 
 def _rearrange(to: Emitter, tensor: str, split: Sequence[int], order: Sequence[int], joined: Sequence[int]) -> str:
-    parts = to.graph.add("Reshape", tensor, to.graph.integers(split))
-    return to.graph.add("Reshape", to.graph.add("Transpose", parts, perm=order), to.graph.integers(joined))
+    parts = to.graph.add("Reshape", tensor, _shape(to, split))
+    return to.graph.add("Reshape", to.graph.add("Transpose", parts, perm=order), _shape(to, joined))
+
+
+def _shape(to: Emitter, lengths: Sequence[int]) -> str:
+    """The shape of a Reshape, in which one length, or product of lengths, may be 0: it is unknown."""
+    return to.graph.integers([length or -1 for length in lengths])

@@ -14,20 +14,18 @@ from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 def resize_bilinear(to: Emitter) -> None:
     """ONNX has the HAL's three ways to place pixels, and clamps at the edges as well."""
     layout = _layout(to)
-    sizes = [0] * 4
-    for axis, length in enumerate(prepare_resize(to.op)[0]):
-        sizes[layout.axis(axis)] = length
     mode = "asymmetric"
     if to.op.boolean(ResizeInput.ALIGN_CORNERS):
         mode = "align_corners"
     elif to.op.boolean(ResizeInput.HALF_PIXEL_CENTERS):
         mode = "half_pixel"
+    tensor = to.real(ResizeInput.INPUT, layout)
     result = to.graph.add(
         "Resize",
-        to.real(ResizeInput.INPUT, layout),
+        tensor,
         "",
         "",
-        to.graph.integers(sizes),
+        _sizes(to, tensor, layout),
         mode="linear",
         coordinate_transformation_mode=mode,
     )
@@ -47,15 +45,25 @@ def resize_nearest_neighbor(to: Emitter) -> None:
     last = sorted(layout.axis(axis) for axis in axes) == [2, 3]
     moved_bytes = layout is Layout.MOVED and to.op.main_type() in QUANTIZED
     if last and not moved_bytes and all(_repeats(each, given[axis]) for axis, each in indices.items()):
-        sizes = to.graph.integers([asked[axis] for axis in sorted(range(len(asked)), key=layout.axis)])
         places = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        tensor = to.graph.add("Resize", to.kept(ResizeInput.INPUT, layout), "", "", sizes, mode="nearest", **places)
-        to.keep(tensor, layout)
+        tensor = to.kept(ResizeInput.INPUT, layout)
+        sizes = _sizes(to, tensor, layout)
+        to.keep(to.graph.add("Resize", tensor, "", "", sizes, mode="nearest", **places), layout)
         return
     tensor = to.kept(ResizeInput.INPUT)
     for axis, each in indices.items():
         tensor = to.graph.add("Gather", tensor, to.graph.constant(each), axis=axis)
     to.keep(tensor)
+
+
+def _sizes(to: Emitter, tensor: str, layout: Layout) -> str:
+    """The result's dimensions, of which the number of images may be unknown."""
+    asked = prepare_resize(to.op)[0]
+    batch, *others = [asked[axis] for axis in sorted(range(len(asked)), key=layout.axis)]
+    if batch:
+        return to.graph.integers([batch, *others])
+    given = to.graph.add("Shape", tensor, start=0, end=1)
+    return to.graph.add("Concat", given, to.graph.integers(others), axis=0)
 
 
 def _repeats(indices: np.ndarray, length: int) -> bool:

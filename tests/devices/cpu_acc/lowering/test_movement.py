@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
+from nnhal.support import Unsupported
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
-from tests.support.agreement import assert_single_agrees, like
+from nnhal_devices.cpu_acc.driver import CpuAcc
+from nnhal_devices.driver import DriverOptions
+from tests.support.agreement import assert_agrees, assert_single_agrees, like, random, single
 
 _IMAGES = (2, 4, 6, 8)
 _T = OperationType
@@ -45,6 +48,8 @@ _CASES: list[tuple[OperationType, Dimensions, Sequence[Any]]] = [
     (_T.TRANSPOSE, (2, 3, 4, 5), [[0, 2, 3, 1]]),
     (_T.TRANSPOSE, (2, 3, 4, 5), [[3, 1, 0, 2]]),
 ]
+_NEEDING_SIZE = (_T.RESIZE_NEAREST_NEIGHBOR,)
+"""Those that lengths other than the batch must be known for."""
 _ALSO_INTEGERS = {_T.EXPAND_DIMS, _T.GATHER, _T.MIRROR_PAD, _T.RESHAPE, _T.REVERSE, _T.SLICE, _T.TILE}
 
 
@@ -58,6 +63,20 @@ def test_elements_move(
 ) -> None:
     if code != I32 or operation in _ALSO_INTEGERS:
         assert_single_agrees(operation, code, [dimensions], parameters)
+
+
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize(("operation", "dimensions", "parameters"), _CASES)
+def test_elements_move_along_an_open_axis(
+    operation: OperationType, dimensions: Dimensions, parameters: Sequence[Any], axis: int
+) -> None:
+    opened = tuple(0 if number == axis else length for number, length in enumerate(dimensions))
+    model = single(operation, F32, [opened], parameters)
+    answers = CpuAcc(DriverOptions()).supported_operations(model)
+    if operation in _NEEDING_SIZE and axis:
+        assert [answer.code for answer in answers if isinstance(answer, Unsupported)] == ["DYN_SHAPE"]
+    else:
+        assert_agrees(model, random(F32, dimensions))
 
 
 @pytest.mark.parametrize("code", [F32, F16, I32, Q8A, Q8AS])
