@@ -75,7 +75,7 @@ def _support(op: OperationContext) -> tuple[Support, Sequence[Dimensions]]:
     unknown = ""
     if definition is not None:
         try:
-            found = definition.prepare(op)
+            found = definition.prepared(op)
         except HalError as error:
             return Unsupported("OP", error.message, "a valid operation"), found
         except UnknownYet as missing:

@@ -35,4 +35,5 @@ def tenant_from_wire(message: wire.OnBehalfOf | bytes | None) -> Tenant:
 
 
 def _shown(text: str) -> str:
-    return "".join(letter for letter in text[:_LONGEST] if letter.isprintable())
+    shown = text[:_LONGEST]
+    return shown if shown.isprintable() else "".join(filter(str.isprintable, shown))

@@ -29,9 +29,16 @@ class OperationDefinition:
     depends_on_values: bool = False
     compares_lengths: bool = False
 
+    def prepared(self, op: OperationContext) -> tuple[Dimensions, ...]:
+        """Return what ``prepare`` returns, which it is asked for once: checks, support and lowering want to know it."""
+        results: tuple[Dimensions, ...] | None = op.found.get(self.prepare)
+        if results is None:
+            results = op.found[self.prepare] = self.prepare(op)
+        return results
+
     def output_dimensions(self, op: OperationContext) -> tuple[Dimensions, ...]:
         """Return what ``prepare`` returns. Refuse outputs of more axes or bytes than an operand may have."""
-        results = self.prepare(op)
+        results = self.prepared(op)
         for index, (dimensions, output) in enumerate(zip(results, op.outputs, strict=True)):
             if len(dimensions) > MAX_RANK:
                 op.refuse(f"output {index} has rank {len(dimensions)}, expected at most {MAX_RANK}")

@@ -115,13 +115,16 @@ class StalledError(TransportError):
 
 
 class CallProgress:
-    """The processor time that a process has asked for since a call began, by looks at it."""
+    """The processor time that a process asks for during a call, by looks at it.
+
+    What most calls take is less than a tick, and they do without a look: it reads some files for each thread.
+    """
 
     def __init__(self, pid: int, stall_seconds: float) -> None:
         """``pid`` is 0 if that is unknown, ``stall_seconds`` 0 if it may do nothing for ever."""
-        self._pid, self._stall_seconds = pid, stall_seconds
+        self._pid, self._stall_seconds = pid if stall_seconds else 0, stall_seconds
         self._asked = self._looked = time.monotonic()
-        self._wanted = wanted_seconds(pid) if pid and stall_seconds else None
+        self._wanted: float | None = None
         self._idle = 0.0
         self.is_over = False
         """Whether it has stalled."""
@@ -134,11 +137,14 @@ class CallProgress:
         return is_due
 
     def has_stalled(self) -> bool:
-        """Look, and return whether the process has done nothing for so long. False if nobody can tell."""
-        if self._wanted is None:
+        """Look, and return whether the process has done nothing for so long, at least since the first look.
+
+        False if nobody can tell.
+        """
+        if not self._pid:
             return False
-        now, wanted = time.monotonic(), wanted_seconds(self._pid)
-        if wanted is None or wanted - self._wanted > _IDLE_SHARE * (now - self._looked):
+        now, wanted, before = time.monotonic(), wanted_seconds(self._pid), self._wanted
+        if wanted is None or before is None or wanted - before > _IDLE_SHARE * (now - self._looked):
             self._idle = 0.0
         else:
             self._idle += min(now - self._looked, 2 * _TICK_SECONDS)  # more if this process itself was late

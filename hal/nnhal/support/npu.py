@@ -125,7 +125,7 @@ class NpuSupport:
     def _support(self, op: OperationContext) -> tuple[Support, Sequence[Dimensions]]:
         """The answer for one operation, and its outputs' dimensions as far as they are known."""
         try:
-            found: Sequence[Dimensions] = DEFINITIONS[op.type].prepare(op)
+            found: Sequence[Dimensions] = DEFINITIONS[op.type].prepared(op)
         except HalError as error:
             return Unsupported("OP", error.message, "a valid operation", "make its operands fit one another"), ()
         except UnknownYet:
