@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import gt
 from typing import Any
 
 import numpy as np
@@ -419,6 +420,9 @@ def _pool(name: str) -> None:
         kernel = [d.number(1, 3) for _ in range(rank)]
         x = _image(d, d.number(1, 3), rank)
         more: dict[str, Any] = _windows(d, rank, kernel, True)
+        reaches = [(k - 1) * n + 1 for k, n in zip(kernel, more.get("dilations", [1] * rank), strict=True)]
+        if any(map(gt, reaches, x.array.shape[2:])) or any(map(gt, more.get("strides", [1]), kernel)):
+            return  # ONNX Runtime may then count a window beyond the image, or lay it before its own pads
         if name == "AveragePool":
             more["count_include_pad"] = d.number(0, 1)
         d.node(name, [x], Limit.EXACT if name == "MaxPool" else Limit.SUM, kernel_shape=kernel, **more)
@@ -546,14 +550,16 @@ def _matmul_integer(d: Drawing) -> None:
     a = d.pick((np.uint8, np.int8), 2, 3)
     b = d.fresh(d.array((a.array.shape[-1], d.number(1, 4)), d.one_of(np.int8, np.uint8), -4, 9))
     zeros = [d.constant(d.number(0, 3), v.array.dtype) for v in (a, b)] if d.chance() else []
-    d.node("MatMulInteger", [a, b, *zeros])
+    if a.array.shape[-1]:  # else ONNX Runtime gives what is in its memory
+        d.node("MatMulInteger", [a, b, *zeros])
 
 
 def _qlinear_matmul(d: Drawing) -> None:
     kind = d.one_of(np.uint8, np.int8)
     a, b = d.fresh(d.array((2, 3), kind, 0, 99)), d.fresh(d.array((3, 4), kind, 0, 99))
     scales = [[d.constant(d.one_of(0.5, 0.25), np.float32), d.constant(d.number(0, 5), kind)] for _ in range(3)]
-    d.node("QLinearMatMul", [a, *scales[0], b, *scales[1], d.constant(64.0, np.float32), scales[2][1]])
+    given = [a, *scales[0], b, *scales[1], d.constant(64.0, np.float32), scales[2][1]]
+    d.node("QLinearMatMul", given, Limit.STEP)
 
 
 def _recurrent(name: str, gates: int) -> None:

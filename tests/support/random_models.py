@@ -29,6 +29,8 @@ class Limit(Enum):
 
     EXACT = 0
     """Moves, comparisons, integers, and one rounding."""
+    STEP = 1
+    """Integers that stand for reals: one more or less, where these are halfway between two."""
     ROUNDED = 8
     """A few roundings, in an order of the kernel's own."""
     FUNCTION = 64
@@ -45,40 +47,50 @@ class Value:
     array: Array
     """The results of ONNX Runtime for the inputs that are drawn."""
     epsilons: int = 0
-    """How far another runtime may be from it, as ``Limit`` says, added over all operators before."""
+    """How far another runtime may be from it, as ``Limit`` says, summed over operators; of integers, steps."""
+    scale: Any = ()
+    """The scale of a quantised value of TFLite, or those along an axis."""
+    zero_point: int = 0
+    axis: int = 0
+    signature: Sequence[int] = ()
+    """The dimensions of an input of TFLite of which some are open; empty if none is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A model with inputs, and what ONNX Runtime computes without any optimisation."""
+    """A model with inputs, and what ONNX Runtime computes without any optimisation, or LiteRT."""
 
-    model: onnx.ModelProto
+    content: bytes
     inputs: dict[str, Array]
     expected: dict[str, Array]
     epsilons: dict[str, int]
+    text: str
 
     def differences(self, answers: dict[str, Any]) -> list[str]:
         """Say which answers are no outputs of this model."""
         return [
             f"{name}: {why}"
             for name, wanted in self.expected.items()
-            for why in [_difference(np.asarray(answers[name]), wanted, self.epsilons[name])]
+            for why in [difference(np.asarray(answers[name]), wanted, self.epsilons[name])]
             if why
         ]
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """Show it as text of ONNX; hypothesis asks for this."""
+        """Show it as text; hypothesis asks for this."""
         del cycle
         given = {name: (array.dtype.name, array.shape, array.tolist()) for name, array in self.inputs.items()}
-        printer.text(f"{onnx.printer.to_text(self.model)}\n{given}")
+        printer.text(f"{self.text}\n{given}")
 
 
-def _difference(got: Array, wanted: Array, epsilons: int) -> str:
+def difference(got: Array, wanted: Array, epsilons: int) -> str:
+    """Say how a result differs from what is wanted by more than its limit; empty if it does not."""
     if (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
         return f"{got.dtype}{list(got.shape)}, expected {wanted.dtype}{list(wanted.shape)}"
-    if not epsilons or wanted.dtype.kind != "f":
+    allowed: Any = 0 if wanted.dtype.kind == "f" else epsilons
+    if not epsilons:
         same = (got == wanted) | ((got != got) & (wanted != wanted))
-        allowed: Any = 0
+    elif wanted.dtype.kind != "f":
+        same = abs(got.astype(np.int64) - wanted.astype(np.int64)) <= epsilons
     else:
         finite = np.abs(wanted[np.isfinite(wanted)].astype(np.float64))
         allowed = epsilons * float(np.finfo(wanted.dtype).eps) * max(1.0, float(finite.max(initial=0)))
@@ -179,11 +191,11 @@ class Drawing:
             for value in self.values
             if value.array.dtype in allowed
             and least <= value.array.ndim <= most
-            and not (exact and value.epsilons)
+            and not (value.epsilons and (exact or value.array.dtype.kind != "f"))
             and value.array.size <= 4096
         ]
         if fitting and self.number(0, 3):
-            found: Value = self.draw(st.sampled_from(fitting[::-1]))
+            found: Value = self.one_of(*fitting[::-1])
             return found
         return self.fresh(self.array(self.shape(least, most, longest), self.one_of(*kinds)))
 
@@ -191,7 +203,7 @@ class Drawing:
         """Pick a value of the same type, of dimensions that can be broadcast to it or with it."""
         same = [v for v in self.values if v.array.dtype == value.array.dtype and v.array.shape == value.array.shape]
         if same and self.chance():
-            found: Value = self.draw(st.sampled_from(same))
+            found: Value = self.one_of(*same)
             return found
         shape = [1 if self.number(0, 3) == 3 else length for length in value.array.shape]
         return self.fresh(
@@ -219,7 +231,7 @@ class Drawing:
         self.read.update(known)
         carried = sum(value.epsilons for value in known.values())
         for name, result in zip(names, results, strict=True):
-            jumps = result.dtype.kind != "f"
+            jumps = result.dtype.kind != "f" and limit != Limit.STEP
             self.values.append(Value(name, result, 0 if jumps else 2 * carried + limit.value))
 
     def case(self) -> Case | None:
@@ -241,7 +253,8 @@ class Drawing:
         if results is None:
             return None
         names = [value.name for value in outputs]
-        return Case(model, inputs, dict(zip(names, results, strict=True)), {v.name: v.epsilons for v in outputs})
+        expected, limits = dict(zip(names, results, strict=True)), {v.name: v.epsilons for v in outputs}
+        return Case(model.SerializeToString(), inputs, expected, limits, onnx.printer.to_text(model))
 
 
 def _info(name: str, array: Array, shape: Sequence[str | int] | None) -> onnx.ValueInfoProto:
@@ -275,6 +288,22 @@ def run_plainly(model: onnx.ModelProto, inputs: dict[str, Array]) -> list[Array]
     return results if all(isinstance(result, np.ndarray) for result in results) else None
 
 
+def parsed(text: str) -> Case:
+    """Return a model of ONNX's text, for which values are random. An axis whose name is a letter and N is N long."""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {OPSET}]> found {text}')
+    random, inputs = np.random.default_rng(0), {}
+    for value in model.graph.input:
+        kind = value.type.tensor_type
+        shape = [int(dim.dim_param[1:]) if dim.dim_param else dim.dim_value for dim in kind.shape.dim]
+        values = random.integers(-8, 9, shape) / 4
+        inputs[value.name] = np.asarray(values, helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    results = run_plainly(model, inputs)
+    assert results is not None, text
+    names = [value.name for value in model.graph.output]
+    expected = dict(zip(names, results, strict=True))
+    return Case(model.SerializeToString(), inputs, expected, dict.fromkeys(names, Limit.SUM.value), text)
+
+
 Maker = Callable[[Drawing], None]
 
 
@@ -285,7 +314,7 @@ def models(makers: Sequence[Maker], most: int, empties: bool = False) -> st.Sear
     def drawn(draw: st.DrawFn) -> Case | None:
         drawing = Drawing(draw, empties)
         for _ in range(drawing.number(1, most)):
-            draw(st.sampled_from(makers))(drawing)
+            drawing.one_of(*makers)(drawing)
         return drawing.case()
 
     return drawn()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import onnx
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -21,8 +21,10 @@ from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.deaths import kill_for_good
 from tests.support.onnx_operators import MAKERS
 from tests.support.processes import WARM
-from tests.support.random_models import Case, models
+from tests.support.random_models import Case, models, parsed
 from tests.support.testbeds import framework_over
+from tests.support.tflite_files import Spec, floats, int8, int32
+from tests.support.tflite_operators import by_any_kernel, numbers, one
 
 DEFAULT = ("cpu_acc", "cpu_ref")
 DEVICES = (DEFAULT, ("cpu_ref",), *((npu, "cpu_ref") for npu in ("gpu_acc", "ethos_n", "ethos_u", "mlip")))
@@ -47,7 +49,7 @@ def require_same(framework: Framework, path: Path, case: Case | None, choices: S
     """Check that a model's answers are ONNX Runtime's, or that the reference refuses it before it runs."""
     if case is None:
         return
-    onnx.save(case.model, path)
+    path.write_bytes(case.content)
     for devices in choices:
         try:
             model = framework.load(path, devices)
@@ -57,6 +59,70 @@ def require_same(framework: Framework, path: Path, case: Case | None, choices: S
             continue
         with model:
             assert case.differences(model.run(case.inputs)) == [], devices
+
+
+FOUND = {
+    "Where": "(bool[2,1,3] c, float[2,n2,3] a, float[2,2,3] b) => (float[] y) { y = Where(c, a, b) }",
+    "Expand": "(float[n1,3] a) => (float[] y) <int64[2] s = {2, 3}> { y = Expand(a, s) }",
+    "AveragePool": """(float[2,n2,3] a) => (float[] y)
+        { y = AveragePool<kernel_shape=[3], pads=[1, 2], count_include_pad=1>(a) }""",
+    "ConvTranspose": """(float[1,2,7,4] a, float[2,1,1,2] w) => (float[] y)
+        { y = ConvTranspose<auto_pad="SAME_LOWER", strides=[1, 3], output_padding=[0, 1]>(a, w) }""",
+    "OneHot": "(float[4] a, int64[2] v) => (int64[] y) <int64 d = {4}> { y = OneHot<axis=-2>(a, d, v) }",
+    "ArgMax": "(float[2,0,3] a) => (int64[] y, int64[] z) { y = ArgMax<axis=-1>(a) z = ArgMin<axis=0, keepdims=0>(a) }",
+    "Mean": "(float[4,1] a, float[0,4,3] b) => (float[] y) { y = Mean(a, b) }",
+    "ReduceMean": "(float[n4,0] a) => (float[] y) { y = ReduceMean<keepdims=0>(a) }",
+    "Pad": """(float[3,n4] a) => (float[] y) <int64[2] p = {-1, 1}, int64[1] x = {1}>
+        { y = Pad<mode="reflect">(a, p, "", x) }""",
+    "lengths that vary": """(float[n3,4] a, float[4,n2] b, bool[0] c) => (float[] y, bool[] z)
+        { y = MatMul(a, b) z = Not(c) }""",
+    "ConvTranspose of open batches": """(float[n1,2,4,7] a, float[2,1,2,2] w) => (float[] y)
+        { y = ConvTranspose<auto_pad="SAME_LOWER", output_padding=[2, 0], strides=[3, 1]>(a, w) }""",
+    "Slice": """(int8[1] a) => (int8[] y) <int64[1] p = {-5}, int64[1] q = {-6}, int64[1] x = {0}, int64[1] s = {-1}>
+        { y = Slice(a, p, q, x, s) }""",
+    "Where of codes": """(float[2,4] a, bool[2,4] c) => (int8[] y)
+        <float s = {0.01}, int8 z = {4}> { v = QuantizeLinear(a, s, z) y = Where(c, v, v) }""",
+    "Softsign": "(float a) => (float[] y) { b = ReduceLogSumExp(a) y = Softsign(b) }",
+    "a large constant": """(bool[n2] a) => (double[] y, bool[] z) <double k = {1.5}, int64[2] s = {20, 20}>
+        { y = Expand(k, s) z = Not(a) }""",
+}
+"""Models that were answered otherwise than by ONNX Runtime once. An axis nN is open, and N long."""
+
+FOUND_TFLITE = {
+    "rank 0 by LiteRT": one("RIGHT_SHIFT", [int32(), int32()], int32(), values={1: 1}),
+    "FILL of rank 0": one("FILL", [numbers([]), int8()], int8()),
+    "STRIDED_SLICE": one(
+        "STRIDED_SLICE", [floats(2, 3), int32(1), numbers([2]), numbers([1])], floats(1, 3), values={1: [1]}
+    ),
+    "BATCH_MATMUL": one(
+        "BATCH_MATMUL",
+        [int8(3, 3, 1), Spec((1, 2, 1), np.int8, 0.05, signature=(1, -1, -1))],
+        int8(3, 3, 2),
+        ("BatchMatMulOptions", {"AdjY": True}),
+    ),
+    "SPLIT_V": one(
+        "SPLIT_V",
+        [Spec((2, 2), signature=(-1, 2)), numbers([0, -1]), numbers(0)],
+        [Spec((0, 2), signature=(-1, 2)), Spec((2, 2), signature=(-1, 2))],
+        ("SplitVOptions", {"NumSplits": 2}),
+    ),
+    "TOPK_V2": one("TOPK_V2", [int32(2, 6), numbers(4)], [int32(2, 4), int32(2, 4)]),
+    "a constant without elements": one("LOG", [(np.zeros((4, 0)), int8(4, 0))], int8(4, 0)),
+    "an output without elements": one("DEQUANTIZE", [(np.zeros((0, 1)), int8(0, 1))], floats(0, 1)),
+}
+"""Files that were answered otherwise than by LiteRT once."""
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+def test_models_that_were_found(framework: Framework, tmp_path: Path, devices: tuple[str, ...]) -> None:
+    for text in FOUND.values():
+        require_same(framework, tmp_path / "found.onnx", parsed(text), [devices])
+    for file in FOUND_TFLITE.values():
+        answers = by_any_kernel(file.file(), file.arrays())
+        expected = {f"y{index}": answer for index, answer in enumerate(answers)}
+        limits = {name: int(bool(file.outputs[0].scale)) for name in expected}
+        case = Case(file.file(), file.arrays(), expected, limits, file.code)
+        require_same(framework, tmp_path / "found.tflite", case, [devices])
 
 
 @examples(60)
@@ -88,7 +154,7 @@ def test_answers_stay_the_same_after_a_device_has_died(short_path: Path, tmp_pat
         loaded = []
         for number, case in enumerate(cases):
             path = tmp_path / f"{number}.onnx"
-            onnx.save(case.model, path)
+            path.write_bytes(case.content)
             with suppress(HalError):  # the reference refuses it at planning, and so says that there is no substitute
                 framework.load(path, ("cpu_ref",)).unload()
                 loaded.append((case, framework.load(path)))

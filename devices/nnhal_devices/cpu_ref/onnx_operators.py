@@ -163,12 +163,14 @@ class ReduceLogSumExp(_Reduction):
 
 
 class ConvTranspose(op_conv_transpose.ConvTranspose):
-    """Groups, each with its part of the channels."""
+    """Groups, each with its part of the channels. SAME pads are those of ONNX Runtime, which are never negative."""
 
     op_domain = ""
 
     def _run(self, x: Array, w: Array, b: Array | None = None, **attributes: Any) -> tuple[Array, ...]:  # type: ignore[override] # as its own base
         groups = attributes.pop("group") or 1
+        if str(automatic := attributes.get("auto_pad")).startswith("SAME") and not attributes.get("output_shape"):
+            attributes |= {"auto_pad": "NOTSET", "pads": self._pads(x, w, automatic == "SAME_LOWER", attributes)}
         batch = np.zeros((1, *x.shape[1:]), x.dtype) if not len(x) else x
         parts = zip(
             np.split(batch, groups, 1),
@@ -178,6 +180,15 @@ class ConvTranspose(op_conv_transpose.ConvTranspose):
         )
         own: Any = super()._run
         return (np.concatenate([own(*part, group=1, **attributes)[0] for part in parts], 1)[: len(x)],)
+
+    def _pads(self, x: Array, w: Array, is_lower: bool, attributes: dict[str, Any]) -> list[int]:
+        count = x.ndim - 2
+        strides, dilations = (attributes.get(name) or [1] * count for name in ("strides", "dilations"))
+        more = attributes.get("output_padding") or [0] * count
+        reaches = [(length - 1) * dilation + 1 for length, dilation in zip(w.shape[2:], dilations, strict=True)]
+        totals = [max(0, reach + extra - s) for reach, extra, s in zip(reaches, more, strides, strict=True)]
+        before = [total - total // 2 if is_lower else total // 2 for total in totals]
+        return [*before, *(total - first for total, first in zip(totals, before, strict=True))]
 
 
 class GridSample(op_grid_sample.GridSample):
@@ -213,13 +224,13 @@ class NonMaxSuppression(op_non_max_suppression.NonMaxSuppression):
 
 
 class OneHot(op_one_hot.OneHot):
-    """The depth may be an array of one element."""
+    """The depth may be an array of one element; indices that are floats lose their fractions."""
 
     op_domain = ""
 
     def _run(self, indices: Array, depth: Array, values: Array, axis: int | None = None) -> tuple[Array, ...]:
         own: Any = super()._run
-        results: tuple[Array, ...] = own(indices, np.reshape(depth, ()), values, axis=axis)
+        results: tuple[Array, ...] = own(indices.astype(np.int64), np.reshape(depth, ()), values, axis=axis)
         return results
 
 

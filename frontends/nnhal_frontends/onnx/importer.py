@@ -27,6 +27,8 @@ from nnhal_frontends.onnx.source import OnnxSource
 from nnhal_frontends.onnx.zipmaps import kind_of, without_zipmaps
 from nnhal_frontends.weights_pool import Weights
 
+_OF_CODES = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"})
+"""Operators that read or make the integers themselves."""
 _RULES = {op_type: converter.quantized for op_type, converter in CONVERTERS.items()}
 
 _CONTRADICTIONS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -196,7 +198,22 @@ def _convert(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
     if converter is None:
         origin = f" of domain {node.domain}" if node.domain else ""
         raise node.unsupported(f"the NN HAL has no operation for this operator{origin}", ", ".join(sorted(CONVERTERS)))
+    _require_alike(builder.graph, node)
     converter.convert(NodeBuilder(builder, node))
+
+
+def _require_alike(graph: OnnxGraph, node: OnnxNode) -> None:
+    """Raise UnsupportedNode if some bytes that a node reads or writes have a scale, and others stand for themselves."""
+    if node.op_type in _OF_CODES:
+        return
+    scaled = set()
+    for name in (*node.inputs, *node.outputs):
+        kind = graph.constants[name].dtype if name in graph.constants else None
+        kind = graph.tensors[name].element_type if name in graph.tensors else kind
+        if kind is not None and kind.kind in "iu" and kind.itemsize == 1:
+            scaled.add(name in graph.quantization)
+    if len(scaled) > 1:
+        raise node.unsupported("integers with a scale beside integers without", "all of one kind")
 
 
 def _tensors(simple: OnnxGraph, builder: OnnxGraphBuilder) -> dict[int, str]:

@@ -60,7 +60,7 @@ class OnnxSource:
         self._producers = {name: number for number, node in enumerate(graph.nodes) for name in node.outputs if name}
         self._lock = threading.Lock()
         self._constants: dict[str, Array | _Constant] = dict(graph.constants)
-        self._weights = graph.weights
+        self._weights, self._wanted = graph.weights, set(graph.outputs.values())
         self._pools: list[Ashmem] = []
         """What the large constants lie in, as soon as a step was made. They follow the pool of the message."""
         self._is_pooled = False
@@ -182,7 +182,7 @@ class OnnxSource:
         for name, values in list(self._constants.items()):
             if isinstance(values, _Constant) or values.nbytes <= MOST_HELD_BYTES or values.dtype not in NUMBERS:
                 continue
-            if name not in read:
+            if name not in read and name not in self._wanted:
                 del self._constants[name]
                 continue
             found = pool_of(self._weights, values)

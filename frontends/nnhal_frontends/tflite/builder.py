@@ -405,7 +405,7 @@ class OperatorBuilder(OperationBuilder):
         if self.quantization(index) is None:
             return self.input(index)
         values = self.real_constant(index)
-        if values is not None:
+        if values is not None and values.size:
             return self.add_constant(OperandType.TENSOR_FLOAT32, np.atleast_1d(values))
         return self.apply(OperationType.DEQUANTIZE, [self.input(index)], like=FLOAT)
 
@@ -482,6 +482,8 @@ class OperatorBuilder(OperationBuilder):
 
     def fold(self, values: Array, output: int = 0) -> None:
         """Give a result without an operation, since it is known before execution."""
+        if not values.size and self._output(output) in self.builder.graph.outputs:
+            raise self.unsupported("an output without elements, which no constant is")
         self.builder.folded[self._output(output)] = values
 
     def _index(self, index: int) -> int:

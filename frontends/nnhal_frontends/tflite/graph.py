@@ -85,6 +85,8 @@ class TfliteTensor(NamedTuple):
     """How the elements of a sparse constant are stored."""
     data: Bytes | None = None
     """The bytes of a constant; None for other tensors."""
+    has_rank: bool = False
+    """Whether an empty shape is that of a scalar for sure."""
 
 
 class TfliteOperator(NamedTuple):

@@ -195,6 +195,7 @@ class _Reader:
             tensor.is_variable,
             self._sparsity(name, tensor.sparsity) if tensor.sparsity else None,
             data if len(data) or tensor.sparsity else None,
+            tensor.has_rank,
         )
 
     def _sparsity(self, name: str, place: int) -> TfliteSparsity:

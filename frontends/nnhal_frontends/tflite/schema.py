@@ -53,6 +53,7 @@ class TensorTable(NamedTuple):
     is_variable: Bool = False
     sparsity: Reference = 0
     shape_signature: Reference = 0
+    has_rank: Bool = False
 
 
 class QuantizationParametersTable(NamedTuple):

@@ -84,7 +84,12 @@ def operand_of(tensor: TfliteTensor, lifetime: OperandLifeTime, dimensions: tupl
     if found is not None and found.per_channel:
         raise ValueError(f"'{tensor.name}' has a scale for each index along axis {found.axis}, expected one scale")
     scale, zero_point = (0.0, 0) if found is None else (found.scales[0], found.zero_points[0])
-    return Operand(element.operand, dimensions, scale, zero_point, lifetime)
+    return Operand(element.operand, dimensions or known_scalar(tensor), scale, zero_point, lifetime)
+
+
+def known_scalar(tensor: TfliteTensor) -> tuple[int, ...]:
+    """Return the dimensions of a tensor with an empty shape: [1] for a scalar, and none if its rank may be unknown."""
+    return (1,) if tensor.has_rank else ()
 
 
 def user_element_type(tensor: TfliteTensor) -> np.dtype[np.generic]:
@@ -103,7 +108,7 @@ def extended_operand_of(tensor: TfliteTensor, lifetime: OperandLifeTime, dimensi
     """
     if tensor.code == STRING:
         return Operand(operand_code(STRING), (0,), lifetime=lifetime)
-    return Operand(operand_code(_extension_number(tensor)), dimensions, lifetime=lifetime)
+    return Operand(operand_code(_extension_number(tensor)), dimensions or known_scalar(tensor), lifetime=lifetime)
 
 
 def _extension_number(tensor: TfliteTensor) -> int:

@@ -14,6 +14,53 @@ from onnx.reference.ops import op_global_average_pool, op_squeeze
 from nnhal.arrays import Array
 
 
+class _Arg(OpRun):
+    """The index of an extreme along an axis; there may be no elements along others."""
+
+    op_domain = ""
+    found: Any
+
+    def _run(self, data: Array, **attributes: Any) -> tuple[Array, ...]:
+        axis = (attributes.get("axis") or 0) % data.ndim
+        if not data.size:
+            result = np.zeros((*data.shape[:axis], 1, *data.shape[axis + 1 :]), np.int64)
+        elif attributes.get("select_last_index"):
+            result = data.shape[axis] - 1 - np.expand_dims(type(self).found(np.flip(data, axis), axis), axis)
+        else:
+            result = np.expand_dims(type(self).found(data, axis), axis)
+        return (np.asarray(result if attributes.get("keepdims") != 0 else result.squeeze(axis), np.int64),)
+
+
+class ArgMax(_Arg):
+    """The index of the largest."""
+
+    found = np.argmax
+
+
+class ArgMin(_Arg):
+    """The index of the smallest."""
+
+    found = np.argmin
+
+
+class Mean(OpRun):
+    """The mean of values that are broadcast."""
+
+    op_domain = ""
+
+    def _run(self, *values: Array) -> tuple[Array, ...]:
+        return (np.asarray(sum(values[1:], values[0]) / len(values), values[0].dtype),)
+
+
+class Softsign(OpRun):
+    """Of any rank, also 0."""
+
+    op_domain = ""
+
+    def _run(self, x: Array) -> tuple[Array, ...]:
+        return (np.asarray(x / (1 + np.abs(x)), x.dtype),)
+
+
 class Compress(OpRun):
     """The condition may be shorter than the axis, and the input empty."""
 
@@ -143,15 +190,19 @@ class Squeeze(op_squeeze.Squeeze_13):
 
 
 CORNERS = (
+    ArgMax,
+    ArgMin,
     Compress,
     DynamicQuantizeLinear,
     Flatten,
     GatherElements,
     GlobalAveragePool,
+    Mean,
     Pow,
     ReduceMean,
     Shape,
     Slice,
+    Softsign,
     Squeeze,
 )
 """These operators, in every opset."""

@@ -28,7 +28,7 @@ def inferred_as_computed(
     inferred = infer(model)
     corrected: dict[str, onnx.ValueInfoProto] = {}
     for _ in range(_MOST_ROUNDS):
-        found = _pooled_otherwise(inferred.graph) | _resized_otherwise(inferred.graph)
+        found = _pooled_otherwise(inferred.graph) | _resized_otherwise(inferred.graph) | _transposed(inferred.graph)
         if not found:
             break
         corrected |= found
@@ -111,6 +111,46 @@ def _resized_otherwise(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]
         if corrected != made:
             found[made.name] = corrected
     return found
+
+
+def _transposed(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
+    """Return outputs of ConvTranspose with SAME pads, likewise: none is longer than the input times the stride, but for
+    the first and the last of a stride that the kernel leaves.
+    """
+    nodes = [node for node in graph.node if node.op_type == "ConvTranspose" and not node.domain]
+    if not nodes:
+        return {}
+    infos = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
+    known = {tensor.name: list(tensor.dims) for tensor in graph.initializer}
+    found = {}
+    for node in nodes:
+        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        given, made, weights = (infos.get(name) for name in (node.input[0], node.output[0], node.input[1]))
+        if given is None or made is None or not made.type.tensor_type.HasField("shape"):
+            continue
+        if not attributes.get("auto_pad", b"").startswith(b"SAME") or "output_shape" in attributes:
+            continue
+        lengths = [dim.dim_value for dim in given.type.tensor_type.shape.dim][2:]
+        declared = [] if weights is None else [dim.dim_value for dim in weights.type.tensor_type.shape.dim]
+        kernel = list(attributes.get("kernel_shape", known.get(node.input[1], declared)[2:]))
+        corrected = onnx.ValueInfoProto()
+        corrected.CopyFrom(made)
+        dims = corrected.type.tensor_type.shape.dim[2:]
+        for axis, (length, size, dim) in enumerate(zip(lengths, kernel, dims, strict=False)):
+            if length and size and dim.dim_value:
+                dim.dim_value = _spread(axis, length, size, attributes)
+        if corrected != made:
+            found[made.name] = corrected
+    return found
+
+
+def _spread(axis: int, length: int, size: int, attributes: dict[str, Any]) -> int:
+    """Return the length of a spatial axis of ConvTranspose with SAME pads."""
+    stride, dilation, more = (
+        attributes[name][axis] if attributes.get(name) else default
+        for name, default in (("strides", 1), ("dilations", 1), ("output_padding", 0))
+    )
+    return int(min((length - 1) * stride + more + (size - 1) * dilation + 1, length * stride))
 
 
 def _windows(axis: int, length: int, attributes: dict[str, Any]) -> int:

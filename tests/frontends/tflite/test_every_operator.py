@@ -134,6 +134,9 @@ CASES = {
         {0: [1, 2]},
     ),
     "STABLEHLO_SHIFT_LEFT": Case([int32(2, 3), numbers([[1, 2, 3]] * 2)], int32(2, 3)),
+    "TOPK_V2": Case(
+        [int32(2, 4), numbers(3)], [int32(2, 3), int32(2, 3)], ("TopKV2Options", {}), {0: [[3, 9, 3, 9]] * 2}
+    ),
     "UNIQUE": Case([int32(5)], [int32(0), int32(5)], ("UniqueOptions", {"IdxOutType": 2})),
     "UNSORTED_SEGMENT_MAX": Case([floats(4, 3), numbers([1, 0, 1, 0]), numbers(2)], X),
     "UNSORTED_SEGMENT_MIN": Case([floats(4, 3), numbers([1, 0, 1, 0]), numbers(2)], X),

@@ -21,6 +21,7 @@ def broadcast_input(b: NodeBuilder, index: int, shape: Dimensions) -> int:
     """Return an input, repeated to a shape."""
     values = b.constant(index)
     if values is None or 0 in shape:
+        require_lengths(b, index)
         return broadcast(b, b.input(index), b.shape(index), shape)
     source = b.operand(b.input(index))
     if values.shape != shape:
@@ -28,6 +29,17 @@ def broadcast_input(b: NodeBuilder, index: int, shape: Dimensions) -> int:
     return b.add_constant(
         OperandType(source.type), np.broadcast_to(values, shape), scale=source.scale, zero_point=source.zero_point
     )
+
+
+def require_lengths(b: NodeBuilder, index: int) -> None:
+    """Raise UnsupportedNode if an unknown length of an input may be 1 where the result's is another."""
+    given, wanted = (b.graph.sizes(name) for name in (b.node.inputs[index], b.node.outputs[0]))
+    pairs = zip((given or b.shape(index))[::-1], (wanted or b.output_shape())[::-1], strict=False)
+    if any(one != other and one in (0, str(one)) for one, other in pairs):
+        raise b.node.unsupported(
+            f"{describe(b.shape(index))} is repeated to {describe(b.output_shape())}, of which lengths may differ",
+            "fixed shapes of the inputs",
+        )
 
 
 def broadcast(b: NodeBuilder, operand: int, given: Dimensions, shape: Dimensions) -> int:

@@ -118,9 +118,8 @@ def _whole_image(b: NodeBuilder) -> ImageWindow:
 
 
 def _pool(b: NodeBuilder, code: OperationType, window: ImageWindow, source: int) -> None:
-    shape = b.shape(0)
     inputs = [*window.paddings(b), *window.strides(b), *window.sizes(b), b.activation(), b.boolean(_NCHW)]
-    finish_image(b, code, [image(b, source, shape), *inputs])
+    finish_image(b, code, [image(b, source, b.operand(source).dimensions), *inputs])
 
 
 def _padded_before(b: NodeBuilder, window: ImageWindow, source: int) -> tuple[ImageWindow, int]:

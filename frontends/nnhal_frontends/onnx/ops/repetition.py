@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from nnhal.types import OperationType
 from nnhal_frontends.onnx.builder import NodeBuilder
-from nnhal_frontends.onnx.ops._broadcast import repetition
+from nnhal_frontends.onnx.ops._broadcast import repetition, require_lengths
 from nnhal_frontends.onnx.ops._definition import Converter
 
 
 def expand(b: NodeBuilder) -> None:
     """Repeat the input to the shape of the result."""
+    require_lengths(b, 0)
     operation = repetition(b, b.input(0), b.shape(0), b.output_shape())
     if operation is None:
         b.finish_reshape(b.input(0))

@@ -65,6 +65,8 @@ def pad(b: NodeBuilder) -> None:
     pads = paddings_of(b.graph, b.node)
     if pads is None:
         raise b.node.unsupported("its pads are computed at run time", "constant pads")
+    if np.min(pads, initial=0) < 0:
+        raise b.node.unsupported("negative pads", "pads of 0 or more")
     paddings = b.add_constant(OperandType.TENSOR_INT32, np.array(pads))
     mode, value = b.attribute("mode", "constant"), padding_value(b.graph, b.node)
     if mode == "reflect":

@@ -85,6 +85,8 @@ def _cuts(b: NodeBuilder, rank: int) -> list[Cut]:
     cuts = [Cut()] * rank
     shape = b.shape(0)
     for axis, begin, end, stride in zip(axes, starts, ends, steps, strict=True):
+        if stride < 0 and begin < 0 and not shape[axis]:
+            raise b.node.unsupported("an axis of unknown length is cut backwards from near its end", "known lengths")
         cuts[axis] = _cut(begin, end, stride, shape[axis])
     return cuts
 
@@ -93,6 +95,8 @@ def _cut(begin: int, end: int, stride: int, length: int) -> Cut:
     """Return a cut with bounds beyond 32 bits, or beyond a known axis, replaced by the ends of the axis."""
     begin, end, stride = (max(-_INT32_MAX, min(value, _INT32_MAX)) for value in (begin, end, stride))
     limit = length or _INT32_MAX
+    if stride < 0 and begin < -limit:
+        begin = 0  # as ONNX clamps it; other slices would be empty
     first = None if (begin >= limit and stride < 0) or (begin <= -limit and stride > 0) else begin
     last = None if (end >= limit and stride > 0) or (end < -limit and stride < 0) else end
     return Cut(first, last, stride)

@@ -145,7 +145,6 @@ CONVERTERS: dict[str, Converter] = {
     "SVDF": recurrent.svdf,
     "TANH": activation.tanh,
     "TILE": booleans.moving(repetition.tile),
-    "TOPK_V2": repetition.top_k,
     "TRANSPOSE": booleans.moving(shape.transpose),
     "TRANSPOSE_CONV": convolution.transpose_conv,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": recurrent.unidirectional_sequence_lstm,

@@ -33,7 +33,9 @@ def repetition(b: OperatorBuilder, operand: int, shape: Dimensions) -> tuple[Ope
     if source.type == OperandType.TENSOR_BOOL8:
         return OperationType.LOGICAL_OR, [operand, b.filled(OperandType.TENSOR_BOOL8, shape)]
     aligned = (1,) * (len(shape) - len(source.dimensions)) + source.dimensions
+    if any(length == 0 != wanted for wanted, length in zip(shape, aligned, strict=True)):
+        raise b.unsupported(f"{describe(source.dimensions)} is repeated to {describe(shape)}", "known shapes")
     if aligned != source.dimensions:
         operand = b.reshape(operand, aligned)
-    multiples = [wanted // length for wanted, length in zip(shape, aligned, strict=True)]
+    multiples = [1 if length == wanted else wanted // length for wanted, length in zip(shape, aligned, strict=True)]
     return OperationType.TILE, [operand, b.vector(multiples)]

@@ -76,10 +76,13 @@ def split_v(b: OperatorBuilder) -> None:
     tensor, sizes_input, axis_input = range(3)
     given = b.shape(tensor)
     axis = b.axis(b.integer(axis_input, "axis"), len(given))
-    sizes = _completed(b.integers(sizes_input, "sizes"), given[axis])
+    sizes = b.integers(sizes_input, "sizes")
+    if -1 in sizes[:-1] and not given[axis]:
+        raise b.unsupported("a part that is not the last takes what others leave of an unknown length", "known lengths")
+    sizes = _completed(sizes, given[axis]) if given[axis] else sizes
     if len(sizes) != len(b.operator.outputs):
         raise b.unsupported(f"{len(sizes)} sizes and {len(b.operator.outputs)} outputs", "equal numbers")
-    if len(set(sizes)) == 1:
+    if len(set(sizes)) == 1 and -1 not in sizes:
         b.add(OperationType.SPLIT, [b.input(tensor), b.int32(axis), b.int32(len(sizes))], b.results())
         return
     start = 0

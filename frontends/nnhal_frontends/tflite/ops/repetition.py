@@ -69,6 +69,8 @@ def fill(b: OperatorBuilder) -> None:
     values, code = b.required(1, "value"), OperandType(b.operand(b.result()).type)
     if values.size != 1 or code not in _SCALARS:
         raise b.unsupported(f"{values.size} values of {code.name}", f"one of {', '.join(c.name for c in _SCALARS)}")
+    if b.shape(0) == (0,):
+        raise b.unsupported("dimensions that may be none", "one or more")
     b.finish(OperationType.FILL, [b.input(0), b.add_constant(_SCALARS[code], values.reshape(()))])
 
 
@@ -81,8 +83,3 @@ def reverse(b: OperatorBuilder) -> None:
     for axis in axes[1:]:
         tensor = b.apply(OperationType.REVERSE, [tensor, b.vector([axis])])
     b.finish(OperationType.REVERSE, [tensor, b.vector(axes[:1])])
-
-
-def top_k(b: OperatorBuilder) -> None:
-    """TOPK_V2: values and indices. TFLite orders equal values by index; the HAL leaves their order undefined."""
-    b.add(OperationType.TOPK_V2, [b.input(0), b.int32(b.integer(1, "k"))], b.results())

@@ -61,6 +61,9 @@ def slices_of(b: OperatorBuilder, rank: int) -> AxisSlices:
 def _slice_at_run_time(b: OperatorBuilder, options: OperatorOptions) -> None:
     if options.EllipsisMask or options.NewAxisMask or options.Offset:
         raise b.unsupported("an ellipsis, new axes or offsets, and bounds computed at run time", "constant bounds")
+    rank = len(b.shape(0))
+    if any(b.shape(index) != (rank,) for index in _BOUNDS):
+        raise b.unsupported("bounds computed at run time for some axes", f"bounds for all {rank}")
     masks = (options.BeginMask, options.EndMask, options.ShrinkAxisMask)
     b.finish(
         OperationType.STRIDED_SLICE, [b.input(0), *(b.input(i) for i in _BOUNDS), *(b.int32(mask) for mask in masks)]

@@ -196,6 +196,8 @@ class BoundPlan:
                 return self._use(self._runner())
             except BaseException as error:
                 self._unbind()
+                if self._bindings.varies and isinstance(error, HalError):
+                    return self._use(self.engine)  # the largest lengths may contradict each other; each run has its own
                 if not (isinstance(error, StalledError) and self.prepared.parts.may_fall_back):
                     raise
                 _log.warning("a device hangs when it is bound: its steps are requests of their own", reason=str(error))

@@ -9,7 +9,7 @@ import pytest
 
 from nnhal_frontends.tflite import import_tflite
 from tests.support.onnx_models import by_cpu_ref
-from tests.support.tflite_files import Spec, booleans, floats, int8, int32
+from tests.support.tflite_files import Spec, booleans, floats, int8
 from tests.support.tflite_operators import numbers, one
 
 
@@ -45,8 +45,3 @@ def test_tensors_are_reversed_along_every_axis() -> None:
     node = one("REVERSE_V2", [floats(2, 3, 4), numbers([2, 0])], floats(2, 3, 4))
     (reversed_twice,) = by_cpu_ref(import_tflite(node.file()), node.arrays())
     np.testing.assert_array_equal(reversed_twice, node.arrays()["x0"][::-1, :, ::-1])
-
-
-@pytest.mark.parametrize("k", [3, [3]])
-def test_the_largest_come_first(k: Any) -> None:
-    assert one("TOPK_V2", [floats(2, 9), numbers(k)], [floats(2, 3), int32(2, 3)]).check() == ["TOPK_V2"]
