@@ -242,7 +242,7 @@ def _pad(d: Drawing) -> None:
     x = d.pick((np.float32, np.int32, np.int8, np.uint8, np.int64), 1)
     axes = d.axes(x.array.ndim, 1) if d.chance() else None
     count = x.array.ndim if axes is None else len(axes)
-    pads = [d.number(-1, 2) for _ in range(2 * count)]
+    pads = [d.number(-1 if min(x.array.shape) > 2 else 0, 2) for _ in range(2 * count)]
     given = [x, d.constant(pads, np.int64), d.constant(d.number(0, 3), x.array.dtype) if d.chance() else None]
     if axes is not None:
         given.append(d.constant(axes, np.int64))
@@ -294,7 +294,7 @@ def _scatter_elements(d: Drawing) -> None:
     x = d.pick((np.float32, np.int32, np.int64), 1)
     axis = d.axis(x.array.ndim)
     if x.array.size:
-        reduction = d.one_of("none", "add", "mul", "max", "min")
+        reduction = d.one_of("none", "add", "mul", *(() if np.isnan(x.array).any() else ("max", "min")))
         shape = [
             1 if reduction == "none" and n == axis % x.array.ndim else d.number(1, length)
             for n, length in enumerate(x.array.shape)
@@ -310,7 +310,7 @@ def _scatter_nd(d: Drawing) -> None:
     if x.array.size:
         indexes = np.asarray([[d.number(-length, length - 1) for length in x.array.shape[:1]]], np.int64)
         updates = d.fresh(d.array((1, *x.array.shape[1:]), x.array.dtype))
-        reduction = d.one_of("none", "add", "mul", "max", "min")
+        reduction = d.one_of("none", "add", "mul", *(() if np.isnan(x.array).any() else ("max", "min")))
         d.node("ScatterND", [x, d.fresh(indexes), updates], Limit.ROUNDED, reduction=reduction)
 
 

@@ -5,7 +5,7 @@ The dimensions and types of all values are therefore known, and what ONNX Runtim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -307,14 +307,16 @@ def parsed(text: str) -> Case:
 Maker = Callable[[Drawing], None]
 
 
-def models(makers: Sequence[Maker], most: int, empties: bool = False) -> st.SearchStrategy[Case | None]:
-    """Models of up to ``most`` of these operators."""
+def models(
+    makers: Mapping[str, Maker], most: int, empties: bool = False, kind: type[Drawing] | None = None
+) -> st.SearchStrategy[Case | None]:
+    """Models of up to ``most`` of these operators, of ONNX unless another kind of drawing is given."""
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Case | None:
-        drawing = Drawing(draw, empties)
+        drawing = (kind or Drawing)(draw, empties)
         for _ in range(drawing.number(1, most)):
-            drawing.one_of(*makers)(drawing)
+            drawing.one_of(*makers.values())(drawing)
         return drawing.case()
 
     return drawn()

@@ -1,4 +1,4 @@
-"""Random models of ONNX on all devices, beside ONNX Runtime without optimisations.
+"""Random models on all devices: those of ONNX beside ONNX Runtime without optimisations, those of TFLite beside LiteRT.
 
 ``NNHAL_RANDOM_MODELS=N`` draws N models of each kind, others each time, and keeps what fails in .hypothesis/.
 """
@@ -18,11 +18,13 @@ from hypothesis import strategies as st
 from nnhal.errors import HalError
 from nnhal_client.framework import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from tests.support import tflite_drawing
 from tests.support.deaths import kill_for_good
 from tests.support.onnx_operators import MAKERS
 from tests.support.processes import WARM
 from tests.support.random_models import Case, models, parsed
 from tests.support.testbeds import framework_over
+from tests.support.tflite_drawing import TfliteDrawing
 from tests.support.tflite_files import Spec, floats, int8, int32
 from tests.support.tflite_operators import by_any_kernel, numbers, one
 
@@ -71,7 +73,6 @@ FOUND = {
     "OneHot": "(float[4] a, int64[2] v) => (int64[] y) <int64 d = {4}> { y = OneHot<axis=-2>(a, d, v) }",
     "ArgMax": "(float[2,0,3] a) => (int64[] y, int64[] z) { y = ArgMax<axis=-1>(a) z = ArgMin<axis=0, keepdims=0>(a) }",
     "Mean": "(float[4,1] a, float[0,4,3] b) => (float[] y) { y = Mean(a, b) }",
-    "ReduceMean": "(float[n4,0] a) => (float[] y) { y = ReduceMean<keepdims=0>(a) }",
     "Pad": """(float[3,n4] a) => (float[] y) <int64[2] p = {-1, 1}, int64[1] x = {1}>
         { y = Pad<mode="reflect">(a, p, "", x) }""",
     "lengths that vary": """(float[n3,4] a, float[4,n2] b, bool[0] c) => (float[] y, bool[] z)
@@ -125,25 +126,38 @@ def test_models_that_were_found(framework: Framework, tmp_path: Path, devices: t
         require_same(framework, tmp_path / "found.tflite", case, [devices])
 
 
-@examples(60)
-@given(case=models(list(MAKERS.values()), 6))
-def test_random_models(framework: Framework, tmp_path_factory: pytest.TempPathFactory, case: Case | None) -> None:
-    require_same(framework, tmp_path_factory.getbasetemp() / "random.onnx", case, DEVICES)
-
-
-@examples(60)
-@given(case=models(list(MAKERS.values()), 4, empties=True))
-def test_models_of_empty_values(
-    framework: Framework, tmp_path_factory: pytest.TempPathFactory, case: Case | None
+@examples(40)
+@given(case=models(MAKERS, 6), others=st.sampled_from(DEVICES[1:]))
+def test_random_models(
+    framework: Framework, tmp_path_factory: pytest.TempPathFactory, case: Case | None, others: tuple[str, ...]
 ) -> None:
-    require_same(framework, tmp_path_factory.getbasetemp() / "empty.onnx", case, DEVICES[:3])
+    require_same(framework, tmp_path_factory.getbasetemp() / "random.onnx", case, [DEFAULT, others])
+
+
+@examples(40)
+@given(case=models(MAKERS, 4, empties=True), others=st.sampled_from(DEVICES[1:]))
+def test_models_of_empty_values(
+    framework: Framework, tmp_path_factory: pytest.TempPathFactory, case: Case | None, others: tuple[str, ...]
+) -> None:
+    require_same(framework, tmp_path_factory.getbasetemp() / "empty.onnx", case, [DEFAULT, others])
+
+
+@examples(40)
+@given(
+    case=st.booleans().flatmap(lambda empties: models(tflite_drawing.MAKERS, 4, empties, TfliteDrawing)),
+    others=st.sampled_from(DEVICES[1:]),
+)
+def test_random_models_of_tflite(
+    framework: Framework, tmp_path_factory: pytest.TempPathFactory, case: Case | None, others: tuple[str, ...]
+) -> None:
+    require_same(framework, tmp_path_factory.getbasetemp() / "random.tflite", case, [DEFAULT, others])
 
 
 def test_answers_stay_the_same_after_a_device_has_died(short_path: Path, tmp_path: Path) -> None:
     cases: list[Case] = []
 
     @examples(40)
-    @given(case=models(list(MAKERS.values()), 4))
+    @given(case=models(MAKERS, 4))
     def collect(case: Case | None) -> None:
         if case is not None:
             cases.append(case)
@@ -170,5 +184,5 @@ def test_answers_stay_the_same_after_a_device_has_died(short_path: Path, tmp_pat
 def test_each_operator(
     framework: Framework, tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
 ) -> None:
-    case = data.draw(models([MAKERS[name]], 1, empties=True))
+    case = data.draw(models({name: MAKERS[name]}, 1, empties=True))
     require_same(framework, tmp_path_factory.getbasetemp() / "one.onnx", case, DEVICES[:3])
