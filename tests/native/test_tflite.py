@@ -17,12 +17,15 @@ import flatbuffers.flexbuffers
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType, load_delegate
+from hypothesis import given
 
 import nnhal_client
 from nnhal.arrays import Array
 from nnhal_tools.up import Testbed
 from tests.native.conftest import started
 from tests.support.drawn_values import random
+from tests.support.random_models import Case, examples, models
+from tests.support.tflite_drawing import MAKERS, TfliteDrawing
 from tests.support.tflite_files import Spec, TfliteFile, booleans, floats
 from tests.support.tflite_variables import running_sum
 from tests.support.waiting import settled, wait_until
@@ -346,3 +349,15 @@ def test_a_forked_process_has_a_session_of_its_own(library: str, testbed: Testbe
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120, check=False
     )
     assert ended.returncode == 0, ended.stderr
+
+
+@examples(40)
+@given(case=models(MAKERS, 4, kind=TfliteDrawing))
+def test_random_models_are_answered_as_by_litert(made: Made, tmp_path: Path, case: Case | None) -> None:
+    if case is not None:
+        path = tmp_path / "random.tflite"
+        path.write_bytes(case.content)
+        delegated = made(path, model=str(path))
+        names = [detail["name"] for detail in delegated.get_output_details()]
+        given = [case.inputs[detail["name"]] for detail in delegated.get_input_details()]
+        assert case.differences(dict(zip(names, answers(delegated, *given), strict=True))) == []

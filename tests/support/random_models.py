@@ -5,6 +5,7 @@ The dimensions and types of all values are therefore known, and what ONNX Runtim
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -13,12 +14,14 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 from nnhal.arrays import Array
 
 OPSET = 21
+_MANY = int(os.environ.get("NNHAL_RANDOM_MODELS", 0))
 FLOATS = (np.float32,)
 INTEGERS = (np.int8, np.uint8, np.int32, np.int64)
 NUMBERS = (np.float32, np.float32, np.float16, np.float64, *INTEGERS)
@@ -302,6 +305,13 @@ def parsed(text: str) -> Case:
     names = [value.name for value in model.graph.output]
     expected = dict(zip(names, results, strict=True))
     return Case(model.SerializeToString(), inputs, expected, dict.fromkeys(names, Limit.SUM.value), text)
+
+
+def examples(count: int) -> settings:
+    """Settings for so many models, the same each time, and not made smaller; or for as many as the environment says."""
+    if _MANY:
+        return settings(max_examples=_MANY, derandomize=False, suppress_health_check=list(HealthCheck))
+    return settings(max_examples=count, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
 Maker = Callable[[Drawing], None]

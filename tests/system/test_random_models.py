@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal.errors import HalError
@@ -22,7 +21,7 @@ from tests.support import tflite_drawing
 from tests.support.deaths import kill_for_good
 from tests.support.onnx_operators import MAKERS
 from tests.support.processes import WARM
-from tests.support.random_models import Case, models, parsed
+from tests.support.random_models import Case, examples, models, parsed
 from tests.support.testbeds import framework_over
 from tests.support.tflite_drawing import TfliteDrawing
 from tests.support.tflite_files import Spec, floats, int8, int32
@@ -30,14 +29,6 @@ from tests.support.tflite_operators import by_any_kernel, numbers, one
 
 DEFAULT = ("cpu_acc", "cpu_ref")
 DEVICES = (DEFAULT, ("cpu_ref",), *((npu, "cpu_ref") for npu in ("gpu_acc", "ethos_n", "ethos_u", "mlip")))
-_MANY = int(os.environ.get("NNHAL_RANDOM_MODELS", 0))
-
-
-def examples(count: int) -> settings:
-    """Settings for so many models, the same each time, and not made smaller; or for as many as the environment says."""
-    if _MANY:
-        return settings(max_examples=_MANY, derandomize=False, suppress_health_check=list(HealthCheck))
-    return settings(max_examples=count, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import nnhal_ort
@@ -34,6 +36,8 @@ from tests.frontends.ort_ep.sessions import (
     session,
 )
 from tests.support.external_data import LOCATION, SIDE, written
+from tests.support.onnx_operators import MAKERS
+from tests.support.random_models import Case, examples, models
 
 pytestmark = [pytest.mark.sdk, pytest.mark.slow, pytest.mark.timeout(600)]  # the first one builds the provider
 
@@ -280,3 +284,11 @@ def test_a_compiled_model_is_loaded_again(provider: Testbed, tmp_path: Path) -> 
     made = session(tmp_path / "compiled.onnx", devices="cpu_acc")
     plain = reference(DIGITS)
     np.testing.assert_array_equal(answers(made, {"image": image()}), answers(plain, {"image": image()}))
+
+
+@examples(40)
+@given(case=st.booleans().flatmap(lambda empties: models(MAKERS, 4, empties)))
+def test_random_models_are_answered_as_by_onnxruntime(provider: Testbed, case: Case | None) -> None:
+    if case is not None:
+        made = session(case.content, strict=False)
+        assert case.differences(dict(zip(case.expected, answers(made, case.inputs), strict=True))) == []
