@@ -281,7 +281,7 @@ def _binary(
         shape = [1 if d.number(0, 3) == 3 else length for length in left.array.shape]
         shape = shape[d.number(0, len(shape)) if d.number(0, 2) == 2 else 0 :]
         array = d.array(shape, element)
-        if element.kind in "iu" and code in ("DIV", "FLOOR_DIV", "FLOOR_MOD"):
+        if code in ("DIV", "FLOOR_DIV", "FLOOR_MOD"):
             array[array == left.zero_point] += 1
         if code == "RIGHT_SHIFT":
             array = np.abs(array)

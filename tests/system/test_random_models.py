@@ -86,6 +86,13 @@ FOUND_TFLITE = {
     "STRIDED_SLICE": one(
         "STRIDED_SLICE", [floats(2, 3), int32(1), numbers([2]), numbers([1])], floats(1, 3), values={1: [1]}
     ),
+    "STRIDED_SLICE of a place": one(
+        "STRIDED_SLICE",
+        [floats(4, 2), int32(1), numbers([6]), numbers([1])],
+        floats(2),
+        ("StridedSliceOptions", {"ShrinkAxisMask": 1}),
+        values={1: [1]},
+    ),
     "BATCH_MATMUL": one(
         "BATCH_MATMUL",
         [int8(3, 3, 1), Spec((1, 2, 1), np.int8, 0.05, signature=(1, -1, -1))],

@@ -61,6 +61,8 @@ def slices_of(b: OperatorBuilder, rank: int) -> AxisSlices:
 def _slice_at_run_time(b: OperatorBuilder, options: OperatorOptions) -> None:
     if options.EllipsisMask or options.NewAxisMask or options.Offset:
         raise b.unsupported("an ellipsis, new axes or offsets, and bounds computed at run time", "constant bounds")
+    if options.ShrinkAxisMask and (b.constant(2) is not None or options.BeginMask or options.EndMask):
+        raise b.unsupported("places computed at run time, whose end the operator does not look at", "their ends too")
     rank = len(b.shape(0))
     if any(b.shape(index) != (rank,) for index in _BOUNDS):
         raise b.unsupported("bounds computed at run time for some axes", f"bounds for all {rank}")
