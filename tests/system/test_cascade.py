@@ -44,6 +44,19 @@ def test_a_run_measures_what_was_planned(network: str) -> None:
     assert told["measured"] == told["planned"]
 
 
+def test_an_input_may_be_streamed(network: str, tmp_path: Path) -> None:
+    given = ("cascade", network, "--input", "streamed", "--frontier")
+    least = json.loads(nnhal(*given, "--json").stdout)["least"]["bytes"]
+    page = tmp_path / "page.html"
+    done = nnhal(*given, "--sram", str(least), "--checked", "--json", "--html", str(page))
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["measured"] == told["planned"]
+    assert (told["input"], told["handed_over"]) == ("streamed", 256)
+    assert parsed(page.read_text()).all("title")[0].text == "network.tflite on u55-128"
+    assert "input   streamed: the client hands over 256 bytes as they are needed" in nnhal(*given).stdout
+
+
 def test_options_of_the_search_show_in_the_schedule_that_runs(network: str) -> None:
     given = ("cascade", network, "--block-config", "1x4x16", "--stripe-factors", "1", "--always-copy-size", "1KiB")
     done = nnhal(
@@ -118,6 +131,7 @@ def test_a_page_and_a_listing_are_written(network: str, tmp_path: Path) -> None:
 
 def test_what_is_wrong_is_said_in_a_sentence(network: str, tmp_path: Path) -> None:
     floats = str(write_network(tmp_path / "floats.tflite", np.float32))
+    parts = str(write_network(tmp_path / "parts.tflite", refused=True))
     broken = tmp_path / "broken.toml"
     broken.write_text("accelerator = 'u55-128'\ncolour = 'blue'\n")
     cases = {
@@ -128,6 +142,8 @@ def test_what_is_wrong_is_said_in_a_sentence(network: str, tmp_path: Path) -> No
         ("cascade", network, "--cascade-region", "tcm"): "--cascade-region: got 'tcm', expected",
         ("cascade", network, "--always-copy-size", "much"): "'much' is no size",
         ("cascade", network, "--memory", str(broken)): "broken.toml",
+        ("cascade", network, "--input", "rows"): "--input: got 'rows', expected resident or streamed",
+        ("cascade", parts, "--input", "streamed"): "--input streamed: expected a network that the NPU runs whole",
         ("cascade", str(tmp_path / "none.tflite")): "No such file",
     }
     for arguments, expected in cases.items():

@@ -77,6 +77,12 @@ def cascade(
         typer.Option(help="Constants of a part up to SIZE are always copied to that memory.", metavar="SIZE"),
     ] = None,
     max_proposals: Annotated[int | None, typer.Option(help="How many proposals are looked at.", min=1)] = None,
+    inputs: Annotated[
+        str,
+        typer.Option(
+            "--input", help="Inputs lie in the working memory, or are handed over.", metavar="resident|streamed"
+        ),
+    ] = "resident",
     like_vela: Annotated[
         bool, typer.Option("--like-vela", help="Take only what the report of Vela 5.2 has for Ethos-U55 and U65.")
     ] = False,
@@ -114,7 +120,7 @@ def cascade(
     system = chosen_system(device, memory, settings or [], block_config, cascade_region)
     search = chosen_search(system, max_parts, recompute, stripe_factors, always_copy_size, max_proposals)
     given = CascadeRequest(system, chosen_budget(sram, system), search)
-    network, refused = _read(model, like_vela)
+    network, refused = _read(model, like_vela, inputs)
     steps = steps_of(refused) if refused is not None else ()
     own = next((step for step in steps if step.network is network), None)
     request = given if own is None else own.within(given)
@@ -147,15 +153,27 @@ def cascade(
         raise typer.Exit(1)
 
 
-def _read(model: Path, only_like_vela: bool) -> tuple[Network, UnsupportedNetworkError | None]:
-    """Return a network, or its largest subgraph with what says why it is not all. Raises what ``read_network`` does."""
+def _read(model: Path, only_like_vela: bool, inputs: str) -> tuple[Network, UnsupportedNetworkError | None]:
+    """Return a network, or its largest subgraph with what says why it is not all.
+
+    Raises what ``read_network`` does, and ValueError if ``inputs`` is no place or if a part of a network is to get its
+    inputs streamed: they would have to lie somewhere.
+    """
     from nnhal_cascade.command.network import UnsupportedNetworkError, read_network
+    from nnhal_cascade.graph.feeds import InputPlace, input_place, with_inputs
 
     try:
-        return read_network(model, only_like_vela), None
+        place = input_place(inputs)
+    except ValueError as error:
+        raise ValueError(f"--input: {error}") from error
+    try:
+        network = read_network(model, only_like_vela)
+        return replace(network, graph=with_inputs(network.graph, place)), None
     except UnsupportedNetworkError as error:
         if not error.subgraphs:
             raise
+        if place is not InputPlace.RESIDENT:
+            raise ValueError(f"--input {place}: expected a network that the NPU runs whole; {error}") from error
         return error.subgraphs[0], error
 
 

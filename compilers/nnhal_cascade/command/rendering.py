@@ -117,6 +117,8 @@ def _lines(report: CascadeReport) -> Iterator[str]:
     yield f"peak    {formatting.size(planned.peak)} of {system.working}: {formatting.fit(report)}"
     yield f"        {formatting.made_of(report)}"
     yield f"cycles  {planned.cycles:,}, {formatting.time(planned.milliseconds)}; {planned.macs:,} multiply-adds"
+    if report.input != "resident":
+        yield f"input   {report.input}: the client hands over {report.handed_over:,} bytes as they are needed"
     if report.bound is not None:
         yield f"bound   {formatting.bound(report)}"
     if report.spilled:

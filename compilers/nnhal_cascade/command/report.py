@@ -263,6 +263,10 @@ class CascadeReport:
     """None if tensors need not lie in the working memory."""
     least: LeastReport | None = None
     """The smallest point of the frontier; None without one."""
+    input: str = "resident"
+    """``streamed`` if the client hands over the network's inputs as they are needed."""
+    handed_over: int = 0
+    """Bytes of inputs that it hands over in all: more than they have if values are computed twice."""
     together: SharedMemoryReport | None = None
     """What all steps take of the working memory, if the NPU runs only a part of the network."""
 

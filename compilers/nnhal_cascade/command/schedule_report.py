@@ -20,7 +20,8 @@ from nnhal_cascade.command.report import (
 from nnhal_cascade.compiler import Frontier
 from nnhal_cascade.geometry.box import Interval
 from nnhal_cascade.graph.bounds import memory_bound
-from nnhal_cascade.graph.cascader_graph import Part, tensor_names
+from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part, PartKind, tensor_names
+from nnhal_cascade.graph.feeds import place_of_inputs
 from nnhal_cascade.hardware.memory import System
 from nnhal_cascade.plans.plan import Plan
 from nnhal_cascade.schedule.replay import PlanReplay
@@ -72,6 +73,8 @@ def schedule_report(
         LeastReport(points[-1].peak, frontier.parts, bound_report(schedule, points[-1].peak, recompute))
         if frontier and points
         else None,
+        place_of_inputs(schedule.graph).value,
+        _handed_over(schedule.graph, replays),
     )
 
 
@@ -84,6 +87,15 @@ def bound_report(schedule: Schedule, peak: int, recompute: bool) -> BoundReport 
     if schedule.system.spill is not None or not found.bytes:
         return None
     return BoundReport(found.bytes, found.why, peak / found.bytes - 1)
+
+
+def _handed_over(graph: CascaderGraph, replays: Sequence[PlanReplay]) -> int:
+    given = [tensor.bytes for tensor in graph.tensors if tensor.is_input]
+    for run in (stripe.run for ran in replays for stripe in ran.stripes):
+        part = graph.parts[run.part]
+        if part.kind is PartKind.FEED:
+            given.append(run.output.shape.elements * graph.tensors[part.output].element_bytes)
+    return sum(given)
 
 
 def _spilled(schedule: Schedule) -> dict[str, int]:

@@ -48,6 +48,8 @@ class PartKind(StrEnum):
     REDUCE_SUM = "reduce sum"
     ELEMENTWISE = "elementwise"
     COPY = "copy"
+    FEED = "feed"
+    """The client hands over an input of the network. Its part reads nothing, and costs nothing."""
 
 
 class Activation(StrEnum):

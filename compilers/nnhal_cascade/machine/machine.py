@@ -9,8 +9,8 @@ from typing import Any
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import ELEMENT_TYPES
-from nnhal_cascade.geometry.box import Interval, Shape, whole
-from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.geometry.box import Box, Interval, Shape, whole
+from nnhal_cascade.graph.cascader_graph import CascaderGraph, CascaderTensor, PartKind
 from nnhal_cascade.hardware.memory import System
 from nnhal_cascade.machine.arena import ArenaRegion, Buffer, Owner
 from nnhal_cascade.machine.constants import Slots, image_of
@@ -35,6 +35,9 @@ from nnhal_cascade.stream.commands import (
     StoreOutput,
     graph_digest,
 )
+
+Feed = Callable[[Box], Array]
+"""Hands over a box of an input: [rows, columns, channels]. It is asked for each box when a stripe needs it."""
 
 
 class Machine:
@@ -77,12 +80,13 @@ class Machine:
         )
 
     def run(
-        self, inputs: Sequence[Array | None], check: Callable[[], object] = lambda: None
+        self, inputs: Sequence[Array | Feed | None], check: Callable[[], object] = lambda: None
     ) -> tuple[list[Array], RunMeasurement]:
         """Run the stream on the model's inputs, and return its outputs and what the run took.
 
-        An input that no operation reads may be None. ``check`` is called before each stripe, and ends the run if it
-        raises.
+        An input that no operation reads may be None. Of one that is streamed a ``Feed`` is asked for each element once,
+        in the order in which they lie in the input, unless the stream computes values twice. ``check`` is called before
+        each stripe, and ends the run if it raises.
 
         Raises:
             MachineError: the stream is at fault.
@@ -111,7 +115,7 @@ class Machine:
 class _Run:
     """One run: an arena, and what is in it."""
 
-    def __init__(self, machine: Machine, inputs: Mapping[int, Array], check: Callable[[], object]) -> None:
+    def __init__(self, machine: Machine, inputs: Mapping[int, Array | Feed], check: Callable[[], object]) -> None:
         self._machine, self._inputs, self._check = machine, inputs, check
         self._regions = {name: ArenaRegion(name, size, machine.checked) for name, size in machine.stream.arenas}
         self._tensors: dict[int, Buffer] = {}
@@ -176,13 +180,20 @@ class _Run:
 
     def _load(self, command: LoadInput) -> None:
         tensor = self._machine.graph.tensors[self._known(command.tensor, self._machine.graph.tensors, "tensor")]
+        box = whole(tensor.shape)
+        self.meter.lived(self._buffer(tensor.index).write(box, self._handed_over(tensor, box), "load"))
+
+    def _handed_over(self, tensor: CascaderTensor, box: Box) -> Array:
+        """A box of an input of the network, from the client."""
         if tensor.operand not in self._inputs:
             raise StreamError(f"a load of {tensor.name}, which is no input that the run is given")
-        values = self._inputs[tensor.operand]
-        if values.size != prod(tensor.shape):
-            raise StreamError(f"a load of {tensor.name} of {values.size} elements, expected {prod(tensor.shape)}")
-        fresh = self._buffer(tensor.index).write(whole(tensor.shape), values.reshape(tensor.shape), "load")
-        self.meter.lived(fresh)
+        given = self._inputs[tensor.operand]
+        values = given(box) if callable(given) else given
+        expected = box.shape if callable(given) else tensor.shape
+        if values.size != prod(expected):
+            raise StreamError(f"a load of {tensor.name} of {values.size} elements, expected {prod(expected)}")
+        values = values.reshape(expected)
+        return values if callable(given) else values[tuple(slice(*interval) for interval in box)]
 
     def _store(self, command: StoreOutput) -> None:
         tensor = self._machine.graph.tensors[self._known(command.tensor, self._machine.graph.tensors, "tensor")]
@@ -203,6 +214,9 @@ class _Run:
         target = self._buffer(part.output)
         target.require(command.output, part.name)
         given = [Given(box, source.read(box, part.name)) for source, box in zip(sources, command.inputs, strict=True)]
+        if part.kind is PartKind.FEED:
+            tensor = self._machine.graph.tensors[part.output]
+            given = [Given(command.output, self._handed_over(tensor, command.output))]
         places = StripePlaces(
             tuple(source.region for source in sources), target.region, self._constants_place(command, part.name)
         )

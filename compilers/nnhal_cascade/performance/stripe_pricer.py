@@ -36,6 +36,9 @@ class BlockGoal(Enum):
     """The elements that are fetched, as Vela does."""
 
 
+_FREE = Price(0, 0, 0, {}, {})
+"""The price of what the client does."""
+
 _WORKS = 256
 """How much work is kept at most: its arrays take some 10 KB each."""
 
@@ -101,6 +104,8 @@ class StripePricer:
     ) -> tuple[Price, Shape]:
         """The price of a stripe, and its block."""
         workload = self._workloads[part_index]
+        if workload.kind is PartKind.FEED:
+            return _FREE, output
         key = (id(workload), output, inputs, places)
         found = self._priced.get(key)
         if found is None:

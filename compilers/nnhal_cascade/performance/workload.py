@@ -22,7 +22,7 @@ BRICK = 16
 SUB_KERNEL = 8
 """Rows and columns of the largest kernel that the NPU applies in one go; larger ones are cut."""
 
-_WITH_ACCUMULATORS = frozenset(PartKind) - {PartKind.ELEMENTWISE, PartKind.COPY}
+_WITH_ACCUMULATORS = frozenset(PartKind) - {PartKind.ELEMENTWISE, PartKind.COPY, PartKind.FEED}
 _CONVOLUTIONS = frozenset({PartKind.CONVOLUTION, PartKind.TRANSPOSE_CONVOLUTION})
 _SUMS_CHANNELS = _CONVOLUTIONS | {PartKind.VECTOR_PRODUCT, PartKind.REDUCE_SUM}
 

@@ -171,8 +171,8 @@ class PlanSpace:
     def _alone(self, stop: int, along: Axis, extent: int) -> Iterator[PlanCandidate]:
         """The plans of the last part alone, in one tile."""
         growth = Growth(self._held, stop, along, extent)
-        growth.grow()
-        yield from self._weighed(growth, _BOUNDLESS)
+        if growth.grow():
+            yield from self._weighed(growth, _BOUNDLESS)
 
     def _banded(self, stop: int, depths: Sequence[int], band: int) -> Iterator[PlanCandidate]:
         """The last part alone, in bands of rows, each of them in stripes of channels with double-buffered constants."""

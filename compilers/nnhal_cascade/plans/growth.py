@@ -12,6 +12,7 @@ import numpy as np
 
 from nnhal_cascade.geometry.accesses import AxisAccess
 from nnhal_cascade.geometry.box import Axis, Interval, Shape, cut_evenly, hull
+from nnhal_cascade.graph.feeds import hands_over
 from nnhal_cascade.plans.demand import (
     Steps,
     greatest_lead,
@@ -56,6 +57,8 @@ class Growth:
     def grow(self) -> bool:
         """Take in the part before the group. Returns False if no group with it can be a cascade."""
         part = self.stop - 1 - len(self.stripes)
+        if not self.band and not hands_over(self._graph, part, self.along):
+            return False
         if part == self.stop - 1:
             self.stripes[part] = self._extent
             self._take(part)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from nnhal_cascade.geometry.box import Shape
-from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.graph.cascader_graph import CascaderGraph, PartKind
 from nnhal_cascade.performance.price import Price, Timeline
 from nnhal_cascade.performance.stripe_pricer import StripePricer
 from nnhal_cascade.plans.homes import Homes, Lifetimes
@@ -137,10 +137,14 @@ class Lowering:
         if found is None:
             forwards = profile(self._graph, plan, self._walked(self._graph, plan, False))
             backwards = forwards
-            if advances_by_rows(self._graph, plan):
+            if advances_by_rows(self._graph, plan) and not self._is_handed_over(plan):
                 backwards = profile(self._graph, plan, self._walked(self._graph, plan, True))
             found = self._profiles[plan] = forwards, backwards
         return found
+
+    def _is_handed_over(self, plan: Plan) -> bool:
+        """Whether a plan asks the client for what lies in the order of its stripes."""
+        return len(plan.tiles) == 1 and any(self._graph.parts[part].kind is PartKind.FEED for part in plan.parts)
 
     def _walked(self, graph: CascaderGraph, plan: Plan, backwards: bool) -> list[StripeRun]:
         found = self._walks.get((plan, backwards))

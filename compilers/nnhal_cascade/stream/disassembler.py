@@ -118,7 +118,7 @@ class _Describer:
         weights = "" if command.weights == WeightsIn.NONE else f"weights {place}"
         made = _part_of(command.output, output.shape, totals=True)
         return _Line(
-            ("run", part.name, made, f"<- {inputs}", weights),
+            ("run", part.name, made, f"<- {inputs or 'the client'}", weights),
             f"{command.output.shape.elements * output.element_bytes} bytes",
         )
 

@@ -21,6 +21,7 @@ from nnhal_cascade.compiler import (
     planned_graphs,
 )
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.graph.feeds import with_inputs
 from nnhal_cascade.graph.paddings import fold_paddings
 from nnhal_cascade.machine.errors import MachineError, StreamError
 from nnhal_cascade.machine.machine import Machine
@@ -99,7 +100,7 @@ class EthosU:
 
     def prepare_within(self, model: ResolvedModel, options: PrepareOptions, working_bytes: int) -> CascadedWorkload:
         model = fold_paddings(model)
-        graph, system = encoded_graph(model), self._options.system
+        graph, system = with_inputs(encoded_graph(model), self._options.input), self._options.system
         scheduled = partial(self._scheduled, graph, working_bytes)
         kept = read_artifact(options.artifact, system, working_bytes)
         if kept is not None:
@@ -118,7 +119,8 @@ class EthosU:
         return CascadedWorkload(machine, scheduled, working_bytes, schedule.peak)
 
     def optimize_within(self, model: ResolvedModel, working_bytes: int) -> OptimizationViews:
-        return optimize(model, lambda graph: self._scheduled(graph, working_bytes))
+        place = self._options.input
+        return optimize(model, lambda graph: self._scheduled(with_inputs(graph, place), working_bytes))
 
     def _compile(self, graph: CascaderGraph, working_bytes: int) -> Schedule:
         return compile_graph(graph, self._options.system, CompilerOptions(budget=working_bytes))

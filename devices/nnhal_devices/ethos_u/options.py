@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from nnhal_cascade.graph.feeds import InputPlace, input_place
 from nnhal_cascade.hardware.accelerators import ACCELERATORS
 from nnhal_cascade.hardware.memory import System
 from nnhal_cascade.hardware.memory_file import parse_size, read_system, system_for
 
-ACCELERATOR, SRAM, MEMORY, CHECKED, LIKE_VELA = OPTIONS = ("accelerator", "sram", "memory", "checked", "like_vela")
+OPTIONS = ("accelerator", "sram", "memory", "checked", "like_vela", "input")
 """The names of the options."""
+ACCELERATOR, SRAM, MEMORY, CHECKED, LIKE_VELA, INPUT = OPTIONS
 DEFAULT_ACCELERATOR = "u55-128"
 _T = TypeVar("_T")
 _SWITCH = {"true": True, "false": False}
@@ -26,6 +28,7 @@ class EthosUOptions:
     """Whether the owner of each byte that is read is looked at."""
     like_vela: bool = False
     """Whether what is beyond the report of Vela 5.2 is refused."""
+    input: InputPlace = InputPlace.RESIDENT
 
 
 def read_options(given: Mapping[str, str]) -> EthosUOptions:
@@ -35,7 +38,8 @@ def read_options(given: Mapping[str, str]) -> EthosUOptions:
     sram = _of(SRAM, parse_size, given[SRAM]) if SRAM in given else size
     if sram > size:
         raise ValueError(f"option {SRAM}: got {sram} bytes, expected at most the {size} of {system.working.name}")
-    return EthosUOptions(system, sram, _switch(given, CHECKED), _switch(given, LIKE_VELA))
+    place = _of(INPUT, input_place, given.get(INPUT, InputPlace.RESIDENT))
+    return EthosUOptions(system, sram, _switch(given, CHECKED), _switch(given, LIKE_VELA), place)
 
 
 def _switch(given: Mapping[str, str], name: str) -> bool:

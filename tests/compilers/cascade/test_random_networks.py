@@ -17,6 +17,7 @@ from nnhal_cascade.compiler import (
     frontier,
     least_memory,
 )
+from nnhal_cascade.graph.feeds import InputPlace, with_inputs
 from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.hardware.memory_file import system_for
 from nnhal_cascade.machine.machine import Machine
@@ -53,12 +54,13 @@ def assert_as_planned(model: ResolvedModel, schedule: Schedule) -> None:
     st.sampled_from(("u55-32", "u55-128", "u55-256", "u65-256")),
     st.booleans(),
     st.sampled_from((1, 3, 10)),
+    st.sampled_from(InputPlace),
 )
 def test_a_machine_takes_what_was_planned_and_computes_what_cpu_ref_does(
-    model: ResolvedModel, accelerator: str, recompute: bool, parts: int
+    model: ResolvedModel, accelerator: str, recompute: bool, parts: int, place: InputPlace
 ) -> None:
     assume(is_taken(model))
-    graph, system = build_graph(model), system_for(accelerator)
+    graph, system = with_inputs(build_graph(model), place), system_for(accelerator)
     options = CompilerOptions(recompute=recompute, max_plan_parts=parts)
     assert_as_planned(model, compile_graph(graph, system, options))
     least = least_memory(graph, system, options)

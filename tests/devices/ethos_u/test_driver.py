@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -66,11 +67,21 @@ def test_a_padding_that_becomes_the_convolutions_own() -> None:
 
 @needs_networks
 @pytest.mark.parametrize(
-    ("name", "sram"), [("two_conv_rfc", "9504"), ("ds_cnn_kws", "9000"), ("mobilenet_v1_0.25_96", "30000")]
+    ("name", "sram", "place"),
+    [
+        ("two_conv_rfc", "9504", "resident"),
+        ("two_conv_rfc", "5184", "streamed"),
+        ("ds_cnn_kws", "9000", "resident"),
+        ("mobilenet_v1_0.25_96", "30000", "resident"),
+        ("mobilenet_v1_0.25_96", "14592", "streamed"),
+    ],
 )
-def test_networks_in_little_memory(name: str, sram: str) -> None:
-    driver = EthosU(DriverOptions(extra={"checked": "true", "sram": sram}))
-    assert_equal_to_the_reference(driver, network(name))
+def test_networks_in_little_memory(name: str, sram: str, place: str) -> None:
+    driver = EthosU(DriverOptions(extra={"checked": "true", "sram": sram, "input": place}))
+    model = network(name)
+    (substitution,) = driver.backend.optimize(model).substitutions
+    assert substitution.working_bytes <= int(sram)
+    assert_equal_to_the_reference(driver, model)
 
 
 @needs_networks
@@ -150,7 +161,9 @@ def test_what_a_cache_has_kept_is_not_compiled_again(monkeypatch: pytest.MonkeyP
 def test_what_was_compiled_of_another_network_or_for_other_memory_is_not_used() -> None:
     model, other = examples(Q8A)["CONV_2D SAME"], examples(Q8A)["CONV_2D VALID"]
     right = outcome_of(CHECKED.prepare(model, PrepareOptions()), model)
-    for driver, compiled in ((CHECKED, other), (EthosU(DriverOptions(extra={"accelerator": "u55-32"})), model)):
+    extras: Sequence[dict[str, str]] = ({"accelerator": "u55-32"}, {"input": "streamed"})
+    others = ((EthosU(DriverOptions(extra=extra)), model) for extra in extras)
+    for driver, compiled in ((CHECKED, other), *others):
         artifact = driver.prepare(compiled, PrepareOptions()).artifact()
         assert outcome_of(CHECKED.prepare(model, PrepareOptions(artifact=artifact)), model) == right
 

@@ -71,6 +71,7 @@ def test_a_memory_file(tmp_path: Path) -> None:
         ({"sram": "much"}, "option sram: 'much' is no size"),
         ({"sram": "64GiB"}, "option sram: got 68719476736 bytes, expected at most the"),
         ({"checked": "yes"}, "option checked: got 'yes', expected true or false"),
+        ({"input": "rows"}, "option input: got 'rows', expected resident or streamed"),
         ({"accelerator": "u55-32", "memory": "x"}, "options accelerator and memory: got both, expected one"),
     ],
 )

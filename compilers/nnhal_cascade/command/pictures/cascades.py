@@ -25,9 +25,9 @@ def cascade_drawing(report: CascadeReport, plan: CascadePlanReport) -> Drawing:
     """Draw one cascade from its first part to its last, downwards."""
     buffers = {each.name: each for each in report.buffers_of(plan.plan) if each.kind != "weights"}
     lane = lanes(report.tensors)
-    entry = plan.parts[0].inputs[0]
-    sources = {entry: -1} | {part.output: position for position, part in enumerate(plan.parts)}
-    parts = [_buffer(-1, buffers.get(entry), lane[entry])]
+    entries = plan.parts[0].inputs[:1]  # none if the client hands its first input over
+    sources = dict.fromkeys(entries, -1) | {part.output: position for position, part in enumerate(plan.parts)}
+    parts = [_buffer(-1, buffers.get(entry), lane[entry]) for entry in entries]
     for position, part in enumerate(plan.parts):
         parts.append(_part(position, part, plan, sources))
         parts.append(_buffer(position, buffers.get(part.output), lane[part.output]))

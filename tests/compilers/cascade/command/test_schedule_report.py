@@ -76,6 +76,8 @@ def test_the_story_is_an_object_of_json() -> None:
         "frontier",
         "bound",
         "least",
+        "input",
+        "handed_over",
         "together",
     ]
     assert told["fits"] is True
