@@ -96,9 +96,9 @@ class Tried(NamedTuple):
 class PlanSpace:
     """The plans of a graph whose tensors have their homes.
 
-    Plans of more than ``limit`` bytes are left out,
-    and those with which a network takes ``rival`` cycles or more even if all other parts take the least that is known:
-    they do not cost the time to price them.
+    Plans of more than ``limit`` bytes are left out, and those behind which none of the others leads. So are those with
+    which a network takes ``rival`` cycles or more, even if the parts before are in the fastest plans and the parts
+    behind take the least that is known. They do not cost the time to price them.
     """
 
     def __init__(
@@ -125,12 +125,17 @@ class PlanSpace:
         self._floors = [] if rival is None else [costs.floor(part.index, homes) for part in self._graph.parts]
         self.slack = _BOUNDLESS if rival is None else rival - sum(self._floors)
         """Fewer cycles than these its parts may take in a plan beyond the least that is known."""
+        self._left = [self.slack]
+        """What of the slack the fastest plans leave that lead to each part, and to the end; 0 or less if none do."""
 
     def all(self) -> list[list[PlanCandidate]]:
         """Return for each part the plans that end with it: of each group those that are Pareto efficient."""
         return [self._ending_at(stop) for stop in range(1, len(self._graph.parts) + 1)]
 
     def _ending_at(self, stop: int) -> list[PlanCandidate]:
+        if all(left <= 0 for left in self._left[-self._tried.parts :]):
+            self._left.append(0)
+            return []
         shape = self._graph.tensors[self._graph.parts[stop - 1].output].shape
         cut = partial(halvings, factors=self._tried.factors)
         depths = sorted({-(-each // _DEPTH) * _DEPTH for each in cut(shape.channels)[1:]} - {shape.channels})
@@ -155,9 +160,9 @@ class PlanSpace:
             for band, extent in product(cut(shape.rows)[1:], dict.fromkeys((columns[0], *columns[2:4], *columns[-3:]))):
                 for scaled in (True, False) if self._scales(stop, Axis.COLUMNS) else (False,):
                     found += self._grown(stop, Axis.COLUMNS, extent, scaled, band)
-        if self._floors:
-            found = [each for each in found if each.busy - sum(self._floors[each.first : stop]) < self.slack]
-        return _efficient(found)
+        left = [self._left[each.first] - each.busy + sum(self._floors[each.first : stop]) for each in found]
+        self._left.append(max(left, default=0))
+        return _efficient([each for each, more in zip(found, left, strict=True) if more > 0])
 
     def _scales(self, stop: int, along: Axis) -> bool:
         """Return whether some part of the groups needs more or fewer elements than it computes."""
@@ -205,7 +210,7 @@ class PlanSpace:
                     return
             differs = differs or growth.stripes[first] != extent
             limit = max(limit, self._fastest[first])
-            if differs:
+            if differs and self._left[first] + slack > self.slack:
                 yield from self._weighed(growth, self._useful(limit))
 
     def _useful(self, uncut: int) -> int:

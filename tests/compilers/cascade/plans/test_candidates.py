@@ -90,3 +90,16 @@ def test_a_rival_leaves_out_no_plan_of_a_faster_proposal(name: str) -> None:
         assert found is not None and found.candidates == fastest.candidates
         assert sum(map(len, rivalled)) < sum(map(len, every))
         assert PlanSpace(homes, costs, Tried(10), rival=1).slack <= 0
+
+
+def test_a_limit_leaves_out_no_plan_of_a_proposal_within_it() -> None:
+    graph = build_graph(residual())
+    homes = Homes(graph, SYSTEM)
+    costs = PartCosts(homes, StripePricer(graph, SYSTEM))
+    every = ProposalSearch(graph, PlanSpace(homes, costs, Tried(10)).all())
+    least = every.least()
+    for limit in (least - 1, least, least + 50, 2 * least):
+        endings = PlanSpace(homes, costs, Tried(10), limit).all()
+        wanted, found = every.fastest(limit), ProposalSearch(graph, endings).fastest(limit)
+        assert (found and found.cycles) == (wanted and wanted.cycles)
+        assert bool(endings[-1]) == (limit >= least), "plans behind which no other leads are left out"
