@@ -28,7 +28,7 @@ from nnhal.link.channel import (
     peer_credentials,
 )
 from nnhal.link.client import PROTOCOL_VERSION
-from nnhal.link.numbers import LENGTHS_BY_RUN, NUMBERED_ANSWERS
+from nnhal.link.numbers import CALLS, LENGTHS_BY_RUN, NUMBERED_ANSWERS
 from nnhal.link.tenants import tenant_from_wire
 from nnhal.shares import Level, Tenant, acting_for
 from nnhal.threads import BriefThread, LastingThread
@@ -171,6 +171,8 @@ class LinkServer:
         self._ends = ChannelEnds()
         self._shares = SessionShares(self.limits)
         self._opened = opened
+        self.open_calls: Callable[[Session], Descriptor] | None = None
+        """Opens a channel for calls; None if they are served over gRPC only."""
         self._allowed = {0, os.geteuid(), *allowed_uids}
         self._lock = threading.Lock()
         self._admin_keys = tuple(admin_keys)
@@ -321,13 +323,14 @@ class LinkServer:
         return request.hello
 
     def _welcome(self, session: Session, hello: wire.Hello) -> bytes:
+        known = {NUMBERED_ANSWERS, LENGTHS_BY_RUN} | ({CALLS} if self.open_calls is not None else set())
         return wire.LinkReply(
             welcome=wire.Welcome(
                 session_token=session.token,
                 max_message_bytes=self.limits.message_bytes,
                 max_descriptors_per_message=self.limits.descriptors_per_message,
                 max_descriptors_per_session=session.shares.descriptors.room(session.tenant),
-                capabilities={NUMBERED_ANSWERS, LENGTHS_BY_RUN} & {*hello.capabilities},
+                capabilities=known & {*hello.capabilities},
             )
         ).SerializeToString()
 
@@ -363,6 +366,8 @@ class LinkServer:
             case "drop":
                 session.descriptors.drop(list(request.drop.descriptor_ids))
                 return wire.LinkReply(drop=wire.DropDone()), []
+            case "calls" if self.open_calls is not None:
+                return wire.LinkReply(calls=wire.CallsOpened()), [self.open_calls(session)]
             case kind:
                 raise ProtocolError(f"an unexpected message: {kind or 'empty'}")
 

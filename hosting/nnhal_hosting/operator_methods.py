@@ -33,7 +33,7 @@ class OperatorMethods(_GenericHandler):
 
     def add(self, add: Callable[[S, grpc.Server], None], servicer: S) -> None:
         """Serve a servicer's methods; ``add`` is the generated function that adds such a servicer to a server."""
-        collector: Any = _Collector(self._keep)
+        collector: Any = HandlerCollector(self._keep)
         add(servicer, collector)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
@@ -57,7 +57,7 @@ class OperatorMethods(_GenericHandler):
             self._handlers[f"/{service}/{name}"] = handler
 
 
-class _Collector:
+class HandlerCollector:
     """Takes from a generated function what it would have a server serve."""
 
     def __init__(self, keep: Callable[[str, Mapping[str, Any]], None]) -> None:

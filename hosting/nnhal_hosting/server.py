@@ -19,6 +19,7 @@ from nnhal.link import SESSION_METADATA
 from nnhal_hosting.calls import CallAdmission, CallLimits
 from nnhal_hosting.connection_shares import ConnectionShares
 from nnhal_hosting.descriptors import SessionLimits
+from nnhal_hosting.link_calls import LinkCalls
 from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
 from nnhal_hosting.listener_watch import Ask, ListenerWatch, asks_grpc, asks_link
 from nnhal_hosting.operator_methods import OperatorMethods
@@ -64,6 +65,7 @@ class ServerProcess:
         self._admission = CallAdmission(
             calls, SESSION_METADATA, (WATCH, REFLECT), self._operator_methods.has, self._admit
         )
+        self._link_calls = LinkCalls(self._admission, calls.message_bytes)
         self.rpc = grpc.server(
             ThreadPoolExecutor(1),  # for no call: the admission has threads for all
             handlers=[self._operator_methods],
@@ -88,6 +90,12 @@ class ServerProcess:
         self.watch(f"gRPC at {endpoint.rpc}", asks_grpc(endpoint.address))
         self.watch(f"links at {endpoint.link}", asks_link(endpoint.link))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.rpc)
+
+    def serve_calls(self, add: Callable[[S, grpc.Server], None], servicer: S) -> None:
+        """Serve a servicer's methods over gRPC and over links. ``add`` is the generated function that adds it."""
+        add(servicer, self.rpc)
+        self._link_calls.add(add, servicer)
+        self.link.open_calls = self._link_calls.open
 
     def serve_operators(self, add: Callable[[S, grpc.Server], None], servicer: S) -> None:
         """Serve unary methods in threads of their own: operators are answered even if clients hold all other threads.

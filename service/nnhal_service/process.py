@@ -98,7 +98,7 @@ class FrameworkProcess:
             import_limits=settings.import_limits,
             plan_secs=settings.plan_secs,
         )
-        framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, self._native.rpc)
+        self._native.serve_calls(framework_pb2_grpc.add_FrameworkServiceServicer_to_server, servicer)
         set_level = self._model_server.log_settings.set_level if self._model_server else None
         serve_framework_operators(
             self._native, oversight, fleet, sessions, intake, monitor, events, self._model_server, set_level

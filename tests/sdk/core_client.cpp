@@ -1,15 +1,10 @@
 // A client that is built on the core alone:
 //
-//     core_client device DIR [MILLISECONDS]    adds by each way of executing on a device process
-//     core_client framework DIR                has a framework add
-//
-// No run on a channel may take longer than so many milliseconds, 30,000 without them.
+//     core_client DIR    has the framework of that folder add
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
-#include "nnhal/client/device.h"
 #include "nnhal/client/framework.h"
 #include "nnhal/fence.h"
 #include "nnhal/memory.h"
@@ -22,9 +17,9 @@ namespace {
 constexpr std::int64_t kElements = 8;
 constexpr std::int64_t kBytes = kElements * sizeof(float);
 
-std::int64_t patience_ns = 30'000'000'000;
+constexpr std::int64_t kPatienceNs = 30'000'000'000;
 
-Patience patience() { return {now_ns() + patience_ns}; }
+Patience patience() { return {now_ns() + kPatienceNs}; }
 
 [[noreturn]] void end_with(const Status& status) {
   std::fprintf(stderr, "%s\n", status.words().c_str());
@@ -71,13 +66,6 @@ class Terms {
       : memory_(required(SharedMemory::make(3 * kBytes))), id_(required(link.put(memory_.file))) {}
 
   Message pool() const { return ashmem(id_, 3 * kBytes); }
-  Request request() const {
-    Request request;
-    request.inputs = {{{0, 0, kBytes}, {}}, {{0, kBytes, kBytes}, {}}};
-    request.outputs = {{{0, 2 * kBytes, kBytes}, {}}};
-    request.pools = {client::pool(pool())};
-    return request;
-  }
   void fill(float first, float second) {
     for (std::int64_t index = 0; index < kElements; ++index) {
       values()[index] = first;
@@ -97,84 +85,6 @@ class Terms {
   SharedMemory memory_;
   std::uint64_t id_;
 };
-
-void require_fit(const Result<ExecutionResult>& result) {
-  require(result.status());
-  if (!result->fits) end_with({Code::kGeneralFailure, "an output does not fit"});
-}
-
-// Launches an execution that waits for a fence of ours, signals that, and waits for the execution's own fence.
-void run_launched(Device& device, std::int64_t execution) {
-  auto launcher = required(device.open_launcher());
-  auto [signal, fence] = required(make_fence());
-  std::optional<Fence> ended = required(launcher->launch(execution, {&fence}, kNoTime, kNoTime, patience()));
-  if (!ended) end_with({Code::kGeneralFailure, "the execution has not waited"});
-  std::printf("before its fence: %s\n", launcher->info(execution).status().words().c_str());
-  signal.send();
-  require(ended->wait(patience().deadline_ns));
-  require(launcher->info(execution).status());
-}
-
-// Each thread has memory, an execution and a burst of its own.
-void run_in_threads(Device& device, std::int64_t prepared_model) {
-  std::vector<std::thread> threads;
-  for (int index = 0; index < 4; ++index)
-    threads.emplace_back([&device, prepared_model, index] {
-      Terms terms(device.link());
-      const std::int64_t execution = required(device.create_execution(prepared_model, terms.request()));
-      auto burst = required(device.open_burst(prepared_model));
-      for (int round = 0; round < 50; ++round) {
-        terms.fill(static_cast<float>(index), static_cast<float>(round));
-        require_fit(burst->run(execution));
-        if (terms.values()[2 * kElements] != static_cast<float>(index + round))
-          end_with({Code::kGeneralFailure, "a thread got the sum of another"});
-      }
-      require(device.release_execution(execution));
-    });
-  for (std::thread& thread : threads) thread.join();
-}
-
-void use_device(const std::string& directory) {
-  auto device = required(Device::open(directory));
-  std::printf("device: %s\n", required(device->version()).c_str());
-  std::printf("answers are numbered: %d\n", device->link().numbers_answers());
-  const Model model = addition();
-  std::printf("supported: %d\n", static_cast<int>(required(device->supported_operations(model))[0]));
-  const std::int64_t prepared_model = required(device->prepare(model));
-  Terms terms(device->link());
-
-  terms.fill(1, 2);
-  require_fit(device->execute(prepared_model, terms.request(), kNoTime, patience()));
-  terms.print_sum("by a call");
-
-  const std::int64_t execution = required(device->create_execution(prepared_model, terms.request()));
-  auto burst = required(device->open_burst(prepared_model));
-  terms.fill(3, 4);
-  require_fit(burst->run(execution, kNoTime, patience()));
-  terms.print_sum("in a burst");
-  terms.fill(5, 6);
-  require_fit(burst->execute(terms.request(), {-1}, kNoTime, patience()));
-  terms.print_sum("in a burst, once");
-
-  auto run_channel = required(device->open_run_channel(execution));
-  terms.fill(7, 8);
-  require_fit(run_channel->run(execution, kNoTime, patience()));
-  terms.print_sum("on a run channel");
-
-  terms.fill(9, 10);
-  run_launched(*device, execution);
-  terms.print_sum("launched");
-
-  run_in_threads(*device, prepared_model);
-
-  std::printf("too late: %s\n", burst->run(execution, 1).status().words().c_str());
-  Request beyond = terms.request();
-  beyond.outputs[0].location.offset = 3 * kBytes;
-  std::printf("beyond: %s\n", device->execute(prepared_model, beyond).status().words().c_str());
-  std::printf("unknown: %s\n", device->rpc().call("DeviceService/Nothing", Message()).status().words().c_str());
-  std::printf("not put: %s\n", device->link().take(12345).status().words().c_str());
-  require(device->release_prepared_model(prepared_model));
-}
 
 void use_framework(const std::string& directory) {
   auto framework = required(Framework::open(directory));
@@ -199,7 +109,7 @@ void use_framework(const std::string& directory) {
   require(binding->run(&report, kNoTime, patience()));
   show("on the device");
   terms.fill(3, 4);
-  require(binding->run(&report, now_ns() + patience_ns, patience()));
+  require(binding->run(&report, now_ns() + kPatienceNs, patience()));
   show("with a deadline");
 
   auto [signal, fence] = required(make_fence());
@@ -223,6 +133,8 @@ void use_framework(const std::string& directory) {
   require(plain->run(&report, kNoTime, patience()));
   show("through the framework");
 
+  std::printf("unknown: %s\n", framework->rpc().call("FrameworkService/Nothing", Message()).status().words().c_str());
+  std::printf("not put: %s\n", framework->link().take(12345).status().words().c_str());
   require(framework->unload("addition"));
   std::printf("unloaded: %s\n", name_of(binding->run(&report, kNoTime, patience()).code()).c_str());
 }
@@ -230,13 +142,7 @@ void use_framework(const std::string& directory) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const std::string kind = count >= 3 ? arguments[1] : "";
-  if (count == 4) patience_ns = std::atoll(arguments[3]) * 1'000'000;
-  if (kind == "device")
-    use_device(arguments[2]);
-  else if (kind == "framework")
-    use_framework(arguments[2]);
-  else
-    return std::fprintf(stderr, "usage: %s device|framework DIR [MILLISECONDS]\n", arguments[0]), 2;
+  if (count != 2) return std::fprintf(stderr, "usage: %s DIR\n", arguments[0]), 2;
+  use_framework(arguments[1]);
   return 0;
 }

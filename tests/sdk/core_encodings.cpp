@@ -1,10 +1,9 @@
-// The core's readers and writers: protobuf, and the headers of HTTP/2.
+// The core's readers and writers of protobuf.
 #include <limits>
 #include <random>
 
 #include "nnhal/client/messages.h"
 #include "nnhal/client/model.h"
-#include "nnhal/hpack.h"
 #include "nnhal/protobuf.h"
 #include "unit.h"
 
@@ -20,17 +19,6 @@ std::string number_in(const std::string& message) {
   const bool has_field = reader.next();
   if (!reader.well_formed()) return "malformed";
   return has_field ? std::to_string(reader.number()) : "nothing";
-}
-
-std::string described(const Headers& headers) {
-  std::string text;
-  for (const auto& [name, value] : headers) text += name + "=" + value + ";";
-  return text;
-}
-
-std::string decoded(const std::string& block) {
-  const Result<Headers> headers = decode_headers(block);
-  return headers.ok() ? described(*headers) : headers.status().text();
 }
 
 }  // namespace
@@ -118,70 +106,23 @@ TEST(an_answer_of_a_burst_has_a_status_or_a_result) {
   CHECK(found.ok() && found->timing.on_device_ns == -1 && found->timing.in_driver_ns == 70);
 }
 
-TEST(headers_of_each_form_are_decoded) {
-  CHECK_SAME(decoded(raw({0x88})), ":status=200;");                    // both in the table
-  CHECK_SAME(decoded(raw({0x48, 3, '4', '0', '4'})), ":status=404;");  // the name in the table, to be kept
-  CHECK_SAME(decoded(raw({0x0f, 0x10, 1, 'x'})), "content-type=x;");   // an index of two bytes
-  CHECK_SAME(decoded(raw({0x00, 1, 'a', 1, 'b', 0x10, 1, 'c', 0, 0x40, 1, 'd', 1, 'e'})), "a=b;c=;d=e;");
-  CHECK_SAME(decoded(raw({0x20, 0x88})), ":status=200;");  // a table of size 0, as was asked for
-}
-
-TEST(headers_that_cannot_be_are_refused) {
-  const std::string table = "malformed headers: a reference to a table that is empty";
-  const std::string early = "malformed headers: a text that ends too early";
-  CHECK_SAME(decoded(raw({0x80})), table);  // index 0
-  CHECK_SAME(decoded(raw({0xbe})), table);  // index 62: the first one of the dynamic table
-  CHECK_SAME(decoded(raw({0x7f, 0x00, 0})), table);
-  CHECK_SAME(decoded(raw({0x21})), "malformed headers: a table that was not asked for");
-  CHECK_SAME(decoded(raw({0x00, 5, 'a'})), early);
-  CHECK_SAME(decoded(raw({0x00})), "malformed headers: an end that is too early");
-  CHECK_SAME(decoded(raw({0x00, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})),
-             "malformed headers: a number that is too large");
-}
-
-TEST(texts_in_the_code_of_huffman_are_decoded) {
-  // RFC 7541, C.4.1 and C.6.1.
-  CHECK_SAME(decoded(raw({0x00, 0x8c, 0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff, 0})),
-             "www.example.com=;");
-  CHECK_SAME(decoded(raw({0x00, 0x82, 0x64, 0x02, 0x85, 0xae, 0xc3, 0x77, 0x1a, 0x4b})), "302=private;");
-  CHECK_SAME(decoded(raw({0x00, 0x81, 0x07, 0})), "0=;");  // of five bits, and three ones
-  const std::string fault = "malformed headers: a text that is not in Huffman's code";
-  CHECK_SAME(decoded(raw({0x00, 0x81, 0x00, 0})), fault);                    // what fills the byte is not ones
-  CHECK_SAME(decoded(raw({0x00, 0x82, 0x07, 0xff, 0})), fault);              // more than a byte of filling
-  CHECK_SAME(decoded(raw({0x00, 0x84, 0xff, 0xff, 0xff, 0xff, 0})), fault);  // the end of the text within it
-}
-
-TEST(headers_of_any_length_are_read_as_they_were_written) {
-  for (const std::size_t size : {0, 126, 127, 128, 254, 255, 5000}) {
-    std::string block;
-    append_header(block, std::string(size, 'n'), std::string(size, 'v'));
-    CHECK_SAME(decoded(block), std::string(size, 'n') + "=" + std::string(size, 'v') + ";");
-    for (std::size_t part = 1; part < block.size(); part += size / 7 + 1)
-      CHECK(!decode_headers(block.substr(0, part)).ok());
-  }
-}
-
 TEST(bytes_of_a_stranger_are_read_or_refused) {
   const Message shape = Message().numbers(1, std::vector<int>{2, 300}).number(2, 1);
   const Message report = Message().message(4, Message().bytes(1, "name").numbers(2, std::vector<int>{7}).number(3, 1));
   const Message timing = Message().integer(1, -1).integer(2, 5);
   const Message result = Message().number(1, 1).message(2, shape).message(3, timing);
-  std::string block("\x00\x8c\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff\x00\x88", 16);
-  append_header(block, "grpc-status", "0");
   const std::string seeds[] = {Message().number(1, 3).bytes(2, "text").message(3, result).encoded(),
-                               Message().number(1, 0).message(3, report).message(4, timing).encoded(), block};
+                               Message().number(1, 0).message(3, report).message(4, timing).encoded()};
   std::mt19937 random(29);  // the same in each run
   for (int round = 0; round < 20'000; ++round) {
-    std::string bytes = seeds[random() % 3];
+    std::string bytes = seeds[random() % 2];
     for (unsigned changes = 1 + random() % 4; changes--;) bytes[random() % bytes.size()] = static_cast<char>(random());
     bytes.resize(random() % 3 ? bytes.size() : random() % bytes.size());
     bytes.shrink_to_fit();  // so that a read beyond it is found
     (void)client::decode_burst_answer(bytes, "here");
-    (void)client::decode_info(bytes, "here");
     (void)client::decode_model(bytes, "here");
     (void)client::decode_devices(bytes, "here");
     client::RunReport run;
     (void)client::decode_run_answer(bytes, "here", &run);
-    (void)decode_headers(bytes);
   }
 }

@@ -1,8 +1,9 @@
-// The core's sessions against a process that a test plays: the link, and runs of a binding that has a run channel.
+// The core's sessions against a process that a test plays: the link, calls over it, and runs of a binding.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <thread>
@@ -44,14 +45,12 @@ class Endpoint {
     char name[] = "/tmp/nnhal-XXXXXX";
     directory = ::mkdtemp(name);
     link_ = listen("/link.sock", SOCK_SEQPACKET);
-    grpc_ = listen("/framework.sock", SOCK_STREAM);
   }
   ~Endpoint() {
-    for (const char* name : {"/link.sock", "/framework.sock"}) ::unlink((directory + name).c_str());
+    ::unlink((directory + "/link.sock").c_str());
     ::rmdir(directory.c_str());
   }
   Peer accept_link() { return {Fd(::accept4(link_.get(), nullptr, nullptr, SOCK_CLOEXEC))}; }
-  Fd accept_grpc() { return Fd(::accept4(grpc_.get(), nullptr, nullptr, SOCK_CLOEXEC)); }
   Result<std::unique_ptr<Link>> open(std::int64_t answer_ns = 30'000'000'000) {
     Link::Options options;
     options.answer_ns = answer_ns;
@@ -69,10 +68,10 @@ class Endpoint {
     CHECK(::listen(socket.get(), 8) == 0);
     return socket;
   }
-  Fd link_, grpc_;
+  Fd link_;
 };
 
-const Message kWelcome = Message().message(1, Message().bytes(1, "token").number(3, 2));
+const Message kWelcome = Message().message(1, Message().bytes(1, "token").number(3, 2).number(5, /*calls=*/3));
 
 // What comes of opening a link with a process that does this with it.
 std::string opened(const std::function<void(Peer&)>& process) {
@@ -92,44 +91,18 @@ Message refusal(const std::string& text, std::uint64_t status) {
   return Message().message(5, Message().bytes(1, text).number(2, true).number(3, status));
 }
 
-// Answers a call of gRPC with a message, whatever the call is.
-void serve_call(const Fd& connection, const Message& message) {
-  const auto frame = [](int type, int flags, const std::string& payload) {
-    return std::string{'\0',
-                       static_cast<char>(payload.size() >> 8),
-                       static_cast<char>(payload.size()),
-                       static_cast<char>(type),
-                       static_cast<char>(flags),
-                       '\0',
-                       '\0',
-                       '\0',
-                       '\1'} +
-           payload;
-  };
-  const std::string& bytes = message.encoded();
-  const std::string trailers(
-      "\x00\x0bgrpc-status\x01"
-      "0",
-      15);
-  const std::string answer = frame(1, 4, "\x88") +
-                             frame(0, 0, std::string{'\0', '\0', '\0', '\0', static_cast<char>(bytes.size())} + bytes) +
-                             frame(1, 5, trailers);
-  std::string room(100'000, '\0');
-  std::string seen;
-  // The frame of the request's body ends the stream: type 0, flags 1, stream 1.
-  while (seen.find(std::string("\x00\x01\x00\x00\x00\x01", 6)) == std::string::npos) {
-    const ssize_t size = ::recv(connection.get(), room.data(), room.size(), 0);
-    if (size <= 0) return;
-    seen.append(room, 0, static_cast<std::size_t>(size));
-  }
-  CHECK(::send(connection.get(), answer.data(), answer.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(answer.size()));
+// Opens a channel of calls, when it is asked to.
+Peer open_calls(Peer& link) {
+  auto [ours, theirs] = std::move(*socket_pair(SOCK_SEQPACKET));
+  link.receive();
+  link.send(Message().message(6, Message()), {theirs.get()});
+  return {std::move(ours)};
 }
 
 // A framework with one binding, whose run channel leads to a device: a test plays both.
 struct Bound {
   Endpoint endpoint;
-  Peer link, framework, device;
-  Fd grpc;
+  Peer link, calls, framework, device;
   std::unique_ptr<Framework> session;
   std::unique_ptr<Binding> binding;
 
@@ -142,9 +115,10 @@ struct Bound {
       link = endpoint.accept_link();
       link.receive();
       link.send(kWelcome);
-      grpc = endpoint.accept_grpc();
+      calls = open_calls(link);
+      calls.receive();
       const Message direct = Message().number(1, 2).number(2, 77).number(3, may_fall_back).bytes(4, "").bytes(4, "out");
-      serve_call(grpc, Message().number(1, 5).number(2, 1).message(3, direct));
+      calls.send(Message().message(3, Message().number(1, 5).number(2, 1).message(3, direct)));
       for (const Fd* one : {&first, &second}) {
         link.receive();
         link.send(Message().message(3, Message()), {one->get()});
@@ -332,4 +306,120 @@ TEST(a_device_that_lies_on_a_run_channel_loses_it) {
   twice.device.send(kFitting);  // the answer to a call that was not made yet
   CHECK_SAME(twice.run([](const std::string& call) { CHECK(call.empty()); }, kDone), "NONE");
   CHECK(twice.asked == lost_call("the run channel: an answer that no call has asked for").encoded());
+}
+
+namespace {
+
+// Calls methods of a process that a test plays.
+struct Called {
+  Endpoint endpoint;
+  Peer peer;
+  std::unique_ptr<Link> link;
+
+  explicit Called(const Message& welcome = kWelcome) {
+    std::thread process([&] {
+      peer = endpoint.accept_link();
+      peer.receive();
+      peer.send(welcome);
+    });
+    link = std::move(*endpoint.open());
+    process.join();
+  }
+  std::string placed(const std::string& words) const {
+    const std::string place = endpoint.directory + "/link.sock";
+    const std::size_t at = words.find(place);
+    return at == std::string::npos ? words : std::string(words).replace(at, place.size(), "LINK");
+  }
+};
+
+}  // namespace
+
+TEST(calls_follow_one_another_on_a_channel) {
+  Called called;
+  Rpc rpc(*called.link);
+  std::thread process([&] {
+    Peer calls = open_calls(called.peer);
+    CHECK(calls.receive() == Message().bytes(1, "S/M").bytes(2, Message().number(1, 2).encoded()).encoded());
+    calls.send(Message().bytes(3, "answer"));
+    calls.receive();
+    calls.send(Message().number(1, 4).bytes(2, "bad"));
+    calls.receive();
+    calls.send(Message().bytes(3, ""));
+    calls.receive();
+    calls.send(Message().number(4, 10));
+  });
+  CHECK_SAME(*rpc.call("S/M", Message().number(1, 2)), "answer");
+  const Status refused = rpc.call("S/M", Message()).status();
+  CHECK_SAME(refused.words(), "INVALID_ARGUMENT: S/M: bad");
+  CHECK(refused.is_answer());
+  CHECK_SAME(*rpc.call("S/M", Message()), "");
+  CHECK_SAME(rpc.call("S/M", Message()).status().text(), "S/M: an answer of 10 bytes in 0 memories");
+  process.join();
+}
+
+TEST(long_messages_are_in_shared_memory) {
+  Called called;
+  Rpc rpc(*called.link);
+  const std::string text(100'000, 'x');
+  std::thread process([&] {
+    Peer calls = open_calls(called.peer);
+    std::vector<Fd> received;
+    const std::string call = calls.receive(&received);
+    const std::size_t size = Message().bytes(1, text).encoded().size();
+    CHECK(call == Message().bytes(1, "S/M").number(3, size).encoded() && received.size() == 1);
+    CHECK(require_ashmem(received[0], static_cast<std::int64_t>(size), "it").ok());
+    calls.send(Message().number(4, size), {received[0].get()});
+  });
+  const Result<std::string> answer = rpc.call("S/M", Message().bytes(1, text));
+  CHECK(answer.ok() && *answer == Message().bytes(1, text).encoded());
+  process.join();
+}
+
+TEST(a_call_ends_at_a_deadline_or_an_interrupt_and_its_channel_with_it) {
+  Called called;
+  Rpc rpc(*called.link);
+  Result<Interrupt> interrupt = Interrupt::make();
+  std::thread process([&] {
+    for (int number = 0; number < 2; ++number) {
+      Peer calls = open_calls(called.peer);
+      calls.receive();
+      if (number) interrupt->trigger();
+      CHECK(calls.receive().empty());
+    }
+  });
+  CHECK_SAME(called.placed(rpc.call("S/M", Message(), {now_ns() + 20'000'000}).status().words()),
+             "MISSED_DEADLINE_TRANSIENT: S/M: LINK: no answer before the deadline");
+  CHECK_SAME(called.placed(rpc.call("S/M", Message(), {kNoTime, &*interrupt}).status().words()),
+             "GENERAL_FAILURE: S/M: LINK: the call was cancelled");
+  process.join();
+}
+
+TEST(a_process_that_serves_no_calls_or_has_gone_is_told) {
+  Called without(Message().message(1, Message().bytes(1, "token")));
+  CHECK_SAME(without.placed(Rpc(*without.link).call("S/M", Message()).status().words()),
+             "GENERAL_FAILURE: S/M: LINK: the process serves no calls over its link: expected a framework of this "
+             "version or later");
+  Called called;
+  called.peer.socket.reset();
+  CHECK_SAME(called.placed(Rpc(*called.link).call("S/M", Message()).status().words()),
+             "DEVICE_UNAVAILABLE: S/M: LINK has closed the link");
+}
+
+TEST(calls_of_several_threads_do_not_wait_for_one_another) {
+  Called called;
+  Rpc rpc(*called.link);
+  std::thread process([&] {
+    Peer first = open_calls(called.peer);
+    first.receive();
+    Peer second = open_calls(called.peer);  // while the first call waits
+    second.receive();
+    second.send(Message().bytes(3, "second"));
+    first.send(Message().bytes(3, "first"));
+  });
+  std::vector<std::string> answers(2);
+  std::vector<std::thread> threads;
+  for (std::string& answer : answers) threads.emplace_back([&] { answer = *rpc.call("S/M", Message()); });
+  for (std::thread& one : threads) one.join();
+  process.join();
+  CHECK_SAME(std::min(answers[0], answers[1]) + std::max(answers[0], answers[1]), "firstsecond");
 }

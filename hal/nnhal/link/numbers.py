@@ -10,6 +10,7 @@ from nnhal.v1 import link_pb2 as wire
 
 NUMBERED_ANSWERS = wire.LINK_CAPABILITY_NUMBERED_ANSWERS
 LENGTHS_BY_RUN = wire.LINK_CAPABILITY_LENGTHS_BY_RUN
+CALLS = wire.LINK_CAPABILITY_CALLS
 _FIELD = struct.Struct("<BQ")
 NUMBER_BYTES = _FIELD.size
 _TAG = 15 << 3 | 1  # field 15 of type fixed64

@@ -25,41 +25,49 @@ _sym_db = _symbol_database.Default()
 from nnhal.v1 import types_pb2 as nnhal_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13nnhal/v1/link.proto\x12\x08nnhal.v1\x1a\x14nnhal/v1/types.proto\"\x98\x01\n\x0bLinkRequest\x12 \n\x05hello\x18\x01 \x01(\x0b\x32\x0f.nnhal.v1.HelloH\x00\x12\x1c\n\x03put\x18\x02 \x01(\x0b\x32\r.nnhal.v1.PutH\x00\x12\x1e\n\x04take\x18\x03 \x01(\x0b\x32\x0e.nnhal.v1.TakeH\x00\x12\x1e\n\x04\x64rop\x18\x04 \x01(\x0b\x32\x0e.nnhal.v1.DropH\x00\x42\t\n\x07request\"\xca\x01\n\tLinkReply\x12$\n\x07welcome\x18\x01 \x01(\x0b\x32\x11.nnhal.v1.WelcomeH\x00\x12 \n\x03put\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.PutDoneH\x00\x12\"\n\x04take\x18\x03 \x01(\x0b\x32\x12.nnhal.v1.TakeDoneH\x00\x12\"\n\x04\x64rop\x18\x04 \x01(\x0b\x32\x12.nnhal.v1.DropDoneH\x00\x12$\n\x07refusal\x18\x05 \x01(\x0b\x32\x11.nnhal.v1.RefusalH\x00\x42\x07\n\x05reply\"y\n\x05Hello\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x13\n\x0b\x63lient_name\x18\x02 \x01(\t\x12\x11\n\tadmin_key\x18\x03 \x01(\t\x12.\n\x0c\x63\x61pabilities\x18\x04 \x03(\x0e\x32\x18.nnhal.v1.LinkCapability\"\xb5\x01\n\x07Welcome\x12\x15\n\rsession_token\x18\x01 \x01(\t\x12\x19\n\x11max_message_bytes\x18\x02 \x01(\r\x12#\n\x1bmax_descriptors_per_message\x18\x03 \x01(\r\x12#\n\x1bmax_descriptors_per_session\x18\x04 \x01(\r\x12.\n\x0c\x63\x61pabilities\x18\x05 \x03(\x0e\x32\x18.nnhal.v1.LinkCapability\"@\n\x03Put\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12*\n\x0con_behalf_of\x18\x02 \x01(\x0b\x32\x14.nnhal.v1.OnBehalfOf\"/\n\nOnBehalfOf\x12!\n\x07tenants\x18\x01 \x03(\x0b\x32\x10.nnhal.v1.Tenant\"#\n\x06Tenant\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\"!\n\x07PutDone\x12\x16\n\x0e\x64\x65scriptor_ids\x18\x01 \x03(\x04\"\x1d\n\x04Take\x12\x15\n\rdescriptor_id\x18\x01 \x01(\x04\"\n\n\x08TakeDone\"\x1e\n\x04\x44rop\x12\x16\n\x0e\x64\x65scriptor_ids\x18\x01 \x03(\x04\"\n\n\x08\x44ropDone\"P\n\x07Refusal\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\r\n\x05\x66\x61tal\x18\x02 \x01(\x08\x12%\n\x06status\x18\x03 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatus\"*\n\x08Numbered\x12\x13\n\x06number\x18\x0f \x01(\x06H\x00\x88\x01\x01\x42\t\n\x07_number*{\n\x0eLinkCapability\x12\x1f\n\x1bLINK_CAPABILITY_UNSPECIFIED\x10\x00\x12$\n LINK_CAPABILITY_NUMBERED_ANSWERS\x10\x01\x12\"\n\x1eLINK_CAPABILITY_LENGTHS_BY_RUN\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13nnhal/v1/link.proto\x12\x08nnhal.v1\x1a\x14nnhal/v1/types.proto\"\xbe\x01\n\x0bLinkRequest\x12 \n\x05hello\x18\x01 \x01(\x0b\x32\x0f.nnhal.v1.HelloH\x00\x12\x1c\n\x03put\x18\x02 \x01(\x0b\x32\r.nnhal.v1.PutH\x00\x12\x1e\n\x04take\x18\x03 \x01(\x0b\x32\x0e.nnhal.v1.TakeH\x00\x12\x1e\n\x04\x64rop\x18\x04 \x01(\x0b\x32\x0e.nnhal.v1.DropH\x00\x12$\n\x05\x63\x61lls\x18\x06 \x01(\x0b\x32\x13.nnhal.v1.OpenCallsH\x00\x42\t\n\x07request\"\xf2\x01\n\tLinkReply\x12$\n\x07welcome\x18\x01 \x01(\x0b\x32\x11.nnhal.v1.WelcomeH\x00\x12 \n\x03put\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.PutDoneH\x00\x12\"\n\x04take\x18\x03 \x01(\x0b\x32\x12.nnhal.v1.TakeDoneH\x00\x12\"\n\x04\x64rop\x18\x04 \x01(\x0b\x32\x12.nnhal.v1.DropDoneH\x00\x12$\n\x07refusal\x18\x05 \x01(\x0b\x32\x11.nnhal.v1.RefusalH\x00\x12&\n\x05\x63\x61lls\x18\x06 \x01(\x0b\x32\x15.nnhal.v1.CallsOpenedH\x00\x42\x07\n\x05reply\"y\n\x05Hello\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x13\n\x0b\x63lient_name\x18\x02 \x01(\t\x12\x11\n\tadmin_key\x18\x03 \x01(\t\x12.\n\x0c\x63\x61pabilities\x18\x04 \x03(\x0e\x32\x18.nnhal.v1.LinkCapability\"\xb5\x01\n\x07Welcome\x12\x15\n\rsession_token\x18\x01 \x01(\t\x12\x19\n\x11max_message_bytes\x18\x02 \x01(\r\x12#\n\x1bmax_descriptors_per_message\x18\x03 \x01(\r\x12#\n\x1bmax_descriptors_per_session\x18\x04 \x01(\r\x12.\n\x0c\x63\x61pabilities\x18\x05 \x03(\x0e\x32\x18.nnhal.v1.LinkCapability\"@\n\x03Put\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12*\n\x0con_behalf_of\x18\x02 \x01(\x0b\x32\x14.nnhal.v1.OnBehalfOf\"/\n\nOnBehalfOf\x12!\n\x07tenants\x18\x01 \x03(\x0b\x32\x10.nnhal.v1.Tenant\"#\n\x06Tenant\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\"!\n\x07PutDone\x12\x16\n\x0e\x64\x65scriptor_ids\x18\x01 \x03(\x04\"\x1d\n\x04Take\x12\x15\n\rdescriptor_id\x18\x01 \x01(\x04\"\n\n\x08TakeDone\"\x1e\n\x04\x44rop\x12\x16\n\x0e\x64\x65scriptor_ids\x18\x01 \x03(\x04\"\n\n\x08\x44ropDone\"\x0b\n\tOpenCalls\"\r\n\x0b\x43\x61llsOpened\"d\n\nMethodCall\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x0f\n\x07request\x18\x02 \x01(\x0c\x12\x15\n\rrequest_bytes\x18\x03 \x01(\x04\x12\x13\n\x06number\x18\x0f \x01(\x06H\x00\x88\x01\x01\x42\t\n\x07_number\"\x9c\x01\n\x0cMethodAnswer\x12%\n\x06status\x18\x01 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatus\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x13\n\x06\x61nswer\x18\x03 \x01(\x0cH\x00\x88\x01\x01\x12\x14\n\x0c\x61nswer_bytes\x18\x04 \x01(\x04\x12\x13\n\x06number\x18\x0f \x01(\x06H\x01\x88\x01\x01\x42\t\n\x07_answerB\t\n\x07_number\"P\n\x07Refusal\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\r\n\x05\x66\x61tal\x18\x02 \x01(\x08\x12%\n\x06status\x18\x03 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatus\"*\n\x08Numbered\x12\x13\n\x06number\x18\x0f \x01(\x06H\x00\x88\x01\x01\x42\t\n\x07_number*\x96\x01\n\x0eLinkCapability\x12\x1f\n\x1bLINK_CAPABILITY_UNSPECIFIED\x10\x00\x12$\n LINK_CAPABILITY_NUMBERED_ANSWERS\x10\x01\x12\"\n\x1eLINK_CAPABILITY_LENGTHS_BY_RUN\x10\x02\x12\x19\n\x15LINK_CAPABILITY_CALLS\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'nnhal.v1.link_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LINKCAPABILITY']._serialized_start=1122
-  _globals['_LINKCAPABILITY']._serialized_end=1245
+  _globals['_LINKCAPABILITY']._serialized_start=1490
+  _globals['_LINKCAPABILITY']._serialized_end=1640
   _globals['_LINKREQUEST']._serialized_start=56
-  _globals['_LINKREQUEST']._serialized_end=208
-  _globals['_LINKREPLY']._serialized_start=211
-  _globals['_LINKREPLY']._serialized_end=413
-  _globals['_HELLO']._serialized_start=415
-  _globals['_HELLO']._serialized_end=536
-  _globals['_WELCOME']._serialized_start=539
-  _globals['_WELCOME']._serialized_end=720
-  _globals['_PUT']._serialized_start=722
-  _globals['_PUT']._serialized_end=786
-  _globals['_ONBEHALFOF']._serialized_start=788
-  _globals['_ONBEHALFOF']._serialized_end=835
-  _globals['_TENANT']._serialized_start=837
-  _globals['_TENANT']._serialized_end=872
-  _globals['_PUTDONE']._serialized_start=874
-  _globals['_PUTDONE']._serialized_end=907
-  _globals['_TAKE']._serialized_start=909
-  _globals['_TAKE']._serialized_end=938
-  _globals['_TAKEDONE']._serialized_start=940
-  _globals['_TAKEDONE']._serialized_end=950
-  _globals['_DROP']._serialized_start=952
-  _globals['_DROP']._serialized_end=982
-  _globals['_DROPDONE']._serialized_start=984
-  _globals['_DROPDONE']._serialized_end=994
-  _globals['_REFUSAL']._serialized_start=996
-  _globals['_REFUSAL']._serialized_end=1076
-  _globals['_NUMBERED']._serialized_start=1078
-  _globals['_NUMBERED']._serialized_end=1120
+  _globals['_LINKREQUEST']._serialized_end=246
+  _globals['_LINKREPLY']._serialized_start=249
+  _globals['_LINKREPLY']._serialized_end=491
+  _globals['_HELLO']._serialized_start=493
+  _globals['_HELLO']._serialized_end=614
+  _globals['_WELCOME']._serialized_start=617
+  _globals['_WELCOME']._serialized_end=798
+  _globals['_PUT']._serialized_start=800
+  _globals['_PUT']._serialized_end=864
+  _globals['_ONBEHALFOF']._serialized_start=866
+  _globals['_ONBEHALFOF']._serialized_end=913
+  _globals['_TENANT']._serialized_start=915
+  _globals['_TENANT']._serialized_end=950
+  _globals['_PUTDONE']._serialized_start=952
+  _globals['_PUTDONE']._serialized_end=985
+  _globals['_TAKE']._serialized_start=987
+  _globals['_TAKE']._serialized_end=1016
+  _globals['_TAKEDONE']._serialized_start=1018
+  _globals['_TAKEDONE']._serialized_end=1028
+  _globals['_DROP']._serialized_start=1030
+  _globals['_DROP']._serialized_end=1060
+  _globals['_DROPDONE']._serialized_start=1062
+  _globals['_DROPDONE']._serialized_end=1072
+  _globals['_OPENCALLS']._serialized_start=1074
+  _globals['_OPENCALLS']._serialized_end=1085
+  _globals['_CALLSOPENED']._serialized_start=1087
+  _globals['_CALLSOPENED']._serialized_end=1100
+  _globals['_METHODCALL']._serialized_start=1102
+  _globals['_METHODCALL']._serialized_end=1202
+  _globals['_METHODANSWER']._serialized_start=1205
+  _globals['_METHODANSWER']._serialized_end=1361
+  _globals['_REFUSAL']._serialized_start=1363
+  _globals['_REFUSAL']._serialized_end=1443
+  _globals['_NUMBERED']._serialized_start=1445
+  _globals['_NUMBERED']._serialized_end=1487
 # @@protoc_insertion_point(module_scope)

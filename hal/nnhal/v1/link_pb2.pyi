@@ -41,6 +41,8 @@ class _LinkCapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LinkCa
     """Runs of a reusable execution, or of a binding, give lengths of inputs (see InputLengths in burst.proto), or a buffer's value does
     (see RequestArgument.varies).
     """
+    LINK_CAPABILITY_CALLS: _LinkCapability.ValueType  # 3
+    """Unary methods are called over channels of the link too (see OpenCalls). Frameworks have it, devices do not."""
 
 class LinkCapability(_LinkCapability, metaclass=_LinkCapabilityEnumTypeWrapper):
     """LinkCapability is something that both sides of a session must be able to do before one of them does it."""
@@ -53,6 +55,8 @@ LINK_CAPABILITY_LENGTHS_BY_RUN: LinkCapability.ValueType  # 2
 """Runs of a reusable execution, or of a binding, give lengths of inputs (see InputLengths in burst.proto), or a buffer's value does
 (see RequestArgument.varies).
 """
+LINK_CAPABILITY_CALLS: LinkCapability.ValueType  # 3
+"""Unary methods are called over channels of the link too (see OpenCalls). Frameworks have it, devices do not."""
 Global___LinkCapability: _TypeAlias = LinkCapability  # noqa: Y015
 
 @_typing.final
@@ -65,6 +69,7 @@ class LinkRequest(_message.Message):
     PUT_FIELD_NUMBER: _builtins.int
     TAKE_FIELD_NUMBER: _builtins.int
     DROP_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello:
         """The first datagram of every link."""
@@ -81,6 +86,10 @@ class LinkRequest(_message.Message):
     def drop(self) -> Global___Drop:
         """Close descriptors that were put."""
 
+    @_builtins.property
+    def calls(self) -> Global___OpenCalls:
+        """Open a channel for calls, if Welcome names LINK_CAPABILITY_CALLS."""
+
     def __init__(
         self,
         *,
@@ -88,12 +97,13 @@ class LinkRequest(_message.Message):
         put: Global___Put | None = ...,
         take: Global___Take | None = ...,
         drop: Global___Drop | None = ...,
+        calls: Global___OpenCalls | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["drop", b"drop", "hello", b"hello", "put", b"put", "request", b"request", "take", b"take"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "drop", b"drop", "hello", b"hello", "put", b"put", "request", b"request", "take", b"take"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["drop", b"drop", "hello", b"hello", "put", b"put", "request", b"request", "take", b"take"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "drop", b"drop", "hello", b"hello", "put", b"put", "request", b"request", "take", b"take"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_request: _TypeAlias = _typing.Literal["hello", "put", "take", "drop"]  # noqa: Y015
+    _WhichOneofReturnType_request: _TypeAlias = _typing.Literal["hello", "put", "take", "drop", "calls"]  # noqa: Y015
     _WhichOneofArgType_request: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_request) -> _WhichOneofReturnType_request | None: ...
 
@@ -110,6 +120,7 @@ class LinkReply(_message.Message):
     TAKE_FIELD_NUMBER: _builtins.int
     DROP_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___Welcome:
         """To Hello."""
@@ -132,6 +143,10 @@ class LinkReply(_message.Message):
         admit the user, sends it without waiting for Hello.
         """
 
+    @_builtins.property
+    def calls(self) -> Global___CallsOpened:
+        """To OpenCalls; the datagram carries the channel."""
+
     def __init__(
         self,
         *,
@@ -140,12 +155,13 @@ class LinkReply(_message.Message):
         take: Global___TakeDone | None = ...,
         drop: Global___DropDone | None = ...,
         refusal: Global___Refusal | None = ...,
+        calls: Global___CallsOpened | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["drop", b"drop", "put", b"put", "refusal", b"refusal", "reply", b"reply", "take", b"take", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "drop", b"drop", "put", b"put", "refusal", b"refusal", "reply", b"reply", "take", b"take", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["drop", b"drop", "put", b"put", "refusal", b"refusal", "reply", b"reply", "take", b"take", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "drop", b"drop", "put", b"put", "refusal", b"refusal", "reply", b"reply", "take", b"take", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_reply: _TypeAlias = _typing.Literal["welcome", "put", "take", "drop", "refusal"]  # noqa: Y015
+    _WhichOneofReturnType_reply: _TypeAlias = _typing.Literal["welcome", "put", "take", "drop", "refusal", "calls"]  # noqa: Y015
     _WhichOneofArgType_reply: _TypeAlias = _typing.Literal["reply", b"reply"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_reply) -> _WhichOneofReturnType_reply | None: ...
 
@@ -415,6 +431,124 @@ class DropDone(_message.Message):
 Global___DropDone: _TypeAlias = DropDone  # noqa: Y015
 
 @_typing.final
+class OpenCalls(_message.Message):
+    """OpenCalls opens a channel over which the session's client calls unary methods, for clients that have no gRPC. Each call is
+    one MethodCall, and is answered with one MethodAnswer before the next one is sent; a client that has several calls under
+    way has a channel for each. A channel that closes cancels its call. What a call may use is what one over gRPC may.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OpenCalls: _TypeAlias = OpenCalls  # noqa: Y015
+
+@_typing.final
+class CallsOpened(_message.Message):
+    """CallsOpened travels with the channel."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallsOpened: _TypeAlias = CallsOpened  # noqa: Y015
+
+@_typing.final
+class MethodCall(_message.Message):
+    """MethodCall is one datagram from the client on a channel of calls."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METHOD_FIELD_NUMBER: _builtins.int
+    REQUEST_FIELD_NUMBER: _builtins.int
+    REQUEST_BYTES_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    method: _builtins.str
+    """The method by its service, such as "FrameworkService/LoadModel"."""
+    request: _builtins.bytes
+    """The message that gRPC would carry."""
+    request_bytes: _builtins.int
+    """Above 0 if the message is too long for a datagram: its size. It is in the shared memory that comes with the datagram."""
+    number: _builtins.int
+    """See Numbered in this file."""
+    def __init__(
+        self,
+        *,
+        method: _builtins.str = ...,
+        request: _builtins.bytes = ...,
+        request_bytes: _builtins.int = ...,
+        number: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "number", b"number"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "method", b"method", "number", b"number", "request", b"request", "request_bytes", b"request_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__number: _TypeAlias = _typing.Literal["number"]  # noqa: Y015
+    _WhichOneofArgType__number: _TypeAlias = _typing.Literal["_number", b"_number"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__number) -> _WhichOneofReturnType__number | None: ...
+
+Global___MethodCall: _TypeAlias = MethodCall  # noqa: Y015
+
+@_typing.final
+class MethodAnswer(_message.Message):
+    """MethodAnswer is one datagram to the client on a channel of calls."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    ANSWER_BYTES_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    status: _types_pb2.ErrorStatus.ValueType
+    """Why there is no answer, as in an ErrorDetail of gRPC; NONE if there is one."""
+    message: _builtins.str
+    """The reason in words."""
+    answer: _builtins.bytes
+    """The message that gRPC would carry; there even if it is empty, since a datagram is not."""
+    answer_bytes: _builtins.int
+    """Above 0 if the message is too long for a datagram: its size. It is in the shared memory that comes with the datagram."""
+    number: _builtins.int
+    """That of the call."""
+    def __init__(
+        self,
+        *,
+        status: _types_pb2.ErrorStatus.ValueType = ...,
+        message: _builtins.str = ...,
+        answer: _builtins.bytes | None = ...,
+        answer_bytes: _builtins.int = ...,
+        number: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_number", b"_number", "answer", b"answer", "number", b"number"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer", b"_answer", "_number", b"_number", "answer", b"answer", "answer_bytes", b"answer_bytes", "message", b"message", "number", b"number", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__answer: _TypeAlias = _typing.Literal["answer"]  # noqa: Y015
+    _WhichOneofArgType__answer: _TypeAlias = _typing.Literal["_answer", b"_answer"]  # noqa: Y015
+    _WhichOneofReturnType__number: _TypeAlias = _typing.Literal["number"]  # noqa: Y015
+    _WhichOneofArgType__number: _TypeAlias = _typing.Literal["_number", b"_number"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__answer) -> _WhichOneofReturnType__answer | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__number) -> _WhichOneofReturnType__number | None: ...
+
+Global___MethodAnswer: _TypeAlias = MethodAnswer  # noqa: Y015
+
+@_typing.final
 class Refusal(_message.Message):
     """Refusal says why a request was refused."""
 
@@ -446,8 +580,8 @@ Global___Refusal: _TypeAlias = Refusal  # noqa: Y015
 
 @_typing.final
 class Numbered(_message.Message):
-    """Numbered is what every call and every answer on a channel can be read as: BurstCall, LaunchCall and RunCall, BurstAnswer,
-    LaunchAnswer and RunAnswer have this field, with this number. If Welcome names LINK_CAPABILITY_NUMBERED_ANSWERS, a client
+    """Numbered is what every call and every answer on a channel can be read as: BurstCall, LaunchCall, RunCall and MethodCall,
+    BurstAnswer, LaunchAnswer, RunAnswer and MethodAnswer have this field, with this number. If Welcome names LINK_CAPABILITY_NUMBERED_ANSWERS, a client
     may number the calls on the session's channels, and the answer to a numbered call has its number. So a client notices an
     answer that came late or twice, and ends the channel. Without numbers it does so if there is anything to be read before it
     sends a call.

@@ -149,6 +149,30 @@ class CallAdmission(_Interceptor):
         if not is_known:
             invalid_argument(f"the call needs the token of an open link as metadata {self._token_key!r}")
 
+    def serve(self, method: str, token: str, work: Callable[[str], object]) -> None:
+        """Serve a call that has come over a link, with its message, in the lane of its session.
+
+        ``work`` gets why the call is only to be refused, or an empty text, and does not raise.
+        """
+        lane, refusal = self._lane(method, ((self._token_key, token),))
+        call = WaitingCall(_nothing, refusal)
+
+        def served() -> None:
+            self._threads.received(call)
+            call.work = _nothing  # it refers to the call in a circle
+            work(call.refusal)
+
+        call.work = served
+        self._threads.submit(lane, call)
+
+    @contextmanager
+    def decoded(self, handler: _Handler, data: bytes, name: str) -> Iterator[Any]:
+        """Decode a call's message, and hold its memory while the context lasts. Raises HalError."""
+        with self._memory.charged(len(data), f"the request of {name}"):
+            request = _decoded(handler, data, name)
+            del data
+            yield request
+
     def close(self) -> None:
         """Wait for the calls that are served."""
         self._stalls.close()
@@ -256,8 +280,7 @@ class CallAdmission(_Interceptor):
             self._threads.received(call)
             if data is None:
                 invalid_argument(f"{name} without a request, expected one message")
-            with self._memory.charged(len(data), f"the request of {name}"):
-                request = _decoded(handler, data, name)
+            with self.decoded(handler, data, name) as request:
                 del data
                 yield request
         except HalError as error:

@@ -31,7 +31,7 @@ Message encode(const BoundTensor& tensor) {
 Result<std::unique_ptr<Framework>> Framework::open(const std::string& directory, const Link::Options& options) {
   Result<std::unique_ptr<Link>> link = Link::open(directory + "/link.sock", options);
   if (!link.ok()) return link.status();
-  return std::unique_ptr<Framework>(new Framework(std::move(*link), directory, options));
+  return std::unique_ptr<Framework>(new Framework(std::move(*link)));
 }
 
 Result<std::vector<DeviceInfo>> Framework::devices() {

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::uint64_t kProtocolVersion = 1;
 // LinkCapability: a process that does not know it passes over the field, and does not say that it has it.
-constexpr int kNumberedAnswers = 1, kLengthsByRun = 2;
-enum Field { kHello = 1, kPut = 2, kTake = 3, kDrop = 4, kRefusal = 5 };  // of LinkRequest and LinkReply alike
+constexpr int kNumberedAnswers = 1, kLengthsByRun = 2, kCallsCapability = 3;
+enum Field { kHello = 1, kPut = 2, kTake = 3, kDrop = 4, kRefusal = 5, kCalls = 6 };  // of LinkRequest and LinkReply alike
 
 // A refusal has a status if it is the process's own answer; otherwise the protocol itself was broken.
 Status refusal(std::string_view encoded, const std::string& path) {
@@ -36,18 +36,22 @@ Result<std::unique_ptr<Link>> Link::open(const std::string& path, const Options&
   Message hello;
   hello.number(1, kProtocolVersion)
       .bytes(2, options.client_name)
-      .numbers(4, std::vector<int>{kNumberedAnswers, kLengthsByRun});
+      .numbers(4, std::vector<int>{kNumberedAnswers, kLengthsByRun, kCallsCapability});
   Result<std::string> welcome = link->exchange(Message().message(kHello, hello), kHello);
   if (!welcome.ok()) return welcome.status();
   std::vector<int> capabilities;
+  bool has_token = false;
   FieldReader reader(*welcome);
   while (reader.next()) {
     if (reader.field() == 5) reader.append_to(capabilities);
-    if (reader.field() == 1) link->token_ = reader.text();
+    if (reader.field() == 1) has_token = !reader.bytes().empty();
     if (reader.field() == 3) link->per_message_ = std::clamp<std::size_t>(reader.number(), 1, kMaxDescriptors);
   }
-  for (const int capability : capabilities) link->numbers_answers_ |= capability == kNumberedAnswers;
-  if (!reader.well_formed() || link->token_.empty())
+  for (const int capability : capabilities) {
+    link->numbers_answers_ |= capability == kNumberedAnswers;
+    link->serves_calls_ |= capability == kCallsCapability;
+  }
+  if (!reader.well_formed() || !has_token)
     return Status(Code::kGeneralFailure, path + ": a Welcome without a token");
   return link;
 }
@@ -79,23 +83,38 @@ Result<std::vector<std::uint64_t>> Link::put(const std::vector<const Fd*>& descr
 }
 
 Result<Fd> Link::take(std::uint64_t id) {
+  return fetch(kTake, Message().number(1, id), "descriptor " + std::to_string(id));
+}
+
+Result<Fd> Link::fetch(int field, const Message& request, const std::string& what) {
   std::vector<Fd> received;
-  Result<std::string> done = exchange(Message().message(kTake, Message().number(1, id)), kTake, {}, &received);
+  Result<std::string> done = exchange(Message().message(field, request), field, {}, &received);
   if (!done.ok()) return done.status();
   if (received.size() != 1)
-    return Status(Code::kGeneralFailure, path_ + ": " + std::to_string(received.size()) +
-                                             " descriptors came with descriptor " + std::to_string(id));
+    return Status(Code::kGeneralFailure,
+                  path_ + ": " + std::to_string(received.size()) + " descriptors came with " + what);
   return std::move(received.front());
 }
 
+Result<Fd> Link::open_calls() {
+  if (!serves_calls_)
+    return Status(Code::kGeneralFailure,
+                  path_ + ": the process serves no calls over its link: expected a framework of this version or later");
+  const std::string what = "a channel of calls";
+  return require_channel(fetch(kCalls, Message(), what), what);
+}
+
 Result<Fd> Link::take_channel(std::uint64_t id) {
-  Result<Fd> taken = take(id);
+  return require_channel(take(id), "descriptor " + std::to_string(id));
+}
+
+Result<Fd> Link::require_channel(Result<Fd> taken, const std::string& what) const {
   if (!taken.ok()) return taken;
   int type = 0;
   socklen_t size = sizeof type;
   if (::getsockopt(taken->get(), SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET)
     return Status(Code::kGeneralFailure,
-                  path_ + ": descriptor " + std::to_string(id) + " is no channel: expected a SOCK_SEQPACKET socket");
+                  path_ + ": " + what + " is no channel: expected a SOCK_SEQPACKET socket");
   return taken;
 }
 

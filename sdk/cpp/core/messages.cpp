@@ -196,34 +196,9 @@ Status decode_status(std::string_view encoded, int status_field, int message_fie
 
 }  // namespace
 
-Result<ExecutionResult> decode_result(std::string_view encoded, const std::string& place) {
-  return decode_field<ExecutionResult>(encoded, 1, place, "result of an execution");
-}
-
 Result<ExecutionResult> decode_burst_answer(std::string_view encoded, const std::string& place) {
   if (Status status = decode_status(encoded, 1, 2, place, "answer of a burst"); !status.ok()) return status;
   return decode_field<ExecutionResult>(encoded, 3, place, "result of an execution");
-}
-
-Result<std::int64_t> decode_prepared(std::string_view notified, const std::string& place) {
-  if (Status status = decode_status(notified, 1, 2, place, "notification"); !status.ok()) return status;
-  std::int64_t prepared_model = 0;
-  for (FieldReader reader(notified); reader.next();)
-    if (reader.field() == 3) prepared_model = reader.integer();
-  if (prepared_model <= 0) return Status(Code::kGeneralFailure, place + ": a preparation without a prepared model");
-  return prepared_model;
-}
-
-Result<ExecutionInfo> decode_info(std::string_view encoded, const std::string& place) {
-  if (Status status = decode_status(encoded, 1, 4, place, "information on an execution"); !status.ok()) return status;
-  ExecutionInfo info;
-  bool is_well_formed = true;
-  for (FieldReader reader(encoded); reader.next();) {
-    if (reader.field() == 2) is_well_formed &= read(reader.bytes(), info.launched);
-    if (reader.field() == 3) is_well_formed &= read(reader.bytes(), info.fenced);
-  }
-  if (!is_well_formed) return malformed(place, "information on an execution");
-  return info;
 }
 
 Status decode_run_answer(std::string_view encoded, const std::string& place, RunReport* report) {

@@ -31,11 +31,6 @@ Message message_of(const ExtensionPrefix& extension) {
   return Message().bytes(1, extension.name).number(2, extension.prefix);
 }
 
-Message message_of(const Argument& argument) {
-  if (argument.has_no_value) return Message().number(1, true);
-  return Message().message(2, message_of(argument.location)).numbers(3, argument.dimensions);
-}
-
 }  // namespace
 
 std::int32_t Subgraph::add(Operand operand) {
@@ -84,18 +79,6 @@ Message mappable_file(std::uint64_t descriptor, std::int64_t length, std::int32_
   return Message().message(
       2, Message().integer(1, length).integer(2, protection).number(3, descriptor).integer(4, offset));
 }
-
-Message Request::encode() const {
-  Message message;
-  for (const Argument& argument : inputs) message.message(1, message_of(argument));
-  for (const Argument& argument : outputs) message.message(2, message_of(argument));
-  for (const Message& one : pools) message.message(3, one);
-  return message;
-}
-
-Message pool(const Message& memory) { return Message().message(1, memory); }
-
-Message buffer(std::int64_t token) { return Message().integer(2, token); }
 
 Message message_of(const Location& location) {
   Message message = Message().integer(1, location.pool).integer(2, location.offset).integer(3, location.length);

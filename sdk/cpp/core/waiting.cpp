@@ -7,21 +7,6 @@
 #include <cerrno>
 
 namespace nnhal {
-namespace {
-
-Status wait_for_events(int descriptor, short events, const Patience& patience) {
-  for (;;) {
-    // poll() passes -1 over.
-    pollfd waiting[] = {{descriptor, events, 0}, {patience.interrupt ? patience.interrupt->fd().get() : -1, POLLIN, 0}};
-    const int ready = ::poll(waiting, 2, milliseconds_until(patience.deadline_ns));
-    if (ready < 0 && errno != EINTR) return Status::of_errno("a descriptor cannot be waited for", errno);
-    if (ready > 0 && waiting[1].revents) return {Code::kGeneralFailure, "the call was cancelled"};
-    if (ready > 0) return {};
-    if (has_passed(patience.deadline_ns)) return {Code::kMissedDeadlineTransient, "no answer before the deadline"};
-  }
-}
-
-}  // namespace
 
 Result<Interrupt> Interrupt::make() {
   Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -40,10 +25,16 @@ bool Interrupt::is_triggered() const {
   return ::poll(&seen, 1, 0) > 0;
 }
 
-Status wait_readable(int descriptor, const Patience& patience) { return wait_for_events(descriptor, POLLIN, patience); }
-
-Status wait_writable(int descriptor, const Patience& patience) {
-  return wait_for_events(descriptor, POLLOUT, patience);
+Status wait_readable(int descriptor, const Patience& patience) {
+  for (;;) {
+    // poll() passes -1 over.
+    pollfd waiting[] = {{descriptor, POLLIN, 0}, {patience.interrupt ? patience.interrupt->fd().get() : -1, POLLIN, 0}};
+    const int ready = ::poll(waiting, 2, milliseconds_until(patience.deadline_ns));
+    if (ready < 0 && errno != EINTR) return Status::of_errno("a descriptor cannot be waited for", errno);
+    if (ready > 0 && waiting[1].revents) return {Code::kGeneralFailure, "the call was cancelled"};
+    if (ready > 0) return {};
+    if (has_passed(patience.deadline_ns)) return {Code::kMissedDeadlineTransient, "no answer before the deadline"};
+  }
 }
 
 }  // namespace nnhal

@@ -33,10 +33,9 @@ struct Patience {
   const Interrupt* interrupt = nullptr;
 };
 
-// Waits until a descriptor can be read, or written, or its other side has gone. MISSED_DEADLINE_TRANSIENT at the
+// Waits until a descriptor can be read, or its other side has gone. MISSED_DEADLINE_TRANSIENT at the
 // deadline, GENERAL_FAILURE if it was interrupted.
 Status wait_readable(int descriptor, const Patience& patience = {});
-Status wait_writable(int descriptor, const Patience& patience = {});
 
 }  // namespace nnhal
 

@@ -203,8 +203,7 @@ class Framework {
   Status release(std::int64_t launched);
 
  private:
-  Framework(std::unique_ptr<Link> link, const std::string& directory, const Link::Options& options)
-      : link_(std::move(link)), rpc_(directory + "/framework.sock", link_->token(), options.server_uids) {}
+  explicit Framework(std::unique_ptr<Link> link) : link_(std::move(link)), rpc_(*link_) {}
   Result<LoadedModel> load(Message request, const std::string& name, const Patience& patience);
   // Makes a call with the fields of LoadModelRequest for a file, which is on the link for as long as that lasts.
   template <typename Call>

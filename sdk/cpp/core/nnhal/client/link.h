@@ -28,8 +28,7 @@ class Link {
 
   static Result<std::unique_ptr<Link>> open(const std::string& path, const Options& options);
 
-  // What gRPC calls carry as metadata nnhal-session.
-  const std::string& token() const { return token_; }
+  const std::string& path() const { return path_; }
   // Whether the answers on channels of this session carry the numbers of their calls.
   bool numbers_answers() const { return numbers_answers_; }
   // Hands a descriptor over, and returns the id by which messages name it. It stays open there until it is dropped.
@@ -40,6 +39,8 @@ class Link {
   Result<Fd> take(std::uint64_t id);
   // The same for a channel. GENERAL_FAILURE if what has come is none.
   Result<Fd> take_channel(std::uint64_t id);
+  // Opens a channel for calls. GENERAL_FAILURE if the process serves none over its link, as devices do not.
+  Result<Fd> open_calls();
   // Has the process close descriptors that were put, or were not taken. What was mapped through them stays mapped.
   Status drop(const std::vector<std::uint64_t>& ids);
   // Whether the process has ended the link, or has died.
@@ -55,13 +56,17 @@ class Link {
   Result<std::string> exchange(const Message& request, int expected, const std::vector<int>& sent = {},
                                std::vector<Fd>* received = nullptr);
 
+  // Sends a request and returns the descriptor that comes with the reply; `what` names that in messages.
+  Result<Fd> fetch(int field, const Message& request, const std::string& what);
+  Result<Fd> require_channel(Result<Fd> taken, const std::string& what) const;
+
   std::mutex mutex_;
   Fd connection_;
   const std::string path_;
   const std::int64_t answer_ns_;
-  std::string token_;
   std::size_t per_message_ = 16;
   bool numbers_answers_ = false;
+  bool serves_calls_ = false;
 };
 
 }  // namespace nnhal::client

@@ -33,12 +33,6 @@ struct ExecutionResult {
   Timing timing;
 };
 
-// How a launched execution ended.
-struct ExecutionInfo {
-  Timing launched;  // from the call until the fence signals
-  Timing fenced;    // from the last fence that it waited for until its own signals
-};
-
 // Dimensions of an output that were not known before a run.
 struct OutputReport {
   std::string name;
@@ -53,7 +47,8 @@ struct RunReport {
   bool fell_back = false;  // a device failed, and another one ran in its place
   std::vector<OutputReport> outputs;
   std::vector<Timing> steps;  // one for each step if the binding measures
-  Timing launched, fenced;    // of a launched run with one step, as those of an ExecutionInfo
+  // Of a launched run with one step: from the call until the fence signals, and from the last fence that it waited for.
+  Timing launched, fenced;
 };
 
 // An input or output of a loaded model.
@@ -105,12 +100,8 @@ struct DeviceInfo {
   std::vector<std::string> extensions;  // that it knows, by their names
 };
 
-// Of the answer to an execution: of a call, or on a channel.
-Result<ExecutionResult> decode_result(std::string_view encoded, const std::string& place);
+// Of the answer to an execution on a channel.
 Result<ExecutionResult> decode_burst_answer(std::string_view encoded, const std::string& place);
-// The prepared model of the last event of a preparation.
-Result<std::int64_t> decode_prepared(std::string_view notified, const std::string& place);
-Result<ExecutionInfo> decode_info(std::string_view encoded, const std::string& place);
 // The report is filled as well if an output did not fit its memory: it then holds what outputs need.
 Status decode_run_answer(std::string_view encoded, const std::string& place, RunReport* report);
 // The same, with the times of a run that was launched.

@@ -107,24 +107,6 @@ struct ClientMemory {
   Message pool(std::uint64_t descriptor, std::int64_t size) const;
 };
 
-// One input or output of an execution.
-struct Argument {
-  Location location;
-  std::vector<std::uint32_t> dimensions;  // those that refine the model's; empty takes the model's
-  bool has_no_value = false;              // it is left out
-};
-
-struct Request {
-  std::vector<Argument> inputs, outputs;
-  std::vector<Message> pools;  // what pool() and buffer() make
-
-  Message encode() const;
-};
-
-// Pools of a request: shared memory, or a buffer of the device by its token.
-Message pool(const Message& memory);
-Message buffer(std::int64_t token);
-
 Message message_of(const Location& location);
 
 }  // namespace nnhal::client
