@@ -12,13 +12,16 @@ import grpc
 
 from nnhal.errors import HalError
 from nnhal.fence import Signal
+from nnhal.resolved import ResolvedModel
 from nnhal.support import Support, Supported, Unsupported
-from nnhal.types import Model
-from nnhal_devices.faults.driver import FaultyWorkload
+from nnhal.types import Model, OptimizationViews
+from nnhal_devices.driver import Driver, PrepareOptions, RestoringDriver, Workload
 from nnhal_devices.faults.fault_set import RAN, ActiveFault, FaultSet, Point, ServedCall, later_of
 from nnhal_devices.faults.injection import DeviceFaults, delay, tell
 from nnhal_devices.faults.injection import told as told_of
 from nnhal_devices.faults.model_facts import ModelFacts, facts_of, name_of_operation
+from nnhal_devices.faults.shrunk_sram import shrunk_views, shrunk_workload
+from nnhal_devices.faults.workload import FaultyWorkload, objection_to
 from nnhal_devices.host.runs.burst import Burst
 from nnhal_devices.host.runs.execution import Execution
 from nnhal_devices.host.runs.hooks import Answer, Exchange, Hooks
@@ -44,7 +47,9 @@ _MODEL_FIELDS = ("prepared_model", "execution", "burst")
 class FaultPoints(Hooks):
     """Tells the faults of a device which call is served, and has them act before a call is."""
 
-    def __init__(self, faults: DeviceFaults) -> None:
+    def __init__(self, faults: DeviceFaults, driver: Driver) -> None:
+        """``driver`` is the device's. Raises INVALID_ARGUMENT if there are faults that it cannot have."""
+        faults.set.suit(lambda fault: objection_to(fault, driver))
         self._faults = faults
 
     @property
@@ -70,6 +75,27 @@ class FaultPoints(Hooks):
                 if isinstance(told[index], Supported) and any(fnmatchcase(name, one) for one in active.fault.operation):
                     told[index] = Unsupported("NO_IMPL", name, f"others, by {told_of(active)}")
         return told
+
+    def prepare(self, driver: Driver, model: ResolvedModel, options: PrepareOptions) -> Workload:
+        facts = self._preparing(model, options)
+        workload = shrunk_workload(driver, self._faults, model, options, facts) or driver.prepare(model, options)
+        return FaultyWorkload(workload, model, facts, self._faults)
+
+    def restore(self, driver: RestoringDriver, model: ResolvedModel, options: PrepareOptions) -> Workload | None:
+        workload = driver.restore(model, options)
+        if workload is None:  # it is prepared next
+            return None
+        lacks_constants = bool(driver.replaced_constants(model))
+        return FaultyWorkload(workload, model, self._preparing(model, options), self._faults, lacks_constants)
+
+    def optimize(self, driver: Driver, model: ResolvedModel) -> OptimizationViews:
+        return shrunk_views(driver, self._faults, model) or driver.backend.optimize(model)
+
+    def _preparing(self, model: ResolvedModel, options: PrepareOptions) -> ModelFacts:
+        facts = facts_of(model.model)
+        self._faults.inject(Point.PREPARE, facts)
+        options.check()
+        return facts
 
     def launching(self, execution: Execution) -> None:
         self._faults.inject(Point.LAUNCH, facts_of_object(execution))

@@ -97,10 +97,9 @@ def host(
     """
     hooks = NO_HOOKS
     if faults is not None:  # a process that takes none does not pay for importing what injects them
-        from nnhal_devices.faults.driver import with_faults
         from nnhal_devices.host.fault_points import FaultPoints
 
-        driver, hooks = with_faults(driver, faults), FaultPoints(faults)
+        hooks = FaultPoints(faults, driver)
     for alignment in (driver.memory.alignment, *(handles.alignment for handles in driver.backend.tensor_handles)):
         require_alignment(alignment, f"driver {driver.name}")
     recorder = _recorder(driver, settings)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from nnhal.fence import Signal
+from nnhal.resolved import ResolvedModel
 from nnhal.support import Support
-from nnhal.types import Model
+from nnhal.types import Model, OptimizationViews
+from nnhal_devices.driver import Driver, PrepareOptions, RestoringDriver, Workload
 from nnhal_hosting.polling import Work
 from nnhal_hosting.sessions import Ownership, Sessions
 
@@ -43,6 +45,18 @@ class Hooks:
         """Return what is told in place of a driver's answers."""
         del model
         return answers
+
+    def prepare(self, driver: Driver, model: ResolvedModel, options: PrepareOptions) -> Workload:
+        """Have a driver prepare a model. Raises HalError."""
+        return driver.prepare(model, options)
+
+    def restore(self, driver: RestoringDriver, model: ResolvedModel, options: PrepareOptions) -> Workload | None:
+        """Have a driver restore a model from what a cache keeps; None if it cannot. Raises HalError."""
+        return driver.restore(model, options)
+
+    def optimize(self, driver: Driver, model: ResolvedModel) -> OptimizationViews:
+        """Have a driver optimise a model. Raises HalError."""
+        return driver.backend.optimize(model)
 
     def launching(self, execution: Execution) -> None:
         """Called when an execution is about to be launched. What it raises refuses the launch."""

@@ -127,7 +127,7 @@ class HostedDevice:
     def optimize(self, model: ValidModel) -> OptimizationViews:
         """Have the driver optimise a subgraph. Raises INVALID_ARGUMENT if it does not support all of it."""
         self._require_support(model)
-        return self.driver.backend.optimize(model.resolved)
+        return self.hooks.optimize(self.driver, model.resolved)
 
     def launch(self, model: ValidModel, arguments: Preparation, owner: ModelOwner) -> Callable[[], PreparedModel]:
         """Check the arguments of a preparation and return the work that is left.
@@ -232,7 +232,7 @@ class HostedDevice:
     def _restored(self, driver: RestoringDriver, model: ValidModel, options: PrepareOptions) -> Workload:
         """Return the workload that an artifact holds. The model cannot be compiled, since it lacks constants."""
         require_ahead(options.deadline_ns)
-        workload = driver.restore(model.resolved, options)
+        workload = self.hooks.restore(driver, model.resolved, options)
         if workload is None:
             general_failure("the cached compilation was made on another machine, or for other options of the device")
         self.counters.add_preparation(is_restored=True)
@@ -243,7 +243,7 @@ class HostedDevice:
         self._require(model, self._support(model) if foreseen is None else foreseen)
         require_ahead(options.deadline_ns)
         try:
-            workload = self.driver.prepare(model.resolved, options)
+            workload = self.hooks.prepare(self.driver, model.resolved, options)
         except Exception:
             if foreseen is not None:
                 self._require_support(model)  # which says it in the words of an operation that is not supported

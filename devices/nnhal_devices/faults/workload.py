@@ -1,4 +1,4 @@
-"""A driver around another one, whose preparations and executions meet faults."""
+"""Workloads whose executions meet faults."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from functools import cache
-from typing import Any, cast
 
 from nnhal.arrays import Array
 from nnhal.clock import now_ns
@@ -15,7 +14,6 @@ from nnhal.errors import general_failure
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Copy, ExecutionResult
 from nnhal.types.layout import Dimensions
-from nnhal_devices.backend import OptimizationViews
 from nnhal_devices.driver import (
     Argument,
     AsynchronousWorkload,
@@ -26,8 +24,6 @@ from nnhal_devices.driver import (
     MeasuredWorkload,
     Outcome,
     Pending,
-    PrepareOptions,
-    RestoringDriver,
     ShownWorkload,
     ShrinkableDriver,
     TimedWorkload,
@@ -36,60 +32,10 @@ from nnhal_devices.driver import (
 from nnhal_devices.faults.fault_set import LATER, RAN, ActiveFault, CountedFault, Point, layers_of_fault
 from nnhal_devices.faults.injection import DeviceFaults, told
 from nnhal_devices.faults.layer_faults import LayerFaults, about_layers, with_outputs
-from nnhal_devices.faults.model_facts import ModelFacts, facts_of, layers_of
+from nnhal_devices.faults.model_facts import ModelFacts, layers_of
 from nnhal_devices.faults.outcomes import DoneExecution, altered_outcome, altered_result
-from nnhal_devices.faults.shrunk_sram import ShrinkingSram
 from nnhal_devices.figures import OperationTimes
 from nnhal_hosting.faults import AnswerFault, DelayFault, Fault, LayerCondition, ShrunkSramFault, ValuesFault
-
-
-def with_faults(driver: Driver, faults: DeviceFaults) -> Driver:
-    """Return a driver that does what another one does, apart from the faults.
-
-    Raises INVALID_ARGUMENT if there are faults that it cannot have.
-    """
-    faults.set.suit(lambda fault: objection_to(fault, driver))
-    return cast(Driver, _FaultyDriver(driver, faults))
-
-
-class _FaultyDriver:
-    """What it does not have of itself, it has of the driver."""
-
-    def __init__(self, driver: Driver, faults: DeviceFaults) -> None:
-        self._driver = driver
-        self._faults = faults
-        if isinstance(driver, RestoringDriver):
-            self._restoring = driver
-            self.restore = self._restore
-        self._sram = ShrinkingSram(driver, faults) if isinstance(driver, ShrinkableDriver) else None
-        if self._sram is not None:
-            self.backend = replace(driver.backend, optimize=self._optimize)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._driver, name)
-
-    def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
-        """Prepare a model, unless a fault prevents it. Raises HalError."""
-        facts = self._meet(model, options)
-        workload = None if self._sram is None else self._sram.prepare(model, options, facts)
-        return FaultyWorkload(workload or self._driver.prepare(model, options), model, facts, self._faults)
-
-    def _optimize(self, model: ResolvedModel) -> OptimizationViews:
-        views = None if self._sram is None else self._sram.optimize(model)
-        return views or self._driver.backend.optimize(model)
-
-    def _restore(self, model: ResolvedModel, options: PrepareOptions) -> Workload | None:
-        workload = self._restoring.restore(model, options)
-        if workload is None:  # it is prepared next
-            return None
-        lacks_constants = bool(self._restoring.replaced_constants(model))
-        return FaultyWorkload(workload, model, self._meet(model, options), self._faults, lacks_constants)
-
-    def _meet(self, model: ResolvedModel, options: PrepareOptions) -> ModelFacts:
-        facts = facts_of(model.model)
-        self._faults.inject(Point.PREPARE, facts)
-        options.check()
-        return facts
 
 
 class FaultyWorkload:
@@ -173,9 +119,7 @@ class _FaultyBound:
         began = time.perf_counter_ns()
         outcome = self._bound.run(control)
         took, ended_ns = time.perf_counter_ns() - began, now_ns()
-        if wrong:
-            outcome = with_outputs(wrong, outcome, self._outputs)
-        outcome = self.altered(outcome, met, took, control)
+        outcome = self._altered(outcome, met, wrong, took, control)
         notes += noted(met, ended_ns) + self._noted_later()
         return replace(outcome, copies=outcome.copies + notes) if notes else outcome
 
@@ -203,17 +147,20 @@ class _FaultyBound:
         now = now_ns()
         return tuple(Copy(False, 0, now, now + int(_late_ns(each)), injected=each.name) for each in later)
 
-    def altered(self, outcome: Outcome, met: Sequence[ActiveFault], took_ns: int, control: Control) -> Outcome:
-        """Do to an outcome what some faults say; return what it is then. Raises HalError."""
-        if not met:
-            return outcome
-        return altered_outcome(
-            outcome,
-            met,
-            DoneExecution(
-                self._workload.model, self._workload.facts, self._workload.faults, self._outputs, took_ns, control
-            ),
-        )
+    def _altered(
+        self,
+        outcome: Outcome,
+        met: Sequence[ActiveFault],
+        wrong: Mapping[int, Array],
+        took_ns: int,
+        control: Control,
+    ) -> Outcome:
+        """Do to an outcome what some faults say; ``wrong`` are outputs that they give. Raises HalError."""
+        if wrong:
+            outcome = with_outputs(wrong, outcome, self._outputs)
+        workload = self._workload
+        done = DoneExecution(workload.model, workload.facts, workload.faults, self._outputs, took_ns, control)
+        return altered_outcome(outcome, met, done)
 
 
 def slowed(times: OperationTimes, faults: Sequence[CountedFault], facts: ModelFacts) -> OperationTimes:
@@ -256,45 +203,33 @@ class _FaultyAsynchronous(_FaultyBound):
         before, after = (faults.set.met(point, facts) for point in (Point.RUN, Point.OUTCOME))
         later = () if faults.set.is_empty else self._noted_later()
         alters = bool(about_layers(after)) or any(isinstance(active.fault, ValuesFault) for active in after)
-        pending = _Done(self._asynchronous.run(control)) if alters else self._asynchronous.enqueue(control)
-        if not before and not after and not later:
-            return pending
+        if alters:
+            ended = self._asynchronous.run(control)
+        else:
+            pending = self._asynchronous.enqueue(control)
+            if not before and not after and not later:
+                return pending
 
         def conclude(outcome: Outcome) -> Outcome:
             started_ns, span = now_ns(), outcome.span
             faults.do(before, facts, control)
             wrong = self._wrong_outputs(after, control)
-            if wrong:
-                outcome = with_outputs(wrong, outcome, self._outputs)
-            outcome = self.altered(outcome, after, span.ended_ns - span.started_ns, control)
+            outcome = self._altered(outcome, after, wrong, span.ended_ns - span.started_ns, control)
             return replace(outcome, copies=outcome.copies + noted((*before, *after), started_ns) + later)
 
         if alters:
-            return _Done(conclude(pending.result()))
+            concluded = conclude(ended)
+            return _Pending(lambda: concluded)
         context = copy_context()  # another thread may sync
-        return _FaultyPending(pending, lambda outcome: context.run(conclude, outcome))
+        return _Pending(lambda: context.run(conclude, pending.result()))
 
 
-class _Done:
-    """A run that has ended before it was enqueued."""
+class _Pending:
+    """A run that was enqueued, or has ended before."""
 
-    def __init__(self, outcome: Outcome) -> None:
-        self._outcome = outcome
-
-    def result(self) -> Outcome:
-        return self._outcome
-
-
-class _FaultyPending:
-    """A run that was enqueued and meets faults."""
-
-    def __init__(self, pending: Pending, conclude: Callable[[Outcome], Outcome]) -> None:
-        self._pending = pending
-        self._conclude = conclude
-
-    def result(self) -> Outcome:
-        """Return its outcome. Raises HalError."""
-        return self._conclude(self._pending.result())
+    def __init__(self, result: Callable[[], Outcome]) -> None:
+        """``result`` returns its outcome, and raises HalError."""
+        self.result = result
 
 
 def objection_to(fault: Fault, driver: Driver) -> str:
