@@ -7,6 +7,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -73,6 +74,17 @@ class DeviceRecording(Closing):
         """All calls, in the order in which they began."""
         found = [call for event in self._events for call in _each(event)]
         return sorted(found, key=lambda call: call.started_ns)
+
+    @cached_property
+    def models(self) -> dict[int, wire.RecordedModel]:
+        """The models that were prepared, by the numbers of the prepared models."""
+        found = (event.preparation for event in self._events if event.preparation.prepared_model)
+        return {about.prepared_model: about.model for about in found}
+
+    @cached_property
+    def requests(self) -> dict[int, wire.RecordedRequest]:
+        """The requests that were bound, by their numbers."""
+        return {event.request.request: event.request for event in self._events if event.request.request}
 
     @property
     def content_bytes(self) -> int:

@@ -53,15 +53,13 @@ def lacks(recording: DeviceRecording) -> list[str]:
 
 def models(recording: DeviceRecording) -> Iterator[str]:
     """Say what each prepared model is, a line for each."""
-    for call in recording.calls:
-        about = call.event.preparation
-        if about.prepared_model:
-            constants = sum(one.value.size for one in about.model.constants)
-            main = about.model.model.main
-            yield (
-                f"model {about.prepared_model}: {operations(about.model.model)}; {len(main.input_indexes)} inputs, "
-                f"{len(main.output_indexes)} outputs, {size(constants)} of constants"
-            )
+    for number, recorded in sorted(recording.models.items()):
+        constants = sum(one.value.size for one in recorded.constants)
+        main = recorded.model.main
+        yield (
+            f"model {number}: {operations(recorded.model)}; {len(main.input_indexes)} inputs, "
+            f"{len(main.output_indexes)} outputs, {size(constants)} of constants"
+        )
 
 
 def operations(model: model_pb2.Model) -> str:
@@ -76,11 +74,6 @@ def operations(model: model_pb2.Model) -> str:
 
 def rows(recording: DeviceRecording) -> Iterator[tuple[str, ...]]:
     """The calls in the order in which they began, as rows of ``COLUMNS``."""
-    requests = {
-        call.event.request.request: call.event.request
-        for call in recording.calls
-        if call.event.WhichOneof("about") == "request"
-    }
     for call in recording.calls:
         event = call.event
         status = ErrorStatus(event.status)
@@ -88,7 +81,7 @@ def rows(recording: DeviceRecording) -> Iterator[tuple[str, ...]]:
             f"{call.started_ns / _NS:.6f}" if call.started_ns >= 0 else "before",
             str(event.session or ""),
             event.method,
-            _what(event, requests),
+            _what(event, recording.requests),
             f"{(call.ended_ns - call.started_ns) / 1e3:.0f} µs" if is_call(event) else "",
             "" if status == ErrorStatus.NONE else f"{status.name}: {event.message}".rstrip(": "),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,8 +25,8 @@ _MOST_CHARACTERS = 1 << 30
 """The most characters of a file of vectors."""
 
 
-class _UnwritableError(Exception):
-    """An execution cannot be a vector; the message says why."""
+class UnreadableError(Exception):
+    """An execution lacks what it is to be repeated with; the message says what."""
 
 
 def vectors_of(recording: DeviceRecording, group: str) -> tuple[list[str], Counter[str]]:
@@ -34,49 +34,43 @@ def vectors_of(recording: DeviceRecording, group: str) -> tuple[list[str], Count
 
     Raises OSError if the recording cannot be read.
     """
-    models: dict[int, wire.RecordedModel] = {}
-    requests: dict[int, wire.RecordedRequest] = {}
     lines: dict[tuple[object, ...], str] = {}
     left_out: Counter[str] = Counter()
     characters = 0
     for call in recording.calls:
-        event = call.event
-        if event.preparation.prepared_model:
-            models[event.preparation.prepared_model] = event.preparation.model
-        elif event.request.request:
-            requests[event.request.request] = event.request
-        elif event.HasField("execution"):
-            about = event.execution
-            request = requests.get(about.request)
-            if request is None or request.prepared_model not in models:
-                left_out["executions of models that are not in the recording"] += 1
-                continue
-            recorded = models[request.prepared_model]
-            key = (
-                hashlib.sha256(recorded.SerializeToString()).digest(),
-                *(content.digest for content in (*about.inputs, *about.outputs)),
-                *(lengths.SerializeToString() for lengths in about.lengths),
-            )
-            if key in lines:
-                continue
-            try:
-                if event.status != ErrorStatus.NONE.value or not about.result.output_sufficient_size:
-                    raise _UnwritableError("executions that have failed")
-                _require_modest(recorded, about)
-                line = _line(f"{group}_{len(lines) + 1}", group, recorded, request, about, recording)
-                characters += len(line)
-                if characters > _MOST_CHARACTERS:
-                    raise _UnwritableError(f"executions beyond {_MOST_CHARACTERS} bytes of vectors")
-                lines[key] = line
-            except (_UnwritableError, DeviceRecordingError, HalError) as error:
-                left_out[str(error)] += 1
+        event, about = call.event, call.event.execution
+        if not event.HasField("execution"):
+            continue
+        request = recording.requests.get(about.request)
+        recorded = None if request is None else recording.models.get(request.prepared_model)
+        if request is None or recorded is None:
+            left_out["executions of models that are not in the recording"] += 1
+            continue
+        key = (
+            hashlib.sha256(recorded.SerializeToString()).digest(),
+            *(content.digest for content in (*about.inputs, *about.outputs)),
+            *(lengths.SerializeToString() for lengths in about.lengths),
+        )
+        if key in lines:
+            continue
+        try:
+            if event.status != ErrorStatus.NONE.value or not about.result.output_sufficient_size:
+                raise UnreadableError("executions that have failed")
+            _require_modest(recorded, about)
+            line = _line(f"{group}_{len(lines) + 1}", group, recorded, request, about, recording)
+            characters += len(line)
+            if characters > _MOST_CHARACTERS:
+                raise UnreadableError(f"executions beyond {_MOST_CHARACTERS} bytes of vectors")
+            lines[key] = line
+        except (UnreadableError, DeviceRecordingError, HalError) as error:
+            left_out[str(error)] += 1
     return list(lines.values()), left_out
 
 
 def _require_modest(model: wire.RecordedModel, about: wire.RecordedExecution) -> None:
     contents = (*(constant.value for constant in model.constants), *about.inputs, *about.outputs)
     if sum(content.size for content in contents) > _MOST_VALUES:
-        raise _UnwritableError(f"executions with more than {_MOST_VALUES} bytes of values and constants")
+        raise UnreadableError(f"executions with more than {_MOST_VALUES} bytes of values and constants")
 
 
 def _line(
@@ -89,56 +83,54 @@ def _line(
 ) -> str:
     model = restored_model(recorded, recording.content, inline=True)
     if model.referenced:
-        raise _UnwritableError("executions of models with control flow")
+        raise UnreadableError("executions of models with control flow")
     codes = [*(one.type for one in model.main.operations), *(one.type for one in model.main.operands)]
     if any(map(is_extension, codes)):
-        raise _UnwritableError("executions of models with extensions")
-    if not about.inputs or not about.outputs:
-        raise _UnwritableError("executions whose values were left out")
-    inputs = input_dimensions(request, about)
+        raise UnreadableError("executions of models with extensions")
     told: Sequence[Dimensions] = [tuple(shape.dimensions) for shape in about.result.output_shapes]
     outputs = told or [tuple(argument.dimensions) for argument in request.arguments.outputs]
-    known = with_dimensions(
-        model,
-        {
-            **dict(zip(model.main.input_indexes, inputs, strict=True)),
-            **dict(zip(model.main.output_indexes, outputs, strict=True)),
-        },
+    known = _with_dimensions(
+        with_inputs_of(model, about, recording), dict(zip(model.main.output_indexes, outputs, strict=True))
     )
-    vector = vector_of(
-        name,
-        group,
-        known,
-        list(_arrays(known, known.main.input_indexes, about.inputs, recording)),
-        list(_arrays(known, known.main.output_indexes, about.outputs, recording)),
+    inputs, expected = (
+        arrays_of(known, indexes, contents, recording)
+        for indexes, contents in (
+            (known.main.input_indexes, about.inputs),
+            (known.main.output_indexes, about.outputs),
+        )
     )
-    return vector_line(vector)
+    return vector_line(vector_of(name, group, known, inputs, expected))
 
 
-def _arrays(
-    model: Model, indexes: Sequence[int], contents: Iterable[wire.RecordedContent], recording: DeviceRecording
-) -> Iterable[Array]:
+def arrays_of(
+    model: Model, indexes: Sequence[int], contents: Sequence[wire.RecordedContent], recording: DeviceRecording
+) -> list[Array]:
+    """Return recorded values of operands of main. Raises UnreadableError if one is not an array that is known."""
+    if len(contents) != len(indexes):
+        raise UnreadableError("executions whose values were left out")
+    found: list[Array] = []
     for index, content in zip(indexes, contents, strict=True):
         operand = model.main.operands[index]
         if not recording.has(content):
-            raise _UnwritableError("executions whose values lie in buffers, are omitted, or were left out")
-        if not fully_specified(operand.type, operand.dimensions):
-            raise _UnwritableError("executions with values of unknown dimensions")
-        element = ELEMENT_TYPES[operand.type]
+            raise UnreadableError("executions whose values lie in buffers, are omitted, or were left out")
+        element = ELEMENT_TYPES.get(operand.type)
+        if element is None or not fully_specified(operand.type, operand.dimensions):
+            raise UnreadableError("executions with values of unknown dimensions")
         count = int(np.prod(operand.dimensions))
-        yield np.frombuffer(recording.content(content), element, count).reshape(operand.dimensions)
-
-
-def input_dimensions(request: wire.RecordedRequest, about: wire.RecordedExecution) -> list[Dimensions]:
-    """The dimensions of the inputs of an execution, in which 0 is unknown if its request has it, else an empty axis."""
-    found = [tuple(argument.dimensions) for argument in request.arguments.inputs]
-    for position, dimensions in lengths_from_wire(about.lengths):
-        if position < len(found):
-            found[position] = dimensions
+        found.append(np.frombuffer(recording.content(content), element, count).reshape(operand.dimensions))
     return found
 
 
-def with_dimensions(model: Model, dimensions: Mapping[int, Dimensions]) -> Model:
+def with_inputs_of(model: Model, about: wire.RecordedExecution, recording: DeviceRecording) -> Model:
+    """Return a model with the dimensions that its inputs have in an execution."""
+    found = [tuple(argument.dimensions) for argument in recording.requests[about.request].arguments.inputs]
+    for position, dimensions in lengths_from_wire(about.lengths):
+        if position < len(found):
+            found[position] = dimensions
+    return _with_dimensions(model, dict(zip(model.main.input_indexes, found, strict=True)))
+
+
+def _with_dimensions(model: Model, dimensions: Mapping[int, Dimensions]) -> Model:
     """Return a model whose inputs and outputs have given dimensions, by operands of main; empty ones change nothing."""
 
     def known(number: int, operand: Operand) -> Operand:

@@ -80,8 +80,8 @@ class Found:
         self._copy = copy
         self.models: dict[int, Model] = {}
         """The models that were prepared, by their numbers."""
-        self.runs: dict[int, list[tuple[wire.RecordedRequest, wire.RecordedExecution]]] = {}
-        """The executions of each model, each with its request, up to the first whose values differ."""
+        self.runs: dict[int, list[wire.RecordedExecution]] = {}
+        """The executions of each model, up to the first whose values differ."""
         self.differing: set[int] = set()
         """The models of which an execution has other values."""
 
@@ -100,11 +100,11 @@ class Found:
         with self._lock:
             self._report.differences.append(Difference(call, what, model, self._copy))
 
-    def ran(self, model: int, request: wire.RecordedRequest, execution: wire.RecordedExecution) -> None:
+    def ran(self, model: int, execution: wire.RecordedExecution) -> None:
         """Keep an execution, unless one of the model has differed."""
         with self._lock:
             if model not in self.differing:
-                self.runs.setdefault(model, []).append((request, execution))
+                self.runs.setdefault(model, []).append(execution)
 
     def differ_in_values(self, model: int) -> None:
         """Note that the values of the execution that was kept last differ."""

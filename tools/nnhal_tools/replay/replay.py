@@ -7,13 +7,11 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-
-import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.endpoint import Endpoint
@@ -21,15 +19,14 @@ from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.recording import DeviceRecording, RecordedCall, read_device_recording
 from nnhal.remote import RemoteDevice
 from nnhal.types import Model
-from nnhal.types.layout import ELEMENT_TYPES, fully_specified, is_scalar
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_frontends.imported import ImportedModel
 from nnhal_tools.diff.comparison import compare
 from nnhal_tools.diff.device_side import AskedDevice, DeviceSide
-from nnhal_tools.diff.subject import Subject, Values
+from nnhal_tools.diff.subject import Subject
 from nnhal_tools.distance.limits import Limits
 from nnhal_tools.record.report import lacks, place
-from nnhal_tools.record.vectors import input_dimensions, with_dimensions
+from nnhal_tools.record.vectors import UnreadableError, arrays_of, with_inputs_of
 from nnhal_tools.replay.earlier_runs import EarlierRuns
 from nnhal_tools.replay.outcomes import Found, ReplayReport
 from nnhal_tools.replay.session import PLAYED, PlayedSession
@@ -170,30 +167,23 @@ def _origin(
         shortest = earlier.shortest()
         return str(shortest) if shortest is not None else _not_of_runs(len(runs))
     with opened_device(request.device, _CLIENT) as device:
-        return origin_of(model, *runs[-1], recording, (request.device, device), reference)
+        return origin_of(model, runs[-1], recording, (request.device, device), reference)
 
 
 def _earlier_runs(
     model: Model,
-    runs: Sequence[tuple[wire.RecordedRequest, wire.RecordedExecution]],
+    runs: Sequence[wire.RecordedExecution],
     recording: DeviceRecording,
     opened: Callable[[], AbstractContextManager[RemoteDevice]],
 ) -> EarlierRuns | None:
     """Return what looks for the runs of a model that make its last one wrong; None if these cannot be made again."""
-    *_, (request, last) = runs
-    known = _known(model, request, last)
+    known = with_inputs_of(model, runs[-1], recording)
     found: dict[int, list[Array]] = {}
     for number, run in enumerate(runs, 1):
-        values = _values(known, known.main.input_indexes, run[1].inputs, recording)
-        if _known(model, *run) == known and values is not None:
-            found[number] = list(values.values())
-    return EarlierRuns(known, found, last, recording, opened) if len(runs) in found else None
-
-
-def _known(model: Model, request: wire.RecordedRequest, execution: wire.RecordedExecution) -> Model:
-    """Return a model with the dimensions that its inputs have in an execution."""
-    given = input_dimensions(request, execution)
-    return with_dimensions(model, dict(zip(model.main.input_indexes, given, strict=True)))
+        if with_inputs_of(model, run, recording) == known:
+            with suppress(UnreadableError):
+                found[number] = arrays_of(known, known.main.input_indexes, run.inputs, recording)
+    return EarlierRuns(known, found, runs[-1], recording, opened) if len(runs) in found else None
 
 
 def _not_of_runs(count: int) -> str:
@@ -245,7 +235,6 @@ class Turns:
 
 def origin_of(
     model: Model,
-    request: wire.RecordedRequest,
     execution: wire.RecordedExecution,
     recording: DeviceRecording,
     device: tuple[str, RemoteDevice],
@@ -257,10 +246,12 @@ def origin_of(
     """
     if any(0 in lengths.dimensions for lengths in execution.lengths):
         return "an unknown operation, since an input of the execution is empty"
-    model = _known(model, request, execution)
-    inputs = _values(model, model.main.input_indexes, execution.inputs, recording)
-    if inputs is None:
+    model = with_inputs_of(model, execution, recording)
+    try:
+        given = arrays_of(model, model.main.input_indexes, execution.inputs, recording)
+    except UnreadableError:
         return "an unknown operation, since the inputs of the execution are not all in the recording"
+    inputs = dict(zip(model.main.input_indexes, given, strict=True))
     try:
         subject = Subject(_imported(model))
         ref = DeviceSide(AskedDevice(reference[0], reference[1]()), reference[1], subject)
@@ -279,24 +270,6 @@ def origin_of(
     return (
         f"operation {first.number} ({first.kind}), by comparison with {reference[0]}: {made}, {'; '.join(first.over)}"
     )
-
-
-def _values(
-    model: Model, indexes: Sequence[int], contents: Sequence[wire.RecordedContent], recording: DeviceRecording
-) -> Values | None:
-    """Return recorded inputs or outputs; None if not all of them are known."""
-    found: dict[int, Array] = {}
-    for index, content in zip(indexes, contents, strict=False):
-        operand = model.main.operands[index]
-        if not recording.has(content) or operand.type not in ELEMENT_TYPES:
-            return None
-        known = is_scalar(operand.type) or fully_specified(operand.type, operand.dimensions)
-        if not known:
-            return None
-        element = ELEMENT_TYPES[operand.type]
-        count = int(np.prod(operand.dimensions))
-        found[index] = np.frombuffer(recording.content(content), element, count).reshape(operand.dimensions)
-    return found
 
 
 def _imported(model: Model) -> ImportedModel:

@@ -96,10 +96,10 @@ class PlayedSession:
         self._found = found
         self._memory = RequestMemory()
         self._models: dict[int, _PlayedModel] = {}
-        self._requests: dict[int, tuple[wire.RecordedRequest, PlayedRequest]] = {}
+        self._requests: dict[int, PlayedRequest] = {}
         self._executions: dict[int, RemoteExecution] = {}
         self._buffers: dict[int, _PlayedBuffer] = {}
-        self._last_uses = _last_uses(calls, numbers)
+        self._last_uses = _last_uses(recording, calls, numbers)
 
     def play(self, number: int, recorded: RecordedCall) -> None:
         """Make one call again, and compare how it ends.
@@ -174,7 +174,7 @@ class PlayedSession:
         played = self._memory.request(about, self._token)
         model = self._model_of(about.prepared_model)
         if about.request:
-            self._requests[about.request] = about, played
+            self._requests[about.request] = played
         if recorded.event.method == _REUSABLE:
             made = self._attempt(
                 recorded,
@@ -190,7 +190,7 @@ class PlayedSession:
         about = recorded.event.execution
         if about.request not in self._requests:
             raise UnplayableError("executions of requests that could not be bound again")
-        _, played = self._requests[about.request]
+        played = self._requests[about.request]
         model, execution = self._model_of(played.model), self._executions.get(about.request)
         if about.lengths and not model.prepared.calls.has_lengths_by_run:
             raise UnplayableError("runs with lengths of inputs, which the device does not take")
@@ -203,7 +203,7 @@ class PlayedSession:
         for buffer in written:
             buffer.is_known = is_known and result is not None
         if result is not None and not recorded.event.status:
-            self._found.ran(played.model, self._requests[about.request][0], about)
+            self._found.ran(played.model, about)
             self._compare(recorded, model, played, result, is_known)
 
     def _fill(self, about: wire.RecordedExecution, played: PlayedRequest) -> bool:
@@ -385,17 +385,15 @@ class PlayedSession:
         return self._buffer(number).buffer.token
 
 
-def _last_uses(calls: Sequence[RecordedCall], numbers: Sequence[int]) -> dict[int, int]:
+def _last_uses(recording: DeviceRecording, calls: Sequence[RecordedCall], numbers: Sequence[int]) -> dict[int, int]:
     """The last call of each prepared model that needs it, by their numbers."""
     found: dict[int, int] = {}
-    models: dict[int, int] = {}
     for number in numbers:
         event = calls[number].event
         if event.HasField("request"):
-            models[event.request.request] = event.request.prepared_model
             found[event.request.prepared_model] = number
-        elif event.HasField("execution"):
-            found[models.get(event.execution.request, 0)] = number
+        elif event.HasField("execution") and event.execution.request in recording.requests:
+            found[recording.requests[event.execution.request].prepared_model] = number
         elif event.HasField("allocation"):
             found.update(dict.fromkeys(event.allocation.prepared_models, number))
     return found
