@@ -81,34 +81,27 @@ def layers_of(resolved: ResolvedModel) -> Iterator[ModelLayer]:
             yield ModelLayer(subgraph, number, name_of_operation(operation.type), (name,))
             if onnx.number_of(resolved.model, operation.type) == onnx.RUN:
                 message = resolved.constants[subgraph].get(operation.inputs[0])
-                for node in () if message is None else _nodes(message.tobytes()):
-                    yield ModelLayer(subgraph, number, node.type, node.names, node.place)
+                if message is not None:
+                    from onnx import ModelProto  # models without the extension need no ONNX
+
+                    graph_of_onnx = ModelProto.FromString(message.tobytes()).graph
+                    yield from _nodes_of(graph_of_onnx, ("",), ModelLayer(subgraph, number, "", ()))
 
 
-class _Node(NamedTuple):
-    type: str
-    names: Sequence[str]
-    place: str
+def _nodes_of(graph: GraphProto, before: Sequence[str], around: ModelLayer) -> Iterator[ModelLayer]:
+    """Yield the nodes of a graph that is ``around`` them, each before those within it.
 
-
-def _nodes(message: bytes) -> Iterator[_Node]:
-    # Models without the extension need no ONNX.
-    from onnx import ModelProto
-
-    return _nodes_of(ModelProto.FromString(message).graph, ("",), "")
-
-
-def _nodes_of(graph: GraphProto, before: Sequence[str], place: str) -> Iterator[_Node]:
-    """Yield the nodes of a graph, each before those within it. ``before`` is what comes before their names."""
+    ``before`` is what comes before their names.
+    """
     for node in graph.node:
         own = dict.fromkeys(name for name in (node.name, *node.output) if name)
         names = tuple(f"{path}{name}" for path in before for name in own)
-        here = node_place(place, node)
-        yield _Node(node.op_type, names, here)
+        found = around._replace(type=node.op_type, names=names, place=node_place(around.place, node))
+        yield found
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 paths = tuple(f"{name}/{attribute.name}/" for name in names)
-                yield from _nodes_of(attribute.g, paths, f"{here}/{attribute.name}/")
+                yield from _nodes_of(attribute.g, paths, found._replace(place=f"{found.place}/{attribute.name}/"))
 
 
 def name_of_operation(code: int) -> str:

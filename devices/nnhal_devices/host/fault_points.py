@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast
 
@@ -15,19 +16,18 @@ from nnhal.fence import Signal
 from nnhal.resolved import ResolvedModel
 from nnhal.support import Support, Supported, Unsupported
 from nnhal.types import Model, OptimizationViews
-from nnhal_devices.driver import Driver, PrepareOptions, RestoringDriver, Workload
+from nnhal_devices.driver import Driver, PrepareOptions, RestoringDriver, ShrinkableDriver, Workload
 from nnhal_devices.faults.fault_set import RAN, ActiveFault, FaultSet, Point, ServedCall, later_of
 from nnhal_devices.faults.injection import DeviceFaults, delay, tell
 from nnhal_devices.faults.injection import told as told_of
 from nnhal_devices.faults.model_facts import ModelFacts, facts_of, name_of_operation
-from nnhal_devices.faults.shrunk_sram import shrunk_views, shrunk_workload
 from nnhal_devices.faults.workload import FaultyWorkload, objection_to
 from nnhal_devices.host.runs.burst import Burst
 from nnhal_devices.host.runs.execution import Execution
 from nnhal_devices.host.runs.hooks import Answer, Exchange, Hooks
 from nnhal_devices.host.runs.prepared_model import PreparedModel
 from nnhal_devices.host.sessions.wrapped_servicer import Method, intercepted
-from nnhal_hosting.faults import AnswerFault, CacheFault, FenceFault
+from nnhal_hosting.faults import AnswerFault, CacheFault, FenceFault, ShrunkSramFault
 from nnhal_hosting.polling import Work
 from nnhal_hosting.rpc import abort
 from nnhal_hosting.sessions import Ownership, Sessions
@@ -78,8 +78,16 @@ class FaultPoints(Hooks):
 
     def prepare(self, driver: Driver, model: ResolvedModel, options: PrepareOptions) -> Workload:
         facts = self._preparing(model, options)
-        workload = shrunk_workload(driver, self._faults, model, options, facts) or driver.prepare(model, options)
-        return FaultyWorkload(workload, model, facts, self._faults)
+        least = self._least_sram(facts)
+        if least is None or not isinstance(driver, ShrinkableDriver):
+            return FaultyWorkload(driver.prepare(model, options), model, facts, self._faults)
+        active, size = least
+        try:
+            return FaultyWorkload(driver.prepare_within(model, options, size), model, facts, self._faults)
+        except HalError as error:
+            if error.status != ShrunkSramFault.error_status:
+                raise
+            raise HalError(error.status, f"{told_of(active)}: {error.message}") from error
 
     def restore(self, driver: RestoringDriver, model: ResolvedModel, options: PrepareOptions) -> Workload | None:
         workload = driver.restore(model, options)
@@ -89,7 +97,23 @@ class FaultPoints(Hooks):
         return FaultyWorkload(workload, model, self._preparing(model, options), self._faults, lacks_constants)
 
     def optimize(self, driver: Driver, model: ResolvedModel) -> OptimizationViews:
-        return shrunk_views(driver, self._faults, model) or driver.backend.optimize(model)
+        least = self._least_sram(facts_of(model.model))
+        if least is None or not isinstance(driver, ShrinkableDriver):
+            return driver.backend.optimize(model)
+        active, size = least
+        views = driver.optimize_within(model, size)
+        return replace(
+            views, failed=tuple(each._replace(reason=f"{each.reason} ({told_of(active)})") for each in views.failed)
+        )
+
+    def _least_sram(self, facts: ModelFacts) -> tuple[ActiveFault, int] | None:
+        """The fault that leaves least SRAM, and how much; only a driver that has SRAM of its own has such faults."""
+        left: list[tuple[ActiveFault, int]] = []
+        for active in self._faults.set.met(Point.COMPILE, facts):
+            assert isinstance(active.fault, ShrunkSramFault)
+            tell(active, facts, f"{active.fault.bytes:,} bytes of SRAM are left")
+            left.append((active, active.fault.bytes))
+        return min(left, key=lambda each: each[1], default=None)
 
     def _preparing(self, model: ResolvedModel, options: PrepareOptions) -> ModelFacts:
         facts = facts_of(model.model)
