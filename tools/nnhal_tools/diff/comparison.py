@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from nnhal.errors import HalError
 from nnhal.operations import type_name
-from nnhal.types import OperandType
 from nnhal.types.layout import describe
 from nnhal_tools.diff.device_side import HELPER, DeviceSide, EndedError
 from nnhal_tools.diff.harder_inputs import harder_inputs
 from nnhal_tools.diff.report import INHERITED, MADE, DiffReport, LayerDiff
 from nnhal_tools.diff.side import ComparedSide, SideValues
 from nnhal_tools.diff.subject import ComparedLayer, Subject, Values
-from nnhal_tools.distance import Figures, Limits, judged
+from nnhal_tools.distance import Figures, Limits, is_half, judged
 
 
 def compare(
@@ -54,8 +53,7 @@ class Comparison:
         self.wanted, self._got = wanted, got
         shown = [side.samples[0].keys() for side in (wanted, got)]
         self.layers = subject.layers((shown[0] & shown[1]) & subject.computed)
-        halves = any(operand.type == OperandType.TENSOR_FLOAT16 for operand in subject.model.main.operands)
-        self.half = halves or subject.model.relax_computation_float32_to_float16
+        self.half = is_half(subject.model)
         self._changing = set[int]()
         """The layers that give other values in a second run."""
         self.harder: dict[int, Sequence[Values]] = {}

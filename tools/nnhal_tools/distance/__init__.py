@@ -1,6 +1,6 @@
 """How far values are from those that are expected, and whether that is too far."""
 
 from nnhal_tools.distance.figures import Distance, Figures, steps_between
-from nnhal_tools.distance.limits import Limits, judged, tolerance_of
+from nnhal_tools.distance.limits import Limits, is_half, judged, tolerance_of
 
-__all__ = ["Distance", "Figures", "Limits", "judged", "steps_between", "tolerance_of"]
+__all__ = ["Distance", "Figures", "Limits", "is_half", "judged", "steps_between", "tolerance_of"]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.types import Operand, OperandType
+from nnhal.types import Model, Operand, OperandType
 from nnhal_tools.distance.bias import bias_of
 from nnhal_tools.distance.figures import Distance, Figures, steps_between
 
@@ -103,6 +103,12 @@ def judged(
     }
     found = bias_of(steps_between(np.stack(got), expected), expected, operand.zero_point, signs)
     return figures, [str(found)] if found else []
+
+
+def is_half(model: Model) -> bool:
+    """Whether float32 may be computed with the precision of float16, as conformance tests have it."""
+    halves = any(operand.type == OperandType.TENSOR_FLOAT16 for operand in model.main.operands)
+    return halves or model.relax_computation_float32_to_float16
 
 
 def tolerance_of(code: int, half: bool) -> tuple[float, float]:

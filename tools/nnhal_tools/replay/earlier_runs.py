@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-import numpy as np
-
-from nnhal.arrays import Array, Bytes
 from nnhal.errors import NnhalError
 from nnhal.recording import DeviceRecording
 from nnhal.remote import RemoteDevice
 from nnhal.types import Model
 from nnhal.v1 import recording_pb2 as wire
+from nnhal_tools.conformance.arguments import bytes_of
 from nnhal_tools.hal_runner import Arrays, run_on
 from nnhal_tools.replay.outcomes import difference_of
 from nnhal_tools.shrink import Search
@@ -93,7 +91,7 @@ class EarlierRuns:
         operands = [self._model.main.operands[index] for index in self._model.main.output_indexes]
         found = zip(operands, self._recorded.outputs, outputs, strict=True)
         return any(
-            difference_of(self._model, operand, self._recording.content(content), _bytes(got))
+            difference_of(self._model, operand, self._recording.content(content), bytes_of(got))
             for operand, content, got in found
             if self._recording.has(content)
         )
@@ -104,7 +102,3 @@ def _doubled(most: int) -> Iterator[int]:
     while size < most:
         yield size
         size *= 2
-
-
-def _bytes(array: Array) -> Bytes:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -15,7 +15,7 @@ from nnhal.types.layout import ELEMENT_TYPES
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_tools.conformance.compare import mismatch
 from nnhal_tools.conformance.vectors import Expectation
-from nnhal_tools.distance import tolerance_of
+from nnhal_tools.distance import is_half, tolerance_of
 from nnhal_tools.element_types import number_type_of
 
 _BYTES = np.dtype(np.uint8)
@@ -120,12 +120,6 @@ class Found:
         """Count a call that was not made, or not compared, for a reason."""
         with self._lock:
             self._report.left_out[reason] += 1
-
-
-def is_half(model: Model) -> bool:
-    """Whether float32 may be computed with the precision of float16, as conformance tests have it."""
-    halves = any(operand.type == OperandType.TENSOR_FLOAT16 for operand in model.main.operands)
-    return halves or model.relax_computation_float32_to_float16
 
 
 def is_random(model: Model) -> bool:

@@ -213,31 +213,29 @@ class ActiveRecording:
         """Return the event of a request that was bound, with those of what it needs; none if it is known."""
         if self.is_known(execution):
             return []
-        client = client_of(execution.prepared_model)
-        events = self.earlier_model(execution.prepared_model)
-        event = self.event(method, client, started_ns, ended_ns)
-        event.request.CopyFrom(recorded_request(execution.form, self.number_of))
-        event.request.request = self.number_of(execution)
-        event.request.prepared_model = self.number_of(execution.prepared_model)
-        event.request.config.CopyFrom(config_to_wire(execution.config))
-        return [*events, event]
+        prepared, form, config = execution.prepared_model, execution.form, execution.config
+        events = self.request_events(prepared, form, config, None, method, started_ns, ended_ns)
+        events[-1].request.request = self.number_of(execution)
+        return events
 
-    def refused_request(
+    def request_events(
         self,
         prepared: PreparedModel,
         form: RequestForm,
         config: ExecutionConfig,
-        error: HalError,
+        error: HalError | None,
         method: str,
         started_ns: int,
         ended_ns: int,
     ) -> Events:
+        """Return the event of a request that has no number yet, with those of what it needs."""
         events = self.earlier_model(prepared)
         event = self.event(method, client_of(prepared), started_ns, ended_ns)
         event.request.CopyFrom(recorded_request(form, self.number_of))
         event.request.prepared_model = self.number_of(prepared)
         event.request.config.CopyFrom(config_to_wire(config))
-        self.fail(event, error)
+        if error is not None:
+            self.fail(event, error)
         return [*events, event]
 
     def _session(self, client: ClientSession) -> int:

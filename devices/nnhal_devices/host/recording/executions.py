@@ -20,7 +20,7 @@ from nnhal_devices.host.memory.device_memory import DeviceBuffer
 from nnhal_devices.host.memory.staging import Staging, UsedPool
 from nnhal_devices.host.recording.active import ActiveRecording, client_of
 from nnhal_devices.host.recording.notes import RunNote, Values
-from nnhal_devices.host.recording.requests import form_of, form_of_refused
+from nnhal_devices.host.recording.requests import form_of
 from nnhal_devices.host.runs.bound_run import Conclude
 from nnhal_devices.host.runs.execution import BURST, LAUNCH_CHANNEL, Execution, Wanted
 from nnhal_devices.host.runs.prepared_model import PoolOpener, PreparedModel
@@ -75,8 +75,8 @@ class RecordingPreparedModel(PreparedModel):
             bound = super().bind(request, config, opener, allow_unspecified_output)
         except HalError as error:
             refusal, ended_ns = HalError(error.status, error.message), now_ns()  # without the frames of the other
-            form = form_of_refused(request, client_of(self))
-            active.notes.add(lambda: active.refused_request(self, form, config, refusal, method, started_ns, ended_ns))
+            form = form_of(request, client_of(self), was_refused=True)
+            active.notes.add(lambda: active.request_events(self, form, config, refusal, method, started_ns, ended_ns))
             raise
         if isinstance(bound, RecordingExecution):
             ended_ns = now_ns()

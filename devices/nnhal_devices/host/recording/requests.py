@@ -9,7 +9,7 @@ from nnhal.codec.memory import location_to_wire
 from nnhal.errors import HalError
 from nnhal.memory import validate_pool
 from nnhal.memory.hardware_buffer import describe_buffer, is_blob
-from nnhal.types import Ashmem, HardwareBuffer, MappableFile, Memory, Request, RequestArgument
+from nnhal.types import Ashmem, HardwareBuffer, MappableFile, Memory, Request, RequestArgument, RequestMemoryPool
 from nnhal.v1 import recording_pb2 as wire
 from nnhal.v1 import request_pb2
 from nnhal_devices.host.memory.device_memory import DeviceBuffer
@@ -36,30 +36,20 @@ class RequestForm(NamedTuple):
     pools: tuple[PoolForm, ...]
 
 
-def form_of(request: Request, client: ClientSession) -> RequestForm:
-    """Return the form of a request of a session, whose pools are valid."""
-    pools = tuple(
-        PoolForm(_TOKEN, 0, client.find(pool, DeviceBuffer))
-        if isinstance(pool, int)
-        else PoolForm(_kind(pool), _size(pool), None)
-        for pool in request.pools
-    )
-    return RequestForm(request.inputs, request.outputs, pools)
+def form_of(request: Request, client: ClientSession, was_refused: bool = False) -> RequestForm:
+    """Return the form of a request of a session. If it ``was_refused``, pools that are not valid have no size."""
 
-
-def form_of_refused(request: Request, client: ClientSession) -> RequestForm:
-    """Return the form of a request that was refused. Pools that are not valid have no size."""
-    pools = []
-    for pool in request.pools:
+    def form(pool: RequestMemoryPool) -> PoolForm:
         if isinstance(pool, int):
-            pools.append(PoolForm(_TOKEN, 0, client.find(pool, DeviceBuffer)))
-            continue
+            return PoolForm(_TOKEN, 0, client.find(pool, DeviceBuffer))
         try:
-            validate_pool(pool, "the pool")
-            pools.append(PoolForm(_kind(pool), _size(pool), None))
+            if was_refused:
+                validate_pool(pool, "the pool")
+            return PoolForm(_kind(pool), _size(pool), None)
         except (HalError, OSError, ValueError):
-            pools.append(PoolForm(kind_of(pool).value, 0, None))
-    return RequestForm(request.inputs, request.outputs, tuple(pools))
+            return PoolForm(kind_of(pool).value, 0, None)
+
+    return RequestForm(request.inputs, request.outputs, tuple(map(form, request.pools)))
 
 
 def recorded_request(form: RequestForm, number_of: Callable[[object], int]) -> wire.RecordedRequest:
