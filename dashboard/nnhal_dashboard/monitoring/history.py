@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nnhal.quantiles import summed
-from nnhal_dashboard.monitoring.counts import counts_since, models_since
 from nnhal_dashboard.monitoring.history_file import HistoryFile, KeptHistory
 from nnhal_dashboard.monitoring.ring import Counts, Floats, Ring, RingSample, Stretches
+from nnhal_pages.operating.counts import counts_since, models_since
 from nnhal_pages.operating.snapshot import Snapshot
 
 RECENT_SECONDS = 60

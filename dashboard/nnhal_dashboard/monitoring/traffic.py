@@ -15,9 +15,9 @@ from nnhal.quantiles import quantile
 from nnhal.remote.admin import FrameworkAdmin
 from nnhal.v1 import admin_pb2, framework_admin_pb2
 from nnhal_client.explanation import Explanation, explanation_from_wire
-from nnhal_dashboard.monitoring.counts import models_since, runs_counted
 from nnhal_dashboard.monitoring.plans import PlanSubject
 from nnhal_pages.explanation.refusals import DeviceRefusals, refusals_of
+from nnhal_pages.operating.counts import models_since, runs_counted
 from nnhal_pages.operating.snapshot import Snapshot
 
 SECONDS = 30

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnhal.quantiles import quantile
+from nnhal_pages.operating.counts import models_since
 from nnhal_pages.operating.snapshot import Snapshot
 
 
@@ -81,28 +82,22 @@ def model_rates(before: Snapshot, after: Snapshot) -> list[ModelRates]:
     """What each version of a model did between two snapshots."""
     if after.framework is None:
         return []
-    earlier = {(model.name, model.version): model for model in before.framework.models} if before.framework else {}
-    nanoseconds = after.framework.at_ns - before.framework.at_ns if before.framework else 0
+    since = models_since(before.framework, after.framework) if before.framework is not None else {}
+    seconds = (after.framework.at_ns - before.framework.at_ns) / 1e9 if before.framework is not None else 0.0
     rates = []
     for model in after.framework.models:
-        then, now = earlier.get((model.name, model.version)), model.counts
-        if then is not None and (nanoseconds <= 0 or then.counts.requests > now.requests):
-            then = None  # it was loaded again
-        counts: list[int] = []
-        if then is not None:
-            past = list(then.counts.durations) or [0] * len(now.durations)
-            counts = [max(0, count - old) for count, old in zip(now.durations, past, strict=False)]
+        counted = since.get((model.name, model.version)) if seconds > 0 else None
         rates.append(
             ModelRates(
                 name=model.name,
                 version=model.version,
                 state=model.state,
-                requests_per_second=then and (now.requests - then.counts.requests) * 1e9 / nanoseconds,
-                failures_per_second=then and (now.failures - then.counts.failures) * 1e9 / nanoseconds,
+                requests_per_second=None if counted is None else counted.requests / seconds,
+                failures_per_second=None if counted is None else counted.failures / seconds,
                 queued=model.queued,
                 oldest_request_ns=model.oldest_request_ns,
-                p50_ns=quantile(counts, 0.5),
-                p99_ns=quantile(counts, 0.99),
+                p50_ns=None if counted is None else quantile(counted.durations, 0.5),
+                p99_ns=None if counted is None else quantile(counted.durations, 0.99),
             )
         )
     return rates
