@@ -12,7 +12,6 @@ from nnhal.errors import MissingMethodError, NnhalError
 from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
 from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin
 from nnhal.v1 import admin_pb2, framework_admin_pb2
-from nnhal_dashboard.monitoring.targets import ProcessTarget
 from nnhal_pages.operating.snapshot import Detail, ObservedProcess
 
 CLIENT_NAME = "nnhal-dashboard"
@@ -42,7 +41,7 @@ class Answers:
 class ProcessObserver:
     """Asks one process, one question after the other, in threads of a pool. For the collector's thread only."""
 
-    def __init__(self, target: ProcessTarget, key: str, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, target: ObservedProcess, key: str, pool: ThreadPoolExecutor) -> None:
         """``key`` is the process's admin key."""
         self.target = target
         self.answers = Answers()
@@ -82,13 +81,10 @@ class ProcessObserver:
                 raise error
         elif self._pending is not None and time.monotonic() - self._asked > _SILENT_SECONDS:
             self._silence = f"it has not answered for {time.monotonic() - self._asked:.0f} s; it may have been stopped"
-        target, answers = self.target, self.answers
-        return ObservedProcess(
-            target.name,
-            target.kind,
-            target.directory,
-            target.supervised,
-            self._silence,
+        answers = self.answers
+        return replace(
+            self.target,
+            silence=self._silence,
             process=answers.process,
             device=answers.device,
             limits=answers.limits,

@@ -3,46 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 
-from nnhal.endpoint import Endpoint, endpoints_below
+from nnhal.endpoint import endpoints_below
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.settings import DashboardSettings
+from nnhal_pages.operating.snapshot import ObservedProcess
 
 FRAMEWORK = "framework"
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessTarget:
-    """A process to observe; a dashboard is only listed."""
-
-    name: str
-    kind: str
-    directory: str = ""
-    supervised: supervisor_pb2.SupervisedProcess | None = None
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """Where its sockets are."""
-        return Endpoint(Path(self.directory), self.kind)
 
 
 def targets_of(
     settings: DashboardSettings,
     supervisor: supervisor_pb2.ListProcessesResponse | None,
     framework: framework_admin_pb2.GetFrameworkResponse | None,
-) -> list[ProcessTarget]:
+) -> list[ObservedProcess]:
     """List devices first, in order of preference, then the framework, then others."""
-    supervised = [ProcessTarget(p.name, p.kind, p.directory, p) for p in (supervisor.processes if supervisor else ())]
+    supervised = [ObservedProcess(p.name, p.kind, p.directory, p) for p in (supervisor.processes if supervisor else ())]
     known = {target.name for target in supervised}
-    others: list[ProcessTarget] = []
+    others: list[ObservedProcess] = []
     # A supervised framework has supervised devices only, and its last answer may name one that has just been removed.
     if framework is not None and FRAMEWORK not in known:
-        others += [ProcessTarget(device.name, "device", device.directory) for device in framework.devices]
-    others += [ProcessTarget(name, "device", str(directory)) for name, directory in settings.device]
+        others += [ObservedProcess(device.name, "device", device.directory) for device in framework.devices]
+    others += [ObservedProcess(name, "device", str(directory)) for name, directory in settings.device]
     if settings.framework is not None:
-        others.append(ProcessTarget(FRAMEWORK, FRAMEWORK, str(settings.framework)))
+        others.append(ObservedProcess(FRAMEWORK, FRAMEWORK, str(settings.framework)))
     if supervisor is None:
         others += _found(settings.directory, {target.directory for target in others})
     for target in others:
@@ -52,20 +37,20 @@ def targets_of(
     return sorted(supervised, key=_place)
 
 
-def _found(directory: Path, told: Set[str]) -> list[ProcessTarget]:
+def _found(directory: Path, told: Set[str]) -> list[ObservedProcess]:
     """The processes below a directory that nobody supervises, as ``nnhal ps`` finds them, but for those told of."""
     try:
         endpoints = endpoints_below(directory.absolute())
     except OSError:  # it may not be looked into, or has just gone
         return []
     return [
-        ProcessTarget(endpoint.directory.name, endpoint.service, str(endpoint.directory))
+        ObservedProcess(endpoint.directory.name, endpoint.service, str(endpoint.directory))
         for endpoint in endpoints
         if str(endpoint.directory) not in told
     ]
 
 
-def _place(target: ProcessTarget) -> int:
+def _place(target: ObservedProcess) -> int:
     """Sorting keeps the order within a kind."""
     kinds: Sequence[str] = ("device", FRAMEWORK)
     return kinds.index(target.kind) if target.kind in kinds else len(kinds)

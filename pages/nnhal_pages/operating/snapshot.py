@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, IntEnum, auto
+from pathlib import Path
 from urllib.parse import quote
 
+from nnhal.endpoint import Endpoint
 from nnhal.remote import DeviceDescription, DeviceIdentity
 from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
 
@@ -74,6 +76,11 @@ class ObservedProcess:
     """What the HAL says of a device: version, type, capabilities, extensions."""
     description: DeviceDescription | None = None
     """What a device says of its backend: memory rules, costs, workers."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where its sockets are."""
+        return Endpoint(Path(self.directory), self.kind)
 
     @property
     def page(self) -> str:

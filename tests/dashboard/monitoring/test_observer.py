@@ -10,7 +10,6 @@ import pytest
 from nnhal.v1 import admin_pb2, framework_admin_pb2
 from nnhal_dashboard.monitoring import observer as module
 from nnhal_dashboard.monitoring.observer import ProcessObserver
-from nnhal_dashboard.monitoring.targets import ProcessTarget
 from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, ObservedProcess
 
 
@@ -47,7 +46,7 @@ def test_only_what_is_wanted_is_asked_for_and_what_is_known_of_sessions_stays(mo
     monkeypatch.setattr(module, "FrameworkAdmin", _Framework)
     _Framework.asked = []
     with ThreadPoolExecutor(1) as pool:
-        observer = ProcessObserver(ProcessTarget("framework", "framework", "/nowhere"), "", pool)
+        observer = ProcessObserver(ObservedProcess("framework", "framework", "/nowhere"), "", pool)
         assert _asked(observer, NO_DETAIL).process is None
         assert _Framework.asked == []
         known = _asked(observer, Detail.SESSIONS | Detail.PROCESSES).process

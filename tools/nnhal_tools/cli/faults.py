@@ -14,9 +14,10 @@ import typer
 from nnhal.errors import MissingMethodError
 from nnhal.remote.faults import FaultControl, FaultState
 from nnhal_hosting.faults import FaultDocument, read_faults_file
+from nnhal_pages.operating.snapshot import ObservedProcess
 from nnhal_tools.cli.completion import complete_process
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, operator_at, print_json, print_rows, say
-from nnhal_tools.operate.operator_session import OperatorError, Reachable
+from nnhal_tools.operate.operator_session import OperatorError
 
 app = typer.Typer(
     add_completion=False,
@@ -104,7 +105,7 @@ def schema() -> None:
     print(json.dumps(FaultDocument.model_json_schema(), indent=2))
 
 
-def _devices(directory: Path | None, only: str) -> Iterator[Reachable]:
+def _devices(directory: Path | None, only: str) -> Iterator[ObservedProcess]:
     """The devices that take faults: the one that was named, or all."""
     with operator_at(directory, None) as operator:
         if only:
@@ -115,7 +116,7 @@ def _devices(directory: Path | None, only: str) -> Iterator[Reachable]:
 
 
 @contextmanager
-def _faults_of(process: Reachable, is_meant: bool) -> Iterator[FaultControl]:
+def _faults_of(process: ObservedProcess, is_meant: bool) -> Iterator[FaultControl]:
     """Ask a device. One without FaultService is left out, with a word, unless it is the one that is meant."""
     try:
         with FaultControl(process.endpoint) as control:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from nnhal.admin import SUPERVISOR
 from nnhal.contexts import Closing
-from nnhal.endpoint import Endpoint, endpoints_below
+from nnhal.endpoint import endpoints_below
 from nnhal.errors import MissingMethodError, NnhalError
 from nnhal.remote import RemoteDevice
 from nnhal.remote.admin import CLIENT_NAME, DeviceAdmin, FrameworkAdmin, ProcessAdmin
 from nnhal.remote.supervisor import SupervisorControl
-from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
+from nnhal.v1 import admin_pb2, framework_admin_pb2
 from nnhal_hosting.admin_keys import read_admin_key
 from nnhal_pages.operating.resources import foreign_supervisor
 from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
@@ -40,18 +40,6 @@ class OperatorError(NnhalError):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
-
-
-@dataclass(frozen=True, slots=True)
-class Reachable:
-    """A process with sockets."""
-
-    name: str
-    kind: str
-    """device or framework."""
-    endpoint: Endpoint
-    supervised: supervisor_pb2.SupervisedProcess | None = None
-    """What the supervisor says of it, if there is one."""
 
 
 class OperatorSession(Closing):
@@ -92,16 +80,16 @@ class OperatorSession(Closing):
             )
         return self._supervisor
 
-    def processes(self) -> list[Reachable]:
+    def processes(self) -> list[ObservedProcess]:
         """The devices and the framework that there are, whether they answer or not. Raises OperatorError if none is."""
         if self._supervisor is not None:
             return [
-                Reachable(process.name, process.kind, Endpoint(Path(process.directory), process.kind), process)
+                ObservedProcess(process.name, process.kind, process.directory, process)
                 for process in self._supervisor.processes().processes
                 if process.kind in _KINDS
             ]
         found = [
-            Reachable(endpoint.directory.name, endpoint.service, endpoint)
+            ObservedProcess(endpoint.directory.name, endpoint.service, str(endpoint.directory))
             for endpoint in endpoints_below(self.directory)
         ]
         if not found:
@@ -111,7 +99,7 @@ class OperatorSession(Closing):
             )
         return found
 
-    def find(self, name: str) -> Reachable:
+    def find(self, name: str) -> ObservedProcess:
         """The device or framework of a name. Raises OperatorError for another name."""
         processes = self.processes()
         for process in processes:
@@ -122,11 +110,11 @@ class OperatorSession(Closing):
             f"there are {', '.join(process.name for process in processes)}",
         )
 
-    def admin(self, process: Reachable) -> ProcessAdmin:
+    def admin(self, process: ObservedProcess) -> ProcessAdmin:
         """Open a session with a process, which the caller closes."""
         return ProcessAdmin(process.endpoint, self._key, patience=_PATIENCE_SECONDS)
 
-    def device(self, process: Reachable) -> DeviceAdmin:
+    def device(self, process: ObservedProcess) -> DeviceAdmin:
         """Open a session with a device, which the caller closes."""
         return DeviceAdmin(process.endpoint, self._key, patience=_PATIENCE_SECONDS)
 
@@ -166,20 +154,19 @@ class OperatorSession(Closing):
             events=tuple(sorted(events, key=lambda event: event.at_ns)),
         )
 
-    def observe(self, process: Reachable, wanted: Detail) -> ObservedProcess:
+    def observe(self, seen: ObservedProcess, wanted: Detail) -> ObservedProcess:
         """Ask one process for some details. It may not answer, or have no service that tells them."""
-        seen = ObservedProcess(process.name, process.kind, str(process.endpoint.directory), process.supervised)
-        if process.supervised is not None and not process.supervised.pid:
+        if seen.supervised is not None and not seen.supervised.pid:
             return replace(seen, silence="it does not run")
         if not wanted & (Detail.SESSIONS | Detail.PROCESSES | Detail.DEVICES):
             return seen
         try:
-            if Detail.DEVICES in wanted and process.kind == "device":
-                with RemoteDevice(process.endpoint, CLIENT_NAME, _PATIENCE_SECONDS) as remote:
+            if Detail.DEVICES in wanted and seen.kind == "device":
+                with RemoteDevice(seen.endpoint, CLIENT_NAME, _PATIENCE_SECONDS) as remote:
                     seen = replace(seen, identity=remote.identity(_PATIENCE_SECONDS))
                     with suppress(MissingMethodError):  # a device without a backend says no more than the HAL
                         seen = replace(seen, description=remote.describe())
-            with self.device(process) if process.kind == "device" else self.admin(process) as admin:
+            with self.device(seen) if seen.kind == "device" else self.admin(seen) as admin:
                 if wanted & (Detail.SESSIONS | Detail.PROCESSES):
                     seen = replace(seen, process=admin.process(brief=Detail.SESSIONS not in wanted))
                 if isinstance(admin, DeviceAdmin) and wanted & (Detail.DEVICES | Detail.PROCESSES):
