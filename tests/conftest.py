@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import signal
 import tempfile
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,59 @@ from threadpoolctl import threadpool_limits
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
-from tests.support.advice import Advice
-from tests.support.order import in_order
 from tests.support.processes import device_process
 from tests.support.quick import forbid_processes, quick_items, sample
+
+_MINUTES = 15
+"""How long all tests take on two idle processors; after the first time it is known for this machine."""
+_SECONDS = "nnhal/seconds"
+
+
+class Advice:
+    """A plug-in of the process that the others report to."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._began = time.monotonic()
+        self._told = False
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: object, ids: Sequence[str]) -> None:
+        """Say how many tests there are, and how long they take."""
+        if self._told or self._config.getoption("--quick"):
+            return
+        self._told = True
+        last = self._config.cache.get(_SECONDS, None) if self._config.cache is not None else None
+        took = f"{last / 60:.0f} minutes the last time" if last else f"some {_MINUTES} minutes on two idle processors"
+        self._say(f"{len(ids)} tests: {took}; 'make quick' runs a sample of them in less than one")
+
+    def pytest_terminal_summary(self, exitstatus: int) -> None:
+        if self._config.getoption("--quick"):
+            self._say("this was a sample: 'pytest tests/FOLDER' runs all tests of what has changed, 'make test' all")
+            return
+        if exitstatus == pytest.ExitCode.OK and self._config.cache is not None:
+            self._config.cache.set(_SECONDS, time.monotonic() - self._began)
+        self._say("between two edits: 'make quick' runs a sample, 'pytest tests/FOLDER' all tests of what has changed")
+
+    def _say(self, line: str) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line(line)
+
+
+_FIRST = ("conformance", "system", "process")
+"""Folders whose tests take long, and wait for processes while others compute."""
+
+
+def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return tests by file: first those of ``_FIRST``, then files with slow tests, then the others."""
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    return sorted(items, key=lambda item: (_rank(item.nodeid), item.path not in slow))
+
+
+def _rank(nodeid: str) -> int:
+    return next((rank for rank, folder in enumerate(_FIRST) if nodeid.startswith(f"tests/{folder}/")), len(_FIRST))
+
 
 # The same examples each time, however slow the machine is at the moment.
 settings.register_profile("nnhal", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

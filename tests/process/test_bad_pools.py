@@ -37,7 +37,7 @@ from tests.support.additions import (
 from tests.support.bystanders import bystander
 from tests.support.device_memory import allocate
 from tests.support.refusals import FAILURE, INVALID, refusal
-from tests.support.resources import resources_of
+from tests.support.resources import counts_of, resources_of
 from tests.support.waiting import wait_until
 
 READ, WRITE = mmap.PROT_READ, mmap.PROT_WRITE
@@ -48,7 +48,7 @@ def others_are_unharmed(cpu_ref: Endpoint) -> Iterator[None]:
     """Keep another session executing during each test, and check that the process then holds no more than before."""
     with bystander(cpu_ref) as other:
         device = other.device
-        before, resources = holdings(device), resources_of(device.pid)
+        before, resources = counts_of(device.usage(), "sessions"), resources_of(device.pid)
         yield
         wait_until(lambda: released(device, before), "the objects of the test's sessions are released")
         wait_until(lambda: resources_of(device.pid).within(resources), "descriptors and mappings are released")
@@ -56,12 +56,7 @@ def others_are_unharmed(cpu_ref: Endpoint) -> Iterator[None]:
 
 def released(device: RemoteDevice, before: tuple[int, ...]) -> bool:
     """Return whether a device holds no more than before; what an earlier test left may be gone as well."""
-    return all(now <= then for now, then in zip(holdings(device), before, strict=True))
-
-
-def holdings(device: RemoteDevice) -> tuple[int, ...]:
-    usage = device.usage()
-    return usage.sessions, usage.descriptors, usage.mappings, usage.prepared_models, usage.executions, usage.bursts
+    return all(now <= then for now, then in zip(counts_of(device.usage(), "sessions"), before, strict=True))
 
 
 def a_pipe(_: Path) -> Descriptor:

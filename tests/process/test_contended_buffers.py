@@ -21,7 +21,6 @@ from tests.support.device_memory import (
     SHAPE,
     WAYS,
     Place,
-    accounts,
     adding,
     allocate,
     await_given_back,
@@ -34,7 +33,7 @@ from tests.support.device_memory import (
 )
 from tests.support.hoarder import hoard_and_die
 from tests.support.refusals import FAILURE, INVALID, refusal
-from tests.support.resources import resources_of
+from tests.support.resources import counts_of, resources_of
 from tests.support.waiting import wait_until
 
 ROUNDS = 30
@@ -51,7 +50,7 @@ def others_are_unharmed(endpoint: Endpoint) -> Iterator[None]:
     """Keep another session executing during each test, and check that the process then holds no more than before."""
     with bystander(endpoint) as other:
         device = other.device
-        before, resources = accounts(device.usage()), resources_of(device.pid)
+        before, resources = counts_of(device.usage()), resources_of(device.pid)
         yield
         await_given_back(device, before)
         wait_until(lambda: resources_of(device.pid).within(resources), "descriptors and mappings are released")
@@ -204,7 +203,7 @@ def test_a_session_that_guesses_tokens_gets_nothing(session: RemoteDevice, endpo
 
 def test_the_memory_of_a_client_that_dies_is_released(endpoint: Endpoint) -> None:
     with RemoteDevice(endpoint, "observer") as observer:
-        before = accounts(observer.usage())
+        before = counts_of(observer.usage())
         for _ in range(2):
             hoard_and_die(endpoint)
             await_given_back(observer, before)

@@ -54,7 +54,7 @@ from tests.support.entry_points import (
 from tests.support.failures import lookup_beyond_the_table, lookup_model
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, INVALID, MISSED, refusal
-from tests.support.resources import resources_of
+from tests.support.resources import counts_of, resources_of
 from tests.support.waiting import settled, wait_until
 from tests.support.wire import WireDevice
 
@@ -575,24 +575,11 @@ def test_the_number_of_executions_in_flight_is_limited_per_session(
     wait_until(lambda: device.usage().launched == 0, "all of them have ended")
 
 
-def holdings(device: RemoteDevice) -> tuple[int, ...]:
-    usage = device.usage()
-    return (
-        usage.launched,
-        usage.sessions,
-        usage.descriptors,
-        usage.mappings,
-        usage.mapped_bytes,
-        usage.prepared_models,
-        usage.executions,
-    )
-
-
 def test_the_end_of_a_session_cancels_what_it_has_launched(
     cpu_ref: Endpoint, cpu_acc: Endpoint, device: RemoteDevice, launch: LaunchPoint
 ) -> None:
     with bystander(cpu_ref), WireDevice(cpu_acc) as elsewhere:
-        before, resources = settled(lambda: holdings(device)), resources_of(device.pid)
+        before, resources = settled(lambda: counts_of(device.usage(), "sessions")), resources_of(device.pid)
         leaver = WireDevice(cpu_ref)
         leaving = Target(leaver, leaver.prepare(addition_model()))
         first, held = create_fence()
@@ -611,7 +598,7 @@ def test_the_end_of_a_session_cancels_what_it_has_launched(
             with pytest.raises(FenceError):
                 fence_of(one).wait()
         assert dependent.end().status == FAILURE
-        wait_until(lambda: holdings(device) == before, "everything is released")
+        wait_until(lambda: counts_of(device.usage(), "sessions") == before, "everything is released")
         wait_until(lambda: resources_of(device.pid).within(resources), "its descriptors are closed")
         first.send()
         assert all(untouched(addition) for addition in additions)
@@ -620,14 +607,14 @@ def test_the_end_of_a_session_cancels_what_it_has_launched(
 def test_a_session_that_ends_while_its_execution_runs_leaves_nothing(
     cpu_ref: Endpoint, device: RemoteDevice, launch: LaunchPoint
 ) -> None:
-    before, resources = settled(lambda: holdings(device)), resources_of(device.pid)
+    before, resources = settled(lambda: counts_of(device.usage(), "sessions")), resources_of(device.pid)
     leaver = WireDevice(cpu_ref)
     leaving = Target(leaver, leaver.prepare(addition_model(SLOW_ELEMENTS, SLOW_OPERATIONS)))
     launched = launch(leaving, addition_in_ashmem(SLOW_ELEMENTS).request)
     leaver.close()
     with suppress(FenceError):
         fence_of(launched).wait()
-    wait_until(lambda: holdings(device) == before, "everything is released")
+    wait_until(lambda: counts_of(device.usage(), "sessions") == before, "everything is released")
     wait_until(lambda: resources_of(device.pid).within(resources), "its descriptors are closed")
 
 

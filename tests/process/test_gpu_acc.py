@@ -29,11 +29,10 @@ from nnhal.types import (
 )
 from tests.support.additions import POOL_KINDS, Addition, addition_in_ashmem, addition_model, argument
 from tests.support.agreement import like
-from tests.support.device_memory import accounts
 from tests.support.entry_points import ALL_ENTRY_POINTS, PLAIN, Target
 from tests.support.models import Recipe
 from tests.support.processes import device_process
-from tests.support.resources import resources_of
+from tests.support.resources import counts_of, resources_of
 from tests.support.waiting import settled, wait_until
 from tests.support.wire import WireDevice
 
@@ -235,13 +234,13 @@ def test_several_sessions_share_the_queue(gpu_acc: Endpoint) -> None:
 
 
 def test_a_session_that_ends_leaves_nothing_in_the_queue(gpu_acc: Endpoint, gpu: RemoteDevice) -> None:
-    before, resources = settled(lambda: accounts(gpu.usage())), resources_of(gpu.pid)
+    before, resources = settled(lambda: counts_of(gpu.usage())), resources_of(gpu.pid)
     with RemoteDevice(gpu_acc, "short-lived") as device:
         launcher = device.open_launcher()
         for execution, addition in [bound(device) for _ in range(4)]:
             addition.fill(1, 2)
             enqueue(launcher, execution)
-    wait_until(lambda: accounts(gpu.usage()) == before, "nothing is held for it")
+    wait_until(lambda: counts_of(gpu.usage()) == before, "nothing is held for it")
     wait_until(lambda: resources_of(gpu.pid).within(resources), "its memory is released")
 
 

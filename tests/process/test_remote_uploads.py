@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,6 +15,7 @@ import pytest
 
 from nnhal.codec import model_to_wire
 from nnhal.codec.bounds import MAX_ARGUMENTS
+from nnhal.contexts import Closing
 from nnhal.errors import HalError
 from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice
@@ -22,8 +25,46 @@ from nnhal_devices.remote.connection import WireConnection
 from nnhal_devices.wire import CHUNK_BYTES
 from tests.support.additions import ELEMENTS, TENSOR_BYTES, addition_in_ashmem, addition_model
 from tests.support.far_devices import Served, connection_to, far_device, near_device
-from tests.support.tcp_proxy import TcpProxy
 from tests.support.waiting import wait_until
+
+_PIECE = 1 << 16
+
+
+class TcpProxy(Closing):
+    """Listens at ``address``, and passes everything on to another address. ``sent`` is what clients have sent."""
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        self._target = host, int(port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.sent = 0
+        self._sockets = [self._listener]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        for each in self._sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._target)
+                self._sockets += [client, server]
+                threading.Thread(target=self._pass_on, args=(client, server, True), daemon=True).start()
+                threading.Thread(target=self._pass_on, args=(server, client, False), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, counts: bool) -> None:
+        with contextlib.suppress(OSError):
+            while piece := source.recv(_PIECE):
+                self.sent += len(piece) if counts else 0
+                target.sendall(piece)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
 
 LIMIT = 8 << 20
 CONTENT = bytes(range(256)) * 16384

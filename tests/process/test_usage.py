@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,39 @@ from tests.support.additions import (
     addition_of_constant,
 )
 from tests.support.chains import DIAMOND, Chain
-from tests.support.device_memory import accounts, everything_given_back
-from tests.support.uncollected import uncollected_device
+from tests.support.device_memory import everything_given_back
+from tests.support.processes import device_process
+from tests.support.resources import counts_of
 from tests.support.waiting import wait_until
+
+NAME = "Uncollected"
+_BACKEND = """
+import gc
+import os
+
+from nnhal_devices.registry import create_driver
+
+BACKEND_ID = {name!r}
+API_VERSION = (1, 0)
+
+
+def create_backend(options):
+    driver = create_driver({driver!r}, options)
+    gc.disable()
+    gc.callbacks.append(lambda phase, info: os.abort())
+    return driver
+"""
+
+
+@contextmanager
+def uncollected_device(driver: str, directory: Path) -> Iterator[Endpoint]:
+    """Serve a driver in such a process, which ends with the context."""
+    backends = directory / "backends"
+    backends.mkdir()
+    (backends / "Test_Uncollected_backend.py").write_text(_BACKEND.format(name=NAME, driver=driver))
+    with device_process(NAME, directory, "--backend-path", str(backends)) as (_, endpoint):
+        yield endpoint
+
 
 EXPIRED_NS = 1
 Use = Callable[[RemoteDevice], object]
@@ -140,7 +171,7 @@ USES: list[Use] = [prepare, execute, burst, run_channel, launches, wired_chain, 
 def test_a_session_that_ends_leaves_nothing_behind(endpoint: Endpoint, use: Use) -> None:
     with everything_given_back(endpoint), RemoteDevice(endpoint, "short-lived") as device:
         kept = use(device)
-        assert sum(accounts(device.usage())) > 0
+        assert sum(counts_of(device.usage())) > 0
         del kept
 
 
@@ -164,5 +195,5 @@ def test_what_is_released_is_counted_no_more_while_the_session_goes_on(endpoint:
         channel.close()
         # All but the descriptors: the client has put the pool on the link, and may name it again.
         wait_until(
-            lambda: accounts(device.usage())[1:] == accounts(before)[1:], "the process holds what it held before"
+            lambda: counts_of(device.usage())[1:] == counts_of(before)[1:], "the process holds what it held before"
         )

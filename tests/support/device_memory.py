@@ -33,9 +33,9 @@ from nnhal.types import (
     RequestMemoryPool,
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
-from nnhal.v1 import backend_pb2
 from tests.support.models import Recipe
 from tests.support.refusals import FAILURE, refusal
+from tests.support.resources import counts_of
 from tests.support.subgraphs import B8, INT32, Graph, Program
 from tests.support.waiting import wait_until
 
@@ -206,20 +206,6 @@ def contents(buffer: RemoteBuffer, kind: Kind = FLOAT32, count: int = COUNT) -> 
     return read(memory, kind)
 
 
-def accounts(usage: backend_pb2.GetUsageResponse) -> tuple[int, ...]:
-    return (
-        usage.descriptors,
-        usage.mappings,
-        usage.prepared_models,
-        usage.executions,
-        usage.bursts,
-        usage.buffers,
-        usage.buffer_bytes,
-        usage.launched,
-        usage.stages,
-    )
-
-
 def given(seed: int, images: int = 1) -> Place[Ashmem]:
     """Return shared memory with random float images, reproducible by their seed."""
     return Place(memory_with(FLOAT32.values(seed, images * COUNT)), (images, *SHAPE[1:]))
@@ -269,7 +255,7 @@ def await_given_back(device: RemoteDevice, before: tuple[int, ...]) -> None:
 
     def is_given_back() -> bool:
         nonlocal now
-        now = accounts(device.usage())
+        now = counts_of(device.usage())
         return all(is_held <= was_held for is_held, was_held in zip(now, before, strict=True))
 
     try:
@@ -282,7 +268,7 @@ def await_given_back(device: RemoteDevice, before: tuple[int, ...]) -> None:
 def everything_given_back(endpoint: Endpoint) -> Iterator[None]:
     """Check that the device process holds the same for its clients after the context as before."""
     with RemoteDevice(endpoint, "observer") as observer:
-        before = accounts(observer.usage())
+        before = counts_of(observer.usage())
         yield
         await_given_back(observer, before)
 

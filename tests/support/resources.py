@@ -7,6 +7,21 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from nnhal.v1 import backend_pb2
+
+_COUNTED = (
+    "descriptors",
+    "mappings",
+    "mapped_bytes",
+    "prepared_models",
+    "executions",
+    "bursts",
+    "buffers",
+    "buffer_bytes",
+    "launched",
+    "stages",
+)
+
 
 @dataclass(frozen=True)
 class Resources:
@@ -57,3 +72,8 @@ def forget_peak(pid: int) -> int:
     """Have ``peak_bytes`` begin anew, and return what it begins with."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
     return peak_bytes(pid)
+
+
+def counts_of(usage: backend_pb2.GetUsageResponse, *more: str) -> tuple[int, ...]:
+    """Return how many objects and bytes a device says it holds for its clients, and ``more`` of its counts."""
+    return tuple(getattr(usage, name) for name in (*_COUNTED, *more))

@@ -6,27 +6,285 @@ is 20 MiB, which the resident memory shows too; ``pytest -s`` prints it.
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import signal
+import socket
+import struct
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from nnhal.endpoint import Endpoint
+from nnhal.v1 import link_pb2
 from nnhal_hosting.supervision import Child
-from tests.support.connections import KINDS, Connect
-from tests.support.counting import Counted, counted, counting
+from tests.support import raw_http2
 from tests.support.front_workers import workers_of
 from tests.support.model_server import Devices, addresses, arguments
-from tests.support.repositories import onnx_file, write
+from tests.support.raw_links import RawLink
+from tests.support.repositories import numbers, onnx_file, write
 from tests.support.resources import Resources, resident_bytes, resources_of, threads_of
+from tests.support.v2 import raw_request
 from tests.support.waiting import settled, wait_until
+
+_COUNTED = Path(__file__).parents[1] / "support/counted"
+_FOLDER = "NNHAL_TEST_COUNTS"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a process holds after a garbage collection."""
+
+    blocks: int
+    """Pieces of memory of Python's own allocator: an object has one, and a container one more."""
+    kinds: Mapping[str, int]
+    """Objects that can be in reference cycles, by their type."""
+
+
+@contextmanager
+def counting(folder: Path) -> Iterator[None]:
+    """A context in which processes that are started can be counted. ``folder`` is for their counts."""
+    before = {name: os.environ.get(name) for name in ("PYTHONPATH", _FOLDER)}
+    paths = [str(_COUNTED), *filter(None, [before["PYTHONPATH"]])]
+    os.environ.update({"PYTHONPATH": os.pathsep.join(paths), _FOLDER: str(folder)})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def counted(pid: int, folder: Path) -> Counted:
+    """Have a process collect its garbage, and count what it holds then."""
+    told = folder / str(pid)
+    told.unlink(missing_ok=True)
+    os.kill(pid, signal.SIGUSR2)
+    wait_until(told.exists, f"process {pid} has counted")
+    return Counted(**json.loads(told.read_text()))
+
+
+Connect = Callable[[str], None]
+_SECONDS = 30
+_NAMES = count()
+_NAMES_AT_A_TIME = 16
+_RESET = struct.pack("ii", 1, 0)
+_UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+_HALF_FRAME = bytes((0, 1, 0, 1, 4, 0, 0, 0, 1)) + b"half"
+_HEALTH = b"/grpc.health.v1.Health/Check"
+_V2 = b"/inference.GRPCInferenceService/"
+
+
+def _opened(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=_SECONDS)
+
+
+def _http(address: str, head: bytes, body: bytes = b"", status: int = 200) -> None:
+    """Ask, and read the answer up to the end of the connection."""
+    with _opened(address) as connection:
+        connection.sendall(head + b"Host: %s\r\nConnection: close\r\n\r\n" % address.encode() + body)
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:300]
+
+
+def _page(address: str, path: bytes, status: int = 200, lines: bytes = b"") -> None:
+    _http(address, b"GET %s HTTP/1.1\r\n%s%s" % (path, lines, _cookie(address)), status=status)
+
+
+@cache
+def _cookie(address: str) -> bytes:
+    """The header of a browser that the dashboard knows; of others it makes a new one each time."""
+    with _opened(address) as connection:
+        connection.sendall(b"GET /login HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % address.encode())
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    found = re.search(rb"^set-cookie: ([^;]*)", answer, re.IGNORECASE | re.MULTILINE)
+    return b"" if found is None else b"Cookie: %s\r\n" % found[1]
+
+
+def _reset(address: str, path: bytes, end: bytes = b"\r\n", is_answered: bool = False) -> None:
+    """Send something, and reset the connection: before an answer, or after its first bytes."""
+    with _opened(address) as connection:
+        host = address.encode()
+        connection.sendall(b"GET %s HTTP/1.1\r\nHost: %s\r\n%s%s" % (path, host, _cookie(address), end))
+        if is_answered:
+            assert connection.recv(1 << 16)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+
+
+def _stream(address: str) -> None:
+    """Have events sent, and leave."""
+    with _opened(address) as connection:
+        head = b"GET /live?f=overview.figures HTTP/1.1\r\nHost: %s\r\n%s\r\n"
+        connection.sendall(head % (address.encode(), _cookie(address)))
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+
+
+def _infer(address: str, lines: bytes = b"", is_chunked: bool = False) -> None:
+    tensor = {"name": "x", "shape": numbers().shape, "datatype": "FP32", "data": numbers().reshape(-1).tolist()}
+    body = json.dumps({"inputs": [tensor]}).encode()
+    framing = b"Transfer-Encoding: chunked\r\n" if is_chunked else b"Content-Length: %d\r\n" % len(body)
+    sent = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if is_chunked else body
+    _http(address, b"POST /v2/models/tanh/infer HTTP/1.1\r\n" + framing + lines, sent)
+
+
+def _infer_directly(address: str) -> None:
+    """Infer on a connection that is kept, which the client ends."""
+    with _opened(address) as connection:
+        body = numbers().tobytes()
+        head = b"POST /v2/models/tanh/infer HTTP/1.1\r\nHost: localhost\r\nInference-Header-Content-Length: 0\r\n"
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+
+
+def _many_names(address: str) -> None:
+    """Ask for models, with tokens and under traces that nobody has named before."""
+    with _opened(address) as connection, connection.makefile("rb") as answers:
+        for _ in range(_NAMES_AT_A_TIME):
+            name = b"n%d" % next(_NAMES)
+            head = b"POST /v2/models/%s/infer HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"
+            trace = b"traceparent: 00-%032x-%016x-01\r\n" % (next(_NAMES), next(_NAMES))
+            connection.sendall(head % (name, address.encode(), name) + trace + b"Content-Length: 2\r\n\r\n{}")
+            lines = list(iter(answers.readline, b"\r\n"))
+            assert lines[0].startswith(b"HTTP/1.1 404 ")
+            answers.read(next(int(line.split()[1]) for line in lines if line.startswith(b"content-length:")))
+
+
+def _many_called(address: str) -> None:
+    """Call for models that nobody has named before."""
+    with raw_http2.connected(address) as connection:
+        for stream in range(1, 2 * _NAMES_AT_A_TIME, 2):
+            message = raw_request(f"n{next(_NAMES)}", x=numbers()).SerializeToString()
+            framed = b"\0" + len(message).to_bytes(4) + message
+            connection.sendall(raw_http2.opened(stream, *raw_http2.headers_of(_V2 + b"ModelInfer"), data=framed))
+            assert b"unknown model" in raw_http2.answer(connection, stream)
+
+
+def _refused(address: str) -> None:
+    with _opened(address) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 400 ")
+
+
+def _call(address: str, path: bytes, message: bytes = b"", expected: bytes = b"") -> None:
+    """Call a method of gRPC on a connection of its own."""
+    with raw_http2.connected(address) as connection:
+        framed = b"\0" + len(message).to_bytes(4) + message
+        connection.sendall(raw_http2.opened(1, *raw_http2.headers_of(path), data=framed))
+        answer = raw_http2.answer(connection, 1)
+    assert expected in answer, answer
+
+
+def _broken_call(address: str) -> None:
+    """Begin a call, and leave within a frame."""
+    with raw_http2.connected(address) as connection:
+        connection.sendall(raw_http2.opened(1, *raw_http2.headers_of(_HEALTH))[:9] + b"half")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+
+
+def _open_stream(address: str) -> None:
+    """Call a method of streams, send one message, read one, and leave."""
+    message = _inference()
+    framed = b"\0" + len(message).to_bytes(4) + message
+    with raw_http2.connected(address) as connection:
+        headers = raw_http2.headers_of(_V2 + b"ModelStreamInfer")
+        begun = raw_http2.opened(1, *headers, data=framed)
+        connection.sendall(begun)
+        assert b"tanh" in raw_http2.answer(connection, 1)
+
+
+def _inference() -> bytes:
+    return raw_request("tanh", x=numbers()).SerializeToString()
+
+
+def _bare(address: str) -> None:
+    path = address.removeprefix("unix:")
+    if path == address:
+        _opened(address).close()
+    else:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+
+
+def _session(address: str) -> None:
+    with RawLink(Path(address)) as link:
+        assert link.hello().HasField("welcome")
+
+
+def _link(address: str, message: bytes) -> None:
+    with RawLink(Path(address)) as link, suppress(OSError):
+        link.send(message)
+        link.wait_for_end()
+
+
+_WEB: Mapping[str, Connect] = {
+    "bare": _bare,
+    "error": partial(_page, path=b"/nothing", status=404),
+    "refused": _refused,
+    "half a head": partial(_reset, path=b"/half", end=b"half"),
+    "aborted": partial(_reset, path=b"/metrics"),
+    "reset": partial(_reset, path=b"/login", is_answered=True),
+}
+_RPC: Mapping[str, Connect] = {
+    "bare": _bare,
+    "health": partial(_call, path=_HEALTH, expected=b"\x08\x01"),
+    "error": partial(_call, path=b"/nnhal/Nothing", expected=b"12"),
+    "aborted": _broken_call,
+    "malformed": partial(_call, path=b"/\xff"),
+}
+_LINK: Mapping[str, Connect] = {
+    "session": _session,
+    "malformed": partial(_link, message=b"\xff\xff"),
+    "no hello": partial(_link, message=link_pb2.LinkRequest().SerializeToString()),
+}
+KINDS: Mapping[str, Mapping[str, Connect]] = {
+    "http": {
+        **_WEB,
+        "health": partial(_page, path=b"/v2/health/live"),
+        "metadata": partial(_page, path=b"/v2/models/tanh"),
+        "infer": _infer,
+        "infer directly": _infer_directly,
+        "infer in chunks": partial(_infer, is_chunked=True),
+        "upgrade": partial(_infer, lines=_UPGRADE),
+        "many names": _many_names,
+    },
+    "metrics": {
+        **_WEB,
+        "page": partial(_page, path=b"/metrics"),
+        "upgrade": partial(_page, path=b"/metrics", lines=_UPGRADE),
+    },
+    "dashboard": {
+        **_WEB,
+        "page": partial(_page, path=b"/"),
+        "style": partial(_page, path=b"/static/nothing.css", status=404),
+        "stream": _stream,
+        "upgrade": partial(_page, path=b"/login", lines=_UPGRADE),
+    },
+    "grpc": {
+        **_RPC,
+        "live": partial(_call, path=_V2 + b"ServerLive", expected=b"\x08\x01"),
+        "metadata": partial(_call, path=_V2 + b"ModelMetadata", message=b"\x0a\x04tanh", expected=b"FP32"),
+        "infer": lambda address: _call(address, _V2 + b"ModelInfer", _inference(), b"tanh"),
+        "stream": _open_stream,
+        "many names": _many_called,
+    },
+    "framework.sock": {**_RPC, "devices": partial(_call, path=b"/nnhal.v1.FrameworkService/ListDevices")},
+    "device.sock": {**_RPC, "version": partial(_call, path=b"/nnhal.v1.DeviceService/GetVersionString")},
+    "link.sock": _LINK,
+}
+"""By listener and kind."""
+
 
 BY_HAND = "NNHAL_CONNECTIONS" in os.environ
 COUNT = int(os.environ.get("NNHAL_CONNECTIONS", "50"))

@@ -15,6 +15,8 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError
@@ -25,8 +27,20 @@ from nnhal.v1 import supervisor_pb2 as wire
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.control import controlled
 from tests.support.idle_calls import complete, is_healthy
-from tests.support.reflected import methods_of
 from tests.support.waiting import wait_for_death, wait_until
+
+
+def methods_of(address: str) -> list[str]:
+    """Full names, as gRPC calls them."""
+    with grpc.insecure_channel(address) as channel:
+        database = ProtoReflectionDescriptorDatabase(channel)
+        pool = DescriptorPool(database)
+        return [
+            f"/{service}/{method.name}"
+            for service in database.get_services()
+            for method in pool.FindServiceByName(service).methods
+        ]
+
 
 State = wire.SupervisedProcess
 TOPOLOGY = Topology(

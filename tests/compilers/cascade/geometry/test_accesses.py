@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -22,9 +22,30 @@ from nnhal_cascade.geometry.accesses import (
     ZeroInserted,
 )
 from nnhal_cascade.geometry.box import Interval
-from tests.support.dependencies import Operator, dependencies, intervals
 from tests.support.kernels import compute
 from tests.support.operations import Given, boolean, integers, output, scalar, tensor
+
+Operator = Callable[[Array], Array]
+"""From vectors [batch, input] to vectors [batch, output]."""
+
+
+def dependencies(operator: Operator, length: int) -> Array:
+    """Return [output, input], whether an element of the output changes with one of the input."""
+    given = np.random.default_rng(length).uniform(1, 2, length).astype(np.float32)
+    perturbed = given + 7 * np.eye(length, dtype=np.float32)
+    results = operator(np.vstack([given, perturbed]))
+    changed: Array = (results[1:] != results[0]).T
+    return changed
+
+
+def intervals(depends: Array) -> Iterator[tuple[Interval, Interval]]:
+    """Yield each interval of the output with the least interval of the input that has all on which it depends."""
+    outputs = len(depends)
+    for start in range(outputs):
+        for stop in range(start + 1, outputs + 1):
+            (found,) = np.nonzero(depends[start:stop].any(axis=0))
+            yield Interval(start, stop), Interval(int(found[0]), int(found[-1]) + 1) if found.size else Interval(0, 0)
+
 
 F32 = OperandType.TENSOR_FLOAT32
 I32 = OperandType.TENSOR_INT32
