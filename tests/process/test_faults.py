@@ -131,13 +131,6 @@ def test_a_preparation_meets_an_error_by_model_and_operation(faulty: FaultyDevic
         remote.prepare_model(addition_model())
 
 
-@pytest.mark.parametrize("status", [status for status in ErrorStatus if status is not ErrorStatus.NONE])
-def test_every_status_arrives(faulty: FaultyDevice, status: ErrorStatus) -> None:
-    faulty.control.set(fault("error", "Channel.Burst", status=status.name))
-    with execution_in("burst, channel", faulty.endpoint) as execute:
-        refusal(execute, status, "injected fault 'error-")
-
-
 def test_only_the_named_session_and_the_named_calls_meet_a_fault(faulty: FaultyDevice) -> None:
     faulty.control.set(fault("error", session="victim", nth=2))
     with RemoteDevice(faulty.endpoint, "victim") as victim, RemoteDevice(faulty.endpoint, "other") as other:
@@ -283,18 +276,6 @@ def test_a_device_dies_in_a_preparation(tmp_path: Path) -> None:
         with pytest.raises(NnhalError):
             remote.prepare_model(addition_model())
         assert device.child.process.wait(SECONDS) == -signal.SIGKILL
-
-
-def test_an_execution_that_hangs_beyond_its_deadline_ends_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NNHAL_DEVICE_STOP_SECONDS", "0.2")
-    with faulty_device(tmp_path) as device, RemoteDevice(device.endpoint) as remote:
-        device.control.set(fault("hang"))
-        prepared = remote.prepare_model(addition_model())
-        with pytest.raises(NnhalError):
-            prepared.execute(addition_in_ashmem().request, deadline_ns=now_ns() + SHORT_NS)
-        assert device.child.process.wait(SECONDS) == 75
 
 
 def test_a_process_whose_calls_hang_ends_in_order(tmp_path: Path) -> None:

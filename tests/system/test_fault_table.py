@@ -150,8 +150,8 @@ class Ending(NamedTuple):
     """How a run has ended."""
 
     outcome: str
-    ledger: str = ""
-    """What the ledger says of injected faults; empty if the run failed."""
+    ledger: tuple[str, ...] = ()
+    """What the ledger says of injected faults; nothing if the run failed."""
     timeline: str = ""
     """The timeline, as JSON; empty if the run failed."""
 
@@ -175,9 +175,9 @@ def ending(
         return Ending(LATE if error.status.name.startswith(LATE) else FAILS)
     timeline = Trace()
     add_run(timeline, report, model.placements, "model")
-    told = " ".join(entry.reason for entry in report.ledger if entry.strategy == "Injected")
+    injected = tuple(entry.reason for entry in report.ledger if entry.strategy == "Injected")
     right = FALLS_BACK if report.fell_back else RIGHT
-    return Ending(right if np.allclose(values, Y, atol=1e-5) else WRONG, told, json.dumps(timeline.as_dict()))
+    return Ending(right if np.allclose(values, Y, atol=1e-5) else WRONG, injected, json.dumps(timeline.as_dict()))
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -199,28 +199,10 @@ def test_the_framework_survives_a_fault(
             return
         assert (control.injected() == before) == (expected == UNMET)
         is_told = expected in (RIGHT, FALLS_BACK, WRONG) and not token  # the cache is read when a model is loaded
-        assert (f"{DEVICE} had the injected fault 'it' in step {int(plan != 'alone')}" in ended.ledger) == is_told
+        named = f"{DEVICE} had the injected fault 'it' in step {int(plan != 'alone')}"
+        assert any(named in entry for entry in ended.ledger) == is_told
+        assert len(ended.ledger) == 1 or not is_told or expected == FALLS_BACK
         assert ("injected fault" in ended.timeline) == is_told
-
-
-@pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("fault", [{"what": "delay", "ms": 5}, {"what": "values"}, {"what": "slow_clock", "factor": 2}])
-def test_ledger_and_timeline_tell_of_an_injected_fault(
-    framework: Framework, healthy: Endpoint, file: Path, plan: str, fault: dict[str, Any]
-) -> None:
-    with FaultControl(healthy) as control:
-        control.set({**fault, "name": "on purpose"})
-    model = framework.load(file, pins=PLANS[plan])
-    _, report = model.run_with_report({"x": X})
-    told = [entry for entry in report.ledger if entry.strategy == "Injected"]
-    assert [entry.reason.partition(" in step")[0] for entry in told] == [
-        f"{DEVICE} had the injected fault 'on purpose'"
-    ]
-    assert sum(entry.copied_bytes for entry in report.ledger) == sum(step.copied_bytes for step in report.steps)
-    timeline = Trace()
-    add_run(timeline, report, model.placements, "model")
-    assert "injected fault on purpose" in json.dumps(timeline.as_dict())
-    model.unload()
 
 
 def test_the_tables_of_the_documentation_are_these() -> None:

@@ -17,9 +17,7 @@ from nnhal.errors import HalError
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, connect
-from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
-from tests.support.deaths import kill_for_good
-from tests.support.processes import WARM
+from nnhal_tools.up import Testbed
 from tests.support.waiting import stop, wait_until
 
 
@@ -160,14 +158,3 @@ def test_a_session_that_ends_leaves_nothing_on_the_devices(testbed: Testbed, pat
             ),
             "cpu_ref has released the session's objects",
         )
-
-
-def test_the_death_of_a_device_is_an_error_and_not_a_hang(short_path: Path, path: Path) -> None:
-    with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as testbed, connect(testbed.framework) as framework:
-        pins = {"op:TANH": "cpu_ref", "op:ADD": "cpu_acc"}
-        binding = framework.load(path, pins=pins, fallback="deny").bind()
-        binding.run()
-        kill_for_good(testbed, "cpu_ref")
-        with pytest.raises(HalError) as caught:
-            binding.run()
-        assert caught.value.status == ErrorStatus.DEVICE_UNAVAILABLE
