@@ -12,10 +12,10 @@ from nnhal.shares import act_as_before, act_for, acting_for, tenant
 from nnhal.types import NO_DEADLINE, NO_HINTS, ErrorStatus, ExecutionConfig, Hints, Memory, RunUsage
 from nnhal.types.layout import Dimensions
 from nnhal_hosting.logs import get_logger
-from nnhal_service.runtime.context.attempts import Attempts
 from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding
 from nnhal_service.runtime.context.followed_plan import ClientBinding, FollowedPlan
 from nnhal_service.runtime.context.occupancy import Occupancy
+from nnhal_service.runtime.context.run_retries import RunRetries
 from nnhal_service.runtime.context.run_state import ContextMemories, RunInFlight
 from nnhal_service.runtime.context.started_run import StartedRun
 from nnhal_service.runtime.context.weak_calls import weakly
@@ -84,7 +84,7 @@ class ExecutionContext:
         self._direct_runs = DirectRuns()
         self._followed = FollowedPlan(planned, binding, way, state)
         self._occupancy = Occupancy(self._followed.close)
-        self._attempts = Attempts(self._followed, self._occupancy, measure_timing, watcher)
+        self._retries = RunRetries(self._followed, self._occupancy, measure_timing, watcher)
         for part in self.prepared.parts:
             part.member.hangs.add(self)
 
@@ -92,7 +92,7 @@ class ExecutionContext:
         """The devices that a run in flight has been waiting for, or that a client may run on directly."""
         is_direct, waited = self.has_run_channel, self._occupancy.taken_seconds
         if is_direct or waited > WAITED_SECONDS:
-            may_be_busy = not (is_direct or self._attempts.has_succeeded)
+            may_be_busy = not (is_direct or self._retries.has_succeeded)
             prepared, engine = self.prepared, self._followed.bound.engine
             working = {prepared.parts.fallback_device} if engine.fell_back else prepared.devices
             overdue = self._overdue_seconds(waited)
@@ -102,7 +102,7 @@ class ExecutionContext:
 
     def stop_if_it_hangs(self, seconds: float) -> None:
         """As ``Waiting`` says. Not a first run, one whose caller waits for fences, or one that may be of any length."""
-        slowest, followed = self._attempts.slowest_seconds(), self._followed
+        slowest, followed = self._retries.slowest_seconds(), self._followed
         began, waited = self._occupancy.entered_ns, self._occupancy.taken_seconds
         is_like_others = slowest and not self._is_launched and followed.bound.takes_as_long_each_time
         if not is_like_others or waited <= max(seconds, _HANGING_TIMES * slowest) or self._stopped[0] == began:
@@ -203,7 +203,7 @@ class ExecutionContext:
             return followed.bound.run(deadline_ns, cancellation, lengths)
 
         try:
-            return self._attempts.run(attempt, deadline_ns, attempt)
+            return self._retries.run(attempt, deadline_ns, attempt)
         except CancelledRunError as error:
             if self._occupancy.is_closing:
                 raise self._occupancy.over() from error
@@ -223,11 +223,11 @@ class ExecutionContext:
         try:
             followed.take_turn()
             if followed.is_followed and followed.is_ready:
-                begun = self._attempts.begin()
+                begun = self._retries.begin()
                 exchange = followed.bound.start(deadline_ns, cancellation, followed.has_only_state)
             if exchange is not None:
                 return StartedRun(
-                    occupancy, followed, self._attempts, exchange, begun, deadline_ns, cancellation, self._client
+                    occupancy, followed, self._retries, exchange, begun, deadline_ns, cancellation, self._client
                 )
         except BaseException:
             occupancy.leave()
@@ -331,12 +331,12 @@ class ExecutionContext:
         Afterwards no device that answers is at work on a direct run of several steps.
         """
         if self._direct_runs.is_open:
-            self._attempts.report_direct_runs(self._direct_runs.close())
+            self._retries.report_direct_runs(self._direct_runs.close())
 
     def count_direct_runs(self, seconds: float) -> bool:
         """Report direct runs to the watcher; returns False if the device does not answer within ``seconds``."""
         usage = self._direct_runs.take_usage(seconds)
-        self._attempts.report_direct_runs(usage or RunUsage())
+        self._retries.report_direct_runs(usage or RunUsage())
         return usage is not None
 
     @property
@@ -373,7 +373,7 @@ class ExecutionContext:
 
     def _ways(self, cancellation: Cancellation) -> LaunchMethods:
         """How a run can be launched. Memory whose dimensions are known only when it is used cannot be fenced."""
-        followed, attempts = self._followed, self._attempts
+        followed, retries = self._followed, self._retries
         bound = followed.bound
         fenced = bound.bind_for_launch() if self._followed.used.is_empty else None
 
@@ -385,14 +385,14 @@ class ExecutionContext:
             return followed.bound.run(deadline_ns, cancellation)
 
         def on_cpu(deadline_ns: int, error: NnhalError) -> RunReport:
-            return attempts.run(
+            return retries.run(
                 lambda deadline_ns: bound.engine.run_whole(deadline_ns, error, cancellation), deadline_ns, again
             )
 
         return LaunchMethods(
             fenced,
-            lambda launched: attempts.run(lambda _: finish(launched)),
-            lambda deadline_ns: attempts.run(again, deadline_ns, again),
+            lambda launched: retries.run(lambda _: finish(launched)),
+            lambda deadline_ns: retries.run(again, deadline_ns, again),
             on_cpu if bound.prepared.parts.may_fall_back else None,
             self._launched_ended,
             self._occupancy.explained,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from nnhal.errors import NnhalError
 from nnhal.shares import Tenant, act_as_before, act_for
-from nnhal_service.runtime.context.attempts import Attempts
 from nnhal_service.runtime.context.followed_plan import FollowedPlan
 from nnhal_service.runtime.context.occupancy import Occupancy
+from nnhal_service.runtime.context.run_retries import RunRetries
 from nnhal_service.runtime.context.run_state import Begun
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.runtime.run.reports import RunReport
@@ -24,7 +24,7 @@ class StartedRun:
         self,
         occupancy: Occupancy,
         followed: FollowedPlan,
-        attempts: Attempts,
+        retries: RunRetries,
         exchange: OneExchange,
         begun: Begun,
         deadline_ns: int,
@@ -36,7 +36,7 @@ class StartedRun:
         """Where the answer comes: the same object for all runs of a context, until it is bound again."""
         self._occupancy = occupancy
         self._followed = followed
-        self._attempts = attempts
+        self._retries = retries
         self._begun = begun
         self._deadline_ns = deadline_ns
         self._cancellation = cancellation
@@ -54,7 +54,7 @@ class StartedRun:
             self._occupancy.leave()
             raise
         try:
-            return self._attempts.report(outcome, self._begun)
+            return self._retries.report(outcome, self._begun)
         finally:
             self._occupancy.leave()
 
@@ -62,7 +62,7 @@ class StartedRun:
         """Accept the failure: nothing is tried again."""
         error, self._error = self._error, None
         if error is not None:
-            self._attempts.note_failed(error, self._begun)
+            self._retries.note_failed(error, self._begun)
         self._occupancy.leave()
 
     def recover(self) -> RunReport:
@@ -76,7 +76,7 @@ class StartedRun:
         del error
         before = act_for(self._client)
         try:
-            return self._attempts.run(
+            return self._retries.run(
                 lambda deadline_ns: followed.bound.recover(deadline_ns, held.pop(), self._cancellation),
                 self._deadline_ns,
                 lambda deadline_ns: followed.bound.run(deadline_ns, self._cancellation),

@@ -1,4 +1,4 @@
-"""Attempts at a run, and what is reported of them."""
+"""RunRetries at a run, and what is reported of them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PLANNING_SECONDS = 30.0
 """How long a run waits for a plan that is being prepared: on a busy machine that may take long."""
 
 
-class Attempts:
-    """The attempts of one context at its runs, one at a time. It keeps the state, and notes what was written."""
+class RunRetries:
+    """The retries of one context at its runs, one at a time. It keeps the state, and notes what was written."""
 
     def __init__(
         self, followed: FollowedPlan, occupancy: Occupancy, measure_timing: bool, watcher: RunWatcher | None
