@@ -18,7 +18,7 @@ from nnhal_service.runtime.context.occupancy import Occupancy
 from nnhal_service.runtime.context.run_retries import RunRetries
 from nnhal_service.runtime.context.run_state import ContextMemories, RunInFlight
 from nnhal_service.runtime.context.started_run import StartedRun
-from nnhal_service.runtime.context.weak_calls import weakly
+from nnhal_service.runtime.context.weak_callback import weak_callback
 from nnhal_service.runtime.devices.hangs import WAITED_SECONDS, AwaitedDevice
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.memory.state import CarriedState
@@ -70,7 +70,7 @@ class ExecutionContext:
         """
         self._client = tenant()
         config = ExecutionConfig(measure_timing, loop_timeout_duration_ns, hints.values, hints.extension_names)
-        binding = ClientBinding(inputs, pools, config, weakly(self.close_run_channel), varies)
+        binding = ClientBinding(inputs, pools, config, weak_callback(self.close_run_channel), varies)
         self._cancellation = RunCancellation()
         self._current: Cancellation = self._cancellation
         """That of the run in flight, or of the last run."""

@@ -16,7 +16,7 @@ from nnhal_service.runtime.context.dimensioned_binding import (
     settled_outputs,
 )
 from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS, ExecutionContext
-from nnhal_service.runtime.context.weak_calls import weakly, weakly_with
+from nnhal_service.runtime.context.weak_callback import weak_callback
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.memory.slots import Element
 from nnhal_service.runtime.memory.state import CarriedState
@@ -52,11 +52,11 @@ class LoadedModel:
         self._owner: LoadedModel | None = None
         self._watcher: RunWatcher | None = None
         self._replanned: Callable[[Collection[str]], None] | None = None
-        self._plans = ActivePlan(prepared, weakly(self._follow)) if plans is None else plans
+        self._plans = ActivePlan(prepared, weak_callback(self._follow)) if plans is None else plans
         self._dimensioned: DimensionedPlans | None = None
         imported = prepared.imported
         if dimensioned is not None and not imported.states and any(0 in tensor.shape for tensor in imported.inputs):
-            self._dimensioned = DimensionedPlans(prepared, dimensioned, weakly_with(self._leave_direct_runs))
+            self._dimensioned = DimensionedPlans(prepared, dimensioned, weak_callback(self._leave_direct_runs))
 
     @property
     def prepared(self) -> PreparedPlan:
