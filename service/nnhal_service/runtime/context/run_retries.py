@@ -1,4 +1,4 @@
-"""RunRetries at a run, and what is reported of them."""
+"""Runs that are tried again after a failure, and what is reported of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLANNING_SECONDS = 30.0
 
 
 class RunRetries:
-    """The retries of one context at its runs, one at a time. It keeps the state, and notes what was written."""
+    """The runs of one context, one at a time, tried again while that may help. It keeps the state, and notes what was written."""
 
     def __init__(
         self, followed: FollowedPlan, occupancy: Occupancy, measure_timing: bool, watcher: RunWatcher | None

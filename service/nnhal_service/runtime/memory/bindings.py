@@ -15,7 +15,7 @@ from nnhal.types.memory import NOWHERE
 from nnhal_frontends.imported import ImportedTensor
 from nnhal_service.fallback import FallbackMemory, FallbackMemoryManager, PassedValues
 from nnhal_service.runtime.memory.domains import BoundMemory, allocate_kept
-from nnhal_service.runtime.memory.kept_values import KeptSlot
+from nnhal_service.runtime.memory.resident_slot import ResidentSlot
 from nnhal_service.runtime.memory.slots import DeviceSlot, Element, HostSlot, MemoryRange, OmittedSlot, Slot
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 
@@ -116,10 +116,12 @@ def arena_slots(
     return slots
 
 
-def kept_slots(prepared: PreparedPlan, values: PassedValues, dimensions: Sequence[Dimensions]) -> dict[int, KeptSlot]:
+def resident_slots(
+    prepared: PreparedPlan, values: PassedValues, dimensions: Sequence[Dimensions]
+) -> dict[int, ResidentSlot]:
     """The slots of the values between steps that stay on a device, by operand of main."""
     return {
-        operand: KeptSlot(
+        operand: ResidentSlot(
             Element(prepared.type_of(operand), prepared.element_sizes),
             dimensions[operand],
             partial(allocate_kept, prepared, operand, dimensions[operand]),

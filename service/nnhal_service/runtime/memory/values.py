@@ -9,7 +9,7 @@ import numpy as np
 from nnhal.types import OperandLifeTime
 from nnhal.types.layout import Dimensions
 from nnhal_service.partition import SourceOperand
-from nnhal_service.runtime.memory.kept_values import KeptSlot
+from nnhal_service.runtime.memory.resident_slot import ResidentSlot
 from nnhal_service.runtime.memory.slots import Element, GrowingSlot, OmittedSlot, Slot
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 
@@ -32,7 +32,7 @@ class Values:
         self._element_sizes = prepared.element_sizes
         self._carried = prepared.plan.carried
         self._bound = bound
-        self._kept = [slot for slot in bound.values() if isinstance(slot, KeptSlot)]
+        self._kept = [slot for slot in bound.values() if isinstance(slot, ResidentSlot)]
         self._own: dict[SourceOperand, Slot] = {}
         self._turns: dict[tuple[int, SourceOperand], Slot] = {}
         self._handed_on: dict[SourceOperand, Slot] = {}

@@ -15,7 +15,7 @@ from nnhal.types.layout import Dimensions, combine
 from nnhal_hosting.logs import get_logger
 from nnhal_service.fallback import FallbackMemoryManager, PassedValues
 from nnhal_service.partition import SourceOperand, Step
-from nnhal_service.runtime.memory.bindings import Bindings, arena_slots, client_slots, kept_slots
+from nnhal_service.runtime.memory.bindings import Bindings, arena_slots, client_slots, resident_slots
 from nnhal_service.runtime.memory.requests import accesses_of, dependencies, request_of
 from nnhal_service.runtime.memory.slots import HostSlot, Slot
 from nnhal_service.runtime.memory.values import Values
@@ -355,7 +355,7 @@ class BoundPlan:
         self._stragglers = Stragglers()
         try:
             arena = arena_slots(prepared, self._manager, self._memory, self.dimensions)
-            self._kept = kept_slots(prepared, self.values, self.dimensions)
+            self._kept = resident_slots(prepared, self.values, self.dimensions)
             self._slots = slots | arena | self._kept
             self._values = Values(prepared, self.dimensions, self._slots)
             self.engine = Engine(prepared, self._values, bindings.config, bindings.writers)

@@ -11,7 +11,7 @@ from nnhal_service.runtime.memory.domains import Storage
 from nnhal_service.runtime.memory.slots import Element, MemoryRange, Slot
 
 
-class KeptSlot(Slot):
+class ResidentSlot(Slot):
     """A device's buffer for one value, allocated when it is first used, and again when the device is back.
 
     If another device takes a step that writes or reads the value, it passes through host memory: it is copied when the
