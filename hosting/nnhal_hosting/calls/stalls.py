@@ -23,7 +23,7 @@ _RETURN_SECONDS = 1.0
 
 
 @dataclass(slots=True, eq=False)
-class _Reception:
+class _IncomingMessage:
     context: grpc.ServicerContext
     call: WaitingCall
     began: float
@@ -47,7 +47,7 @@ class StallWatch:
         self._return_at: float | None = None
         """When what large messages have freed is returned to the system."""
         self._lock = threading.Lock()
-        self._receptions: dict[_Reception, None] = {}
+        self._incoming: dict[_IncomingMessage, None] = {}
         """In the order in which they began."""
         self._some = threading.Event()
         self._closed = threading.Event()
@@ -56,9 +56,9 @@ class StallWatch:
     @contextmanager
     def watching(self, context: grpc.ServicerContext, call: WaitingCall) -> Iterator[None]:
         """Have a call be cancelled if this context lasts too long."""
-        reception = _Reception(context, call, time.monotonic())
+        message = _IncomingMessage(context, call, time.monotonic())
         with self._lock:
-            self._receptions[reception] = None
+            self._incoming[message] = None
             self._some.set()
             if self._thread is None:  # the process may have no more; the next call tries again
                 self._thread = LastingThread(self._watch, "rpc-stalls").started()
@@ -66,7 +66,7 @@ class StallWatch:
             yield
         finally:
             with self._lock:
-                self._receptions.pop(reception)
+                self._incoming.pop(message)
 
     def close(self) -> None:
         self._closed.set()
@@ -90,11 +90,11 @@ class StallWatch:
     def _look(self, now: float, seen: float) -> bool:
         """End what is to end, and return whether no call receives. ``seen`` is when this was last done."""
         with self._lock:
-            is_idle = not self._receptions
+            is_idle = not self._incoming
             if is_idle:
                 self._some.clear()
-            late = [each for each in self._receptions if now - each.began > self._patience(each.call)]
-            slow = [each for each in self._receptions if each.began <= seen and each not in late]
+            late = [each for each in self._incoming if now - each.began > self._patience(each.call)]
+            slow = [each for each in self._incoming if each.began <= seen and each not in late]
         used = self._used()
         grown = used - self._used_before
         if grown > min(self._limit_bytes // 2, _MUCH_BYTES):
@@ -103,8 +103,8 @@ class StallWatch:
             self._return_memory()
         if not slow:
             self._used_before = used
-        for reception in late + (slow[1:] if grown > self._limit_bytes else []):
-            reception.context.cancel()  # type: ignore[no-untyped-call]
+        for message in late + (slow[1:] if grown > self._limit_bytes else []):
+            message.context.cancel()  # type: ignore[no-untyped-call]
         return is_idle
 
     def _return_memory(self) -> None:

@@ -28,7 +28,7 @@ from nnhal_service.v2.grpc.calls import Call, Context, OpenLimit, ended
 from nnhal_service.v2.grpc.compression import plain
 from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
 from nnhal_service.v2.grpc.infer import InferCalls
-from nnhal_service.v2.grpc.receptions import Receptions
+from nnhal_service.v2.grpc.message_receiver import MessageReceiver
 from nnhal_service.v2.grpc.servicer import SERVICE, InferenceServicer
 from nnhal_service.v2.grpc.statuses import answer_for, answered
 
@@ -48,11 +48,11 @@ def inference_calls(
     threads: Executor,
     calls: OpenLimit,
     guard: Guard,
-    receptions: Receptions,
+    receiver: MessageReceiver,
 ) -> dict[str, Call[None, bytes]]:
     """All unary calls of inference.GRPCInferenceService, made from its descriptor.
 
-    ``threads`` run the calls that may wait; no inference does so. Messages are received by ``receptions``, once the
+    ``threads`` run the calls that may wait; no inference does so. Messages are received by ``receiver``, once the
     guard has admitted their calls.
     """
     unary: dict[str, Call[bytes, bytes]] = {"ModelInfer": infer.infer}
@@ -65,7 +65,7 @@ def inference_calls(
                 if inspect.iscoroutinefunction(behaviour)
                 else _in_thread(method.name, kind, behaviour, servicer, loop, threads)
             )
-    return {name: _served(name, call, guard, receptions, calls) for name, call in unary.items()}
+    return {name: _served(name, call, guard, receiver, calls) for name, call in unary.items()}
 
 
 def inference_streams(infer: InferCalls, streams: OpenLimit, guard: Guard, untaken: UntakenAnswers) -> Handlers:
@@ -114,7 +114,7 @@ def reflection_handlers(streams: OpenLimit, guard: Guard, untaken: UntakenAnswer
 
 
 def _served(
-    name: str, call: Call[bytes, bytes], guard: Guard, receptions: Receptions, calls: OpenLimit
+    name: str, call: Call[bytes, bytes], guard: Guard, receiver: MessageReceiver, calls: OpenLimit
 ) -> Call[None, bytes]:
     """The call, admitted before its message is received, unless the guard has to see the message."""
     method = f"/{SERVICE.full_name}/{name}"
@@ -123,7 +123,7 @@ def _served(
     async def serve(_: None, context: Context) -> bytes:
         if admit is not None and not by_message:
             admit(b"", context)
-        data = await receptions.receive(context)
+        data = await receiver.receive(context)
         if admit is not None and by_message:
             admit(data, context)
         with calls:

@@ -38,7 +38,7 @@ from nnhal_service.v2.grpc.handlers import (
     reflection_handlers,
 )
 from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
-from nnhal_service.v2.grpc.receptions import Receptions
+from nnhal_service.v2.grpc.message_receiver import MessageReceiver
 from nnhal_service.v2.grpc.servicer import SERVICE, InferenceServicer
 
 _UNIX = "unix:"
@@ -53,7 +53,7 @@ class GrpcLimits:
     """How many streams are open beside them."""
     watches: int = 1024
     """How many clients watch the health of something."""
-    receptions: int = 128
+    receives: int = 128
     """How many messages of unary calls are received at a time; more calls wait."""
     connections: int = 1024
     """How many connections each address has at a time; gRPC closes the next one as soon as it has come."""
@@ -145,9 +145,9 @@ class GrpcServer:
         for listener in filter(None, map(TcpListener.parse, bound)):
             guard = guard.of_users(self._users(listener))
         calls, streams = OpenLimit(limits.calls, "calls"), OpenLimit(limits.streams, "streams")
-        receptions = Receptions(limits.receptions, limits.message_bytes)
+        receiver = MessageReceiver(limits.receives, limits.message_bytes)
         infer = servicer.infer_calls(self._loop)
-        unary = inference_calls(servicer, infer, self._loop, self._threads, calls, guard, receptions)
+        unary = inference_calls(servicer, infer, self._loop, self._threads, calls, guard, receiver)
         add_unary_calls(server, SERVICE.full_name, unary, untaken)
         add_services(
             server,

@@ -14,7 +14,7 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined,unused-ignore] # gr
 
 from nnhal.arrays import Array
 from nnhal_service.v2.grpc import accepting
-from nnhal_service.v2.grpc.receptions import Receptions
+from nnhal_service.v2.grpc.message_receiver import MessageReceiver
 from tests.support.raw_http2 import answer, connected, headers_of, opened
 from tests.support.v2 import FakeModel, infer, raw_request
 from tests.support.v2_front import Served, serving
@@ -119,7 +119,7 @@ def test_a_defect_ends_its_call_alone(short_path: Path, monkeypatch: pytest.Monk
     request = raw_request(x=np.zeros(3, np.float32))
     with serving(short_path, FakeModel()) as served:
         with monkeypatch.context() as defective:
-            defective.setattr(Receptions, "receive", lambda *_: 1 // 0)
+            defective.setattr(MessageReceiver, "receive", lambda *_: 1 // 0)
             with pytest.raises(grpc.RpcError) as failed:
                 infer(served.channel, request)
         assert failed.value.code() is grpc.StatusCode.INTERNAL

@@ -24,7 +24,7 @@ _PATIENCE_SECONDS = 1.0
 """How long a message may take while other calls wait for their turn."""
 
 
-class Receptions:
+class MessageReceiver:
     """Bounds how many messages are received at a time. It belongs to the loop's thread.
 
     A message that does not come keeps others waiting for a second, and then its call ends with RESOURCE_EXHAUSTED. As
@@ -108,14 +108,14 @@ class Receptions:
                 return
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look at the oldest reception when it has had its time."""
+        """Look at the oldest message that is received when it has had its time."""
         if self._look is None:
             oldest = next((began for task, began in self._receiving.items() if task not in self._ended), None)
             if oldest is not None:
                 self._look = loop.call_at(oldest + _PATIENCE_SECONDS, self._end_late, loop)
 
     def _end_late(self, loop: asyncio.AbstractEventLoop) -> None:
-        """End as many receptions that have had their time as calls wait."""
+        """End as many calls whose messages have had their time as calls wait."""
         self._look = None
         if len(self._receiving) < self._limit:  # the others wait for the next look only
             return

@@ -17,13 +17,13 @@ from tests.support.v2_front import Served, serving
 from tests.support.waiting import wait_until
 
 INFER = "/inference.GRPCInferenceService/ModelInfer"
-RECEPTIONS = 2
+RECEIVES = 2
 CALLS = 40
 
 
 @pytest.fixture
 def served(short_path: Path) -> Iterator[Served]:
-    with serving(short_path, FakeModel(), GrpcLimits(receptions=RECEPTIONS)) as front:
+    with serving(short_path, FakeModel(), GrpcLimits(receives=RECEIVES)) as front:
         yield front
 
 
@@ -33,10 +33,10 @@ def address(served: Served) -> str:
 
 @pytest.mark.slow
 def test_calls_without_their_message_keep_others_waiting_for_a_second_at_most(served: Served) -> None:
-    with idle_calls(address(served), 3 * RECEPTIONS, half_sent(INFER)) as calls:
-        wait_until(lambda: sum(call.done() for call in calls) == 2 * RECEPTIONS, "they make room for one another")
+    with idle_calls(address(served), 3 * RECEIVES, half_sent(INFER)) as calls:
+        wait_until(lambda: sum(call.done() for call in calls) == 2 * RECEIVES, "they make room for one another")
         infer(served.channel, raw_request(x=np.zeros(3, np.float32)))
-        wait_until(lambda: sum(call.done() for call in calls) == 2 * RECEPTIONS + 1, "one makes room for the request")
+        wait_until(lambda: sum(call.done() for call in calls) == 2 * RECEIVES + 1, "one makes room for the request")
         assert {(call.code(), call.details()) for call in calls if call.done()} == {
             (
                 StatusCode.RESOURCE_EXHAUSTED,
@@ -47,7 +47,7 @@ def test_calls_without_their_message_keep_others_waiting_for_a_second_at_most(se
 
 @pytest.mark.slow
 def test_a_request_ends_no_more_calls_than_it_needs(served: Served) -> None:
-    with idle_calls(address(served), RECEPTIONS, half_sent(INFER)) as calls:
+    with idle_calls(address(served), RECEIVES, half_sent(INFER)) as calls:
         infer(served.channel, raw_request(x=np.zeros(3, np.float32)))
         infer(served.channel, raw_request(x=np.zeros(3, np.float32)))
         assert sum(call.done() for call in calls) <= 1
@@ -69,6 +69,6 @@ def test_a_call_without_a_request_is_refused(served: Served) -> None:
         )
 
 
-def test_health_needs_no_reception(served: Served) -> None:
-    with idle_calls(address(served), RECEPTIONS, half_sent(INFER)):
+def test_health_waits_for_no_other_message(served: Served) -> None:
+    with idle_calls(address(served), RECEIVES, half_sent(INFER)):
         assert is_healthy(address(served))
