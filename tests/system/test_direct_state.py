@@ -18,7 +18,7 @@ from nnhal.remote.faults import FaultControl
 from nnhal_client import Framework, connect
 from nnhal_client.core.load_options import FallbackName
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
-from nnhal_tools.up.misbehaviour import Misbehaviour
+from nnhal_tools.up.fault_options import FaultOptions
 from tests.support.faulty import fault
 from tests.support.onnx_models import onnx_model, random
 from tests.support.processes import WARM
@@ -61,7 +61,7 @@ def bed() -> Iterator[Testbed]:
     topology = Topology(device=tuple(DeviceEntry(driver="cpu_acc", name=name) for name in DEVICES))
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory), zygote=WARM, misbehaviour=Misbehaviour(allowed=True)) as started,
+        Testbed(topology, Path(directory), zygote=WARM, faults=FaultOptions(allowed=True)) as started,
     ):
         yield started
 

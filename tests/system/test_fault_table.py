@@ -28,7 +28,7 @@ from nnhal_hosting.faults.document import Fault
 from nnhal_hosting.trace import Trace
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
-from nnhal_tools.up.misbehaviour import Misbehaviour
+from nnhal_tools.up.fault_options import FaultOptions
 from tests.support.ndk import WAYS, floor_model, named
 from tests.support.processes import WARM
 from tests.support.waiting import wait_until
@@ -99,7 +99,7 @@ def testbed() -> Iterator[Testbed]:
     topology = Topology(device=tuple(DeviceEntry(driver=name) for name in names))
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, pytest.MonkeyPatch.context() as patch:
         patch.setenv("NNHAL_SERVICE_CACHE_DIRECTORY", f"{directory}/cache")
-        with Testbed(topology, Path(directory), misbehaviour=Misbehaviour(allowed=True), zygote=WARM) as bed:
+        with Testbed(topology, Path(directory), faults=FaultOptions(allowed=True), zygote=WARM) as bed:
             yield bed
 
 

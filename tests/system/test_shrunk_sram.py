@@ -14,7 +14,7 @@ from nnhal.errors import HalError
 from nnhal.remote.faults import FaultControl
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
-from nnhal_tools.up.misbehaviour import Misbehaviour
+from nnhal_tools.up.fault_options import FaultOptions
 from tests.support.processes import WARM
 from tests.system.test_fallback_matrix import Network
 
@@ -31,7 +31,7 @@ def testbed() -> Iterator[Testbed]:
     topology = Topology(device=tuple(DeviceEntry(driver=name) for name in (*NPUS, "cpu_ref")))
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory), misbehaviour=Misbehaviour(allowed=True), zygote=WARM) as bed,
+        Testbed(topology, Path(directory), faults=FaultOptions(allowed=True), zygote=WARM) as bed,
     ):
         yield bed
 

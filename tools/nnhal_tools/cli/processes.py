@@ -145,7 +145,7 @@ def up(
     from nnhal_tools.settings import ClientSettings
     from nnhal_tools.up import Testbed
     from nnhal_tools.up.control import controlled
-    from nnhal_tools.up.misbehaviour import Misbehaviour
+    from nnhal_tools.up.fault_options import FaultOptions
 
     if file and topology:
         raise ValueError(f"got the topology {file} and --topology {topology}, expected one of both")
@@ -159,11 +159,11 @@ def up(
     if listener := TcpListener.parse(dashboard):
         chosen = chosen.shown(listener.port, listener.host)
     chosen = chosen.hidden() if no_dashboard else chosen.shown(dashboard_port)
-    misbehaviour = Misbehaviour(allow_faults or faults is not None, faults)
+    fault_options = FaultOptions(allow_faults or faults is not None, faults)
     root = (directory or ClientSettings().directory).resolve()
     configure_logs("supervisor", "warning", as_json=False)
     show_thread_names()
-    testbed = Testbed(chosen, root, _say, misbehaviour, allow_recording, hang_seconds=hang_secs)
+    testbed = Testbed(chosen, root, _say, fault_options, allow_recording, hang_seconds=hang_secs)
     signal.signal(signal.SIGTERM, _interrupt)  # until all serve
     if supervisor is not None:
         BriefThread(partial(_end_with, supervisor), "supervisor").start()

@@ -19,7 +19,7 @@ from nnhal_hosting.zygote import Zygote
 from nnhal_tools.up.device_child import device_child
 from nnhal_tools.up.journal import ProcessJournal
 from nnhal_tools.up.logs import LogTail
-from nnhal_tools.up.misbehaviour import NO_MISBEHAVIOUR, Misbehaviour
+from nnhal_tools.up.fault_options import NO_FAULTS, FaultOptions
 from nnhal_tools.up.running import RunningDevice
 from nnhal_tools.up.topology import DASHBOARD, FOREIGN, FRAMEWORK, DeviceEntry, Topology
 from nnhal_tools.up.watched import ProcessIdentity, WatchedProcess
@@ -45,12 +45,12 @@ class Testbed:
         topology: Topology,
         directory: Path,
         tell: Callable[[str], None] = lambda _: None,
-        misbehaviour: Misbehaviour = NO_MISBEHAVIOUR,
+        faults: FaultOptions = NO_FAULTS,
         allow_recording: bool = False,
         zygote: Zygote | None = None,
         hang_seconds: float = HANG_SECONDS,
     ) -> None:
-        """``misbehaviour`` is that of the devices, which may be recorded if ``allow_recording``.
+        """``faults`` are those that the devices take; they may be recorded if ``allow_recording``.
 
         A given ``zygote`` forks the processes, and goes on when the testbed has ended. A process that gives no sign of
         life for ``hang_seconds`` is killed and started again; with 0 none is.
@@ -59,7 +59,7 @@ class Testbed:
         self.directory = directory
         self.admin_key = new_admin_key()
         """What the admin services of the processes ask for."""
-        self._misbehaviour = misbehaviour
+        self._faults = faults
         self._recording = ["--allow-recording"] if allow_recording else []
         self._zygote = zygote or Zygote(_imported_by(topology))
         self._own_zygote = self._zygote if zygote is None else None
@@ -176,7 +176,7 @@ class Testbed:
                 ProcessIdentity(entry.title, "device", entry.driver, entry.directory, is_added), self.journal
             )
         endpoint = Endpoint(self.directory / entry.title)
-        faults = self._misbehaviour.words()
+        faults = self._faults.words()
 
         def launch(heard: Callable[[str], None]) -> Child:
             options = [*self._recording, *faults()]

@@ -22,7 +22,7 @@ _PLANNING_SECONDS = 30.0
 
 
 class RunRetries:
-    """The runs of one context, one at a time, tried again while that may help. It keeps the state, and notes what was written."""
+    """Runs of one context, tried again while that may help. Keeps the state, and notes what was written."""
 
     def __init__(
         self, followed: FollowedPlan, occupancy: Occupancy, measure_timing: bool, watcher: RunWatcher | None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-class Misbehaviour:
+class FaultOptions:
     """What all devices of a testbed are allowed."""
 
     def __init__(self, allowed: bool = False, file: Path | None = None) -> None:
@@ -33,5 +33,5 @@ class Misbehaviour:
         return words_of_start
 
 
-NO_MISBEHAVIOUR = Misbehaviour()
+NO_FAULTS = FaultOptions()
 """Devices that take no faults."""
