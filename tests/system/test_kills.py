@@ -325,7 +325,7 @@ def test_a_load_waits_for_the_cpu_if_it_is_killed_while_it_prepares(relay: Relay
         relay.check(loading.result(), 7)
 
 
-class Holdings:
+class Survivor:
     """What a process holds while it is idle."""
 
     def __init__(self, pid: int) -> None:
@@ -342,12 +342,12 @@ def test_kills_under_load_lose_no_run_and_leak_nothing(relay: Relay) -> None:
     with relay.clients(CLIENTS, "allow") as clients:
         kill_in_turn(relay, clients, 12)  # warm-up: makes what is made only once
     shared_memory = set(Path("/dev/shm").iterdir())
-    before = {name: Holdings(pid) for name, pid in survivors.items()}
+    before = {name: Survivor(pid) for name, pid in survivors.items()}
     with relay.clients(CLIENTS, "allow") as clients:
         kill_in_turn(relay, clients, KILLS)
     assert [error for client in clients for error in client.errors] == []
     for name, pid in survivors.items():
-        after = Holdings(pid)
+        after = Survivor(pid)
         assert after.descriptors <= before[name].descriptors + LAG, f"{name}: {after.resources}"
         assert after.resources.memfd_mappings <= before[name].resources.memfd_mappings, f"{name}: {after.resources}"
         assert after.threads <= before[name].threads + RPC_THREADS

@@ -116,7 +116,7 @@ class CheckedDevice(Closing):
             answer = session.call(session.device.GetVersionString, device_pb2.GetVersionStringRequest())
             require(bool(answer.version), "an empty version", "the version, as before")
 
-    def holdings(self, pid: int) -> Counter[str]:
+    def resources(self, pid: int) -> Counter[str]:
         """What the device's process holds: descriptors by their kind, and mappings of memory.
 
         Raises NotOfferedError if ``/proc`` does not show it.
@@ -145,12 +145,12 @@ class CheckedDevice(Closing):
             pid = session.link.peer_pid
             for _ in range(2):
                 round_()
-            before = self.holdings(pid)
+            before = self.resources(pid)
             for _ in range(rounds):
                 round_()
 
             def grown() -> dict[str, int]:
-                return {k: n - before[k] for k, n in self.holdings(pid).items() if n - before[k] > spare}
+                return {k: n - before[k] for k, n in self.resources(pid).items() if n - before[k] > spare}
 
             self.until(
                 lambda: not grown(),

@@ -14,7 +14,7 @@ from nnhal.remote import RemoteDevice
 from nnhal_tools.stress.buffers import PreparedSpecimen
 from nnhal_tools.stress.client import StressClient
 from nnhal_tools.stress.drawing import draw_clients
-from nnhal_tools.stress.holdings import Holdings, holdings_of, leftovers, resident_bytes
+from nnhal_tools.stress.held_resources import HeldResources, held_resources, leftovers, resident_bytes
 from nnhal_tools.stress.outcomes import Violation
 from nnhal_tools.stress.plan import RequestPlan
 from nnhal_tools.stress.report import NO_CLIENT, StressFinding, StressReport
@@ -55,7 +55,7 @@ def run_stress(
     _execute_once(device, report, "a first execution")
     if report.findings:
         return report
-    before = holdings_of(device)
+    before = held_resources(device)
     clients = draw_clients(seed)
 
     def phase(length: float) -> bool:
@@ -94,7 +94,7 @@ def run_script(
     started = time.monotonic()
     _execute_once(device, report, "a first execution")
     if not report.findings:
-        before = holdings_of(device)
+        before = held_resources(device)
         run = _Phase(device, script.sessions, iter(script.clients), report, over)
         run.run(math.inf, lambda: progress(report, time.monotonic() - started))
         if not over(report) and _is_clean(device, report, before):
@@ -177,7 +177,7 @@ class _Phase:
             tick()
 
 
-def _is_clean(device: RemoteDevice, report: StressReport, before: Holdings) -> bool:
+def _is_clean(device: RemoteDevice, report: StressReport, before: HeldResources) -> bool:
     """Whether the device answers, and holds no more than before. Both are reported."""
     if not _answers(device, report):
         return False

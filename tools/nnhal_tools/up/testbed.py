@@ -17,9 +17,9 @@ from nnhal_hosting.extras import missing_modules
 from nnhal_hosting.supervision import HANG_SECONDS, Child, StartError, stop_all
 from nnhal_hosting.zygote import Zygote
 from nnhal_tools.up.device_child import device_child
+from nnhal_tools.up.fault_options import NO_FAULTS, FaultOptions
 from nnhal_tools.up.journal import ProcessJournal
 from nnhal_tools.up.logs import LogTail
-from nnhal_tools.up.fault_options import NO_FAULTS, FaultOptions
 from nnhal_tools.up.running import RunningDevice
 from nnhal_tools.up.topology import DASHBOARD, FOREIGN, FRAMEWORK, DeviceEntry, Topology
 from nnhal_tools.up.watched import ProcessIdentity, WatchedProcess

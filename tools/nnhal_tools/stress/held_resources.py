@@ -29,15 +29,15 @@ _MOST_WAITS = 6
 
 
 @dataclass(frozen=True)
-class Holdings:
+class HeldResources:
     """The counts that it reports, its descriptors by target, and its mappings of memfds."""
 
     counts: dict[str, int]
     descriptors: dict[str, int]
     memfd_mappings: int
 
-    def beyond(self, before: Holdings) -> list[str]:
-        """What exceeds the earlier holdings."""
+    def beyond(self, before: HeldResources) -> list[str]:
+        """What exceeds the earlier ones."""
         more = {
             **{f"usage: {name}": (count, before.counts[name]) for name, count in self.counts.items()},
             **{f"fd: {kind}": (count, before.descriptors.get(kind, 0)) for kind, count in self.descriptors.items()},
@@ -46,7 +46,7 @@ class Holdings:
         return [f"{name}: {now}, was {was}" for name, (now, was) in more.items() if now > was]
 
 
-def holdings_of(device: RemoteDevice) -> Holdings:
+def held_resources(device: RemoteDevice) -> HeldResources:
     """What a device process holds now. Raises OSError if its /proc entries may not be read."""
     usage = device.usage()
     process = Path(f"/proc/{device.pid}")
@@ -56,7 +56,7 @@ def holdings_of(device: RemoteDevice) -> Holdings:
             kinds[str(entry.readlink()).partition(":")[0]] += 1
         except FileNotFoundError:  # closed in the meantime
             continue
-    return Holdings(
+    return HeldResources(
         {name: getattr(usage, name) for name in _COUNTED},
         dict(kinds),
         (process / "maps").read_text().count("/memfd:"),
@@ -69,9 +69,9 @@ def resident_bytes(device: RemoteDevice) -> int:
     return int(resident) * os.sysconf("SC_PAGE_SIZE")
 
 
-def leftovers(device: RemoteDevice, before: Holdings, seconds: float) -> list[str]:
+def leftovers(device: RemoteDevice, before: HeldResources, seconds: float) -> list[str]:
     """What a device still holds beyond ``before``. Waits until nothing is left, or nothing has gone for ``seconds``."""
-    return _until_empty(lambda: holdings_of(device).beyond(before), seconds)
+    return _until_empty(lambda: held_resources(device).beyond(before), seconds)
 
 
 def _until_empty(look: Callable[[], list[str]], seconds: float) -> list[str]:
