@@ -26,7 +26,7 @@ def main() -> int:
     from nnhal.memory import MemoryGuard
     from nnhal_devices.driver import DriverOptions
     from nnhal_devices.dynamic import BackendError, register_backends
-    from nnhal_devices.host.memory.memory_watch import be_first_to_go
+    from nnhal_devices.host.memory.memory_watch import prefer_for_oom_kill
     from nnhal_devices.host.process import host
     from nnhal_devices.host.settings import DeviceSettings
     from nnhal_devices.registry import create_driver, driver_names, registry
@@ -84,7 +84,7 @@ def main() -> int:
     arguments = vars(parser.parse_args())
     show_thread_names()
     refuse_threads_without_memory()
-    be_first_to_go()
+    prefer_for_oom_kill()
     share_interpreter()
     name, directory = arguments.pop("name"), arguments.pop("endpoint")
     started_again = bool(arguments.pop("started_again"))

@@ -19,7 +19,7 @@ _SCORE = 500
 _log = get_logger(__name__)
 
 
-def be_first_to_go() -> None:
+def prefer_for_oom_kill() -> None:
     """Have the kernel end this process rather than others if the host has no memory left."""
     score = Path("/proc/self/oom_score_adj")
     with suppress(OSError, ValueError):
