@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
-from nnhal_mlip.compiler.layers.homes import house
+from nnhal_mlip.compiler.layers.aliasing import alias_values
 from nnhal_mlip.compiler.layers.reading import read_layers
 from nnhal_mlip.compiler.memory_map import TileMemoryRange, memory_map
 from nnhal_mlip.compiler.numbers.scales import int8_scales, unit_scales
@@ -40,10 +40,10 @@ def compile_files(files: SubgraphFiles, options: MlipCompilerOptions | None = No
     options = options or MlipCompilerOptions()
     network = read_layers(files)
     if options.quantize == "fp16":
-        housed, element_type = house(network, unit_scales(network)), TensorType.FP16
+        aliased, element_type = alias_values(network, unit_scales(network)), TensorType.FP16
     else:
-        housed, element_type = house(network, int8_scales(network, options.ranges)), TensorType.INT8
-    found = best_program(housed, element_type, options)
-    weights, errors = weights_bytes(housed, element_type, found.ddr)
+        aliased, element_type = alias_values(network, int8_scales(network, options.ranges)), TensorType.INT8
+    found = best_program(aliased, element_type, options)
+    weights, errors = weights_bytes(aliased, element_type, found.ddr)
     binary = write_binary(found.program, weights)
     return CompiledSubgraph(binary, found.program, found.cycles, memory_map(found.plan), errors)

@@ -34,7 +34,7 @@ class TileMemoryRange:
 def memory_map(plan: TilePlan) -> tuple[TileMemoryRange, ...]:
     """Return the memory map of a plan: tile by tile, in the order of time, then of addresses."""
     setting, stages = plan.setting, plan.buffers.stages
-    network = setting.housed.network
+    network = setting.aliased.network
     kernels = network.kernels
     makers = {layer.output.value: layer.kernel for layer in network.layers}
     makers |= {join.output: join.kernel for join in network.joins}

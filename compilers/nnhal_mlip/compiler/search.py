@@ -10,7 +10,7 @@ from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_mlip.compiler.emission.ddr import DdrMap
 from nnhal_mlip.compiler.emission.emit import emit
 from nnhal_mlip.compiler.errors import MisfitOfTilesError
-from nnhal_mlip.compiler.layers.homes import HousedNetwork
+from nnhal_mlip.compiler.layers.aliasing import AliasedNetwork
 from nnhal_mlip.compiler.planning.choices import PlanChoices
 from nnhal_mlip.compiler.planning.choosing import choose
 from nnhal_mlip.compiler.planning.fitting import PlanMisfit, fit, hasten
@@ -41,7 +41,7 @@ class ProgramSearch(NamedTuple):
     """The least of all that does not fit."""
 
 
-def best_program(housed: HousedNetwork, element_type: TensorType, options: MlipCompilerOptions) -> TimedProgram:
+def best_program(aliased: AliasedNetwork, element_type: TensorType, options: MlipCompilerOptions) -> TimedProgram:
     """Return the fastest program of a network.
 
     What fewer tiles can do is tried as well, so that more are never slower; in int8 the choices that are best in fp16;
@@ -52,7 +52,7 @@ def best_program(housed: HousedNetwork, element_type: TensorType, options: MlipC
     """
     settings = [
         PlanSetting(
-            housed,
+            aliased,
             element_type,
             tiles,
             options.ocm_base,
@@ -73,7 +73,7 @@ def best_program(housed: HousedNetwork, element_type: TensorType, options: MlipC
     if found.best is not None:
         return found.best
     assert misfit is not None
-    place = housed.network.kernels[housed.network.layers[misfit.layer].kernel].place
+    place = aliased.network.kernels[aliased.network.layers[misfit.layer].kernel].place
     remedies = tuple(remedies_for(settings[-1], misfit.wanted))
     raise MisfitOfTilesError(misfit.wanted, options.ocm_size, place, remedies)
 
@@ -139,7 +139,7 @@ def _least_cycles(setting: PlanSetting) -> int:
 
 
 def _timed(plan: TilePlan) -> TimedProgram:
-    program, ddr = emit(plan, plan.setting.housed.scales)
+    program, ddr = emit(plan, plan.setting.aliased.scales)
     return TimedProgram(plan, program, ddr, timeline(program, plan.setting.profile).total)
 
 

@@ -49,7 +49,7 @@ class DdrMap:
 
 def map_ddr(plan: TilePlan, scales: Mapping[str, float]) -> DdrMap:
     setting = plan.setting
-    network, homes = setting.housed.network, setting.housed.homes
+    network, aliases = setting.aliased.network, setting.aliased.aliases
     inputs, outputs = _ports(plan, network.inputs, scales), _ports(plan, network.outputs, scales)
     sources = {
         port.name: DdrPlace(DdrRange.INPUTS, PlacedBox(port.offset, whole(setting.extents(port.name)), setting.item))
@@ -57,10 +57,10 @@ def map_ddr(plan: TilePlan, scales: Mapping[str, float]) -> DdrMap:
     }
     targets: dict[str, list[DdrPlace]] = {}
     for port in outputs:
-        home = homes[port.name]
-        extents = setting.extents(home.root if home.view else port.name)
-        place = DdrPlace(DdrRange.OUTPUTS, PlacedBox(port.offset, whole(extents).moved(home.offset), setting.item))
-        targets.setdefault(home.root, []).append(place)
+        alias = aliases[port.name]
+        extents = setting.extents(alias.root if alias.view else port.name)
+        place = DdrPlace(DdrRange.OUTPUTS, PlacedBox(port.offset, whole(extents).moved(alias.offset), setting.item))
+        targets.setdefault(alias.root, []).append(place)
     scratch = 0
     for root, use in setting.uses.items():
         if root in plan.choices.in_ddr and use.writers and use.readers:
@@ -98,7 +98,7 @@ def _constants(plan: TilePlan) -> tuple[dict[ConstantsBlock, int], dict[str, int
     for root, use in setting.uses.items():
         if setting.is_constant(root) and use.readers:
             operands[root] = offset
-            offset += aligned(setting.housed.network.values[root].elements * setting.item)
+            offset += aligned(setting.aliased.network.values[root].elements * setting.item)
     return blocks, operands, offset
 
 
@@ -106,7 +106,7 @@ def _ports(plan: TilePlan, names: tuple[str, ...], scales: Mapping[str, float]) 
     setting = plan.setting
     ports, offset = [], 0
     for name in names:
-        value = setting.housed.network.values[name]
+        value = setting.aliased.network.values[name]
         size = value.elements * setting.item
         ports.append(ProgramPort(name, value.shape, value.layout, setting.type, scales[name], offset, size))
         offset += aligned(size)

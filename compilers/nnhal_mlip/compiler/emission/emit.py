@@ -23,7 +23,7 @@ def emit(plan: TilePlan, scales: Mapping[str, float]) -> tuple[MlipProgram, DdrM
         scales: The real value of 1 of every value; 1 in fp16.
     """
     setting = plan.setting
-    network = setting.housed.network
+    network = setting.aliased.network
     ddr = map_ddr(plan, scales)
     transfers = ordered_transfers(plan, ddr)
     waits = _waits(plan, transfers)
@@ -77,7 +77,7 @@ def layer_records(plan: TilePlan) -> tuple[LayerRecord, ...]:
     """Return a record for each kernel. One that is a view, or is done by others, has no tiles and no stripes."""
     setting = plan.setting
     records = []
-    for number, note in enumerate(setting.housed.network.kernels):
+    for number, note in enumerate(setting.aliased.network.kernels):
         layers = [at for at, layer in enumerate(setting.layers) if layer.kernel == number]
         choices = [plan.choices.layers[at] for at in layers]
         records.append(
@@ -107,20 +107,20 @@ def _constant_bytes(plan: TilePlan, number: int) -> int:
     setting = plan.setting
     layer = setting.layers[number]
     operands = dict.fromkeys(setting.root(operand.value) for operand in layer.inputs)
-    constants = [setting.housed.network.values[root] for root in operands if setting.is_constant(root)]
+    constants = [setting.aliased.network.values[root] for root in operands if setting.is_constant(root)]
     return setting.constants_bytes(layer, layer.extents[3]) + sum(value.elements * setting.item for value in constants)
 
 
 def _origins(plan: TilePlan, number: int) -> Iterator[int]:
     """Yield the kernels, or inputs as negative numbers, from where a layer's inputs are."""
     setting = plan.setting
-    housed = setting.housed
+    aliased = setting.aliased
     for operand in setting.layers[number].inputs:
         root = setting.root(operand.value)
-        if root in housed.network.inputs:
-            yield -1 - housed.network.inputs.index(root)
-        read = housed.root_box(operand.value, whole(setting.extents(operand.value)))
+        if root in aliased.network.inputs:
+            yield -1 - aliased.network.inputs.index(root)
+        read = aliased.root_box(operand.value, whole(setting.extents(operand.value)))
         for writer in setting.uses[root].writers:
             output = setting.layers[writer].output.value
-            if common(read, housed.root_box(output, whole(setting.extents(output)))) is not None:
+            if common(read, aliased.root_box(output, whole(setting.extents(output)))) is not None:
                 yield setting.layers[writer].kernel

@@ -96,16 +96,16 @@ def _window(setting: PlanSetting, layer: TileLayer, box: TensorBox) -> TaskWindo
 
 
 def _view(setting: PlanSetting, operand: LayerOperand, box: TensorBox, placed: PlacedBox) -> OcmView:
-    home = setting.housed.homes[operand.value]
+    alias = setting.aliased.aliases[operand.value]
     part = box.permuted(operand.axes)
-    if home.view:
+    if alias.view:
         extents = setting.extents(operand.value)
         strides = dense_strides(extents, setting.item)
-        first = position(placed.box.starts, setting.extents(home.root))
+        first = position(placed.box.starts, setting.extents(alias.root))
         address = placed.address + (position(part.starts, extents) - first) * setting.item
     else:
         strides = placed.strides
-        address = placed.address_of(part.moved(home.offset).starts)
+        address = placed.address_of(part.moved(alias.offset).starts)
     a, b, c, d = operand.axes
     return OcmView(address, box.shape, (strides[a], strides[b], strides[c], strides[d]), setting.type)
 

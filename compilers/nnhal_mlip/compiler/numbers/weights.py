@@ -9,7 +9,7 @@ import numpy as np
 from nnhal.arrays import Array, Bytes
 from nnhal_mlip.compiler.emission.ddr import ConstantsBlock, DdrMap
 from nnhal_mlip.compiler.errors import MlipCompileError
-from nnhal_mlip.compiler.layers.homes import HousedNetwork
+from nnhal_mlip.compiler.layers.aliasing import AliasedNetwork
 from nnhal_mlip.compiler.layers.tile_layers import TileLayer
 from nnhal_mlip.compiler.numbers.scales import LARGEST
 from nnhal_mlip.compiler.planning.setting import constants_layout
@@ -43,7 +43,7 @@ class WeightsError:
     """The root of the mean square of the distances, relative to that of the weights."""
 
 
-def pack(layer: TileLayer, housed: HousedNetwork, element_type: TensorType) -> PackedWeights:
+def pack(layer: TileLayer, aliased: AliasedNetwork, element_type: TensorType) -> PackedWeights:
     """Return the constants of a convolution in the numbers of the tiles.
 
     Raises:
@@ -52,9 +52,9 @@ def pack(layer: TileLayer, housed: HousedNetwork, element_type: TensorType) -> P
     assert layer.weights is not None
     kernel, biases = layer.weights.kernel, layer.weights.biases
     if element_type is TensorType.FP16:
-        place = housed.network.kernels[layer.kernel].place
+        place = aliased.network.kernels[layer.kernel].place
         return PackedWeights(as_fp16(kernel, place), None if biases is None else biases.astype(np.float32), None)
-    given, scale = housed.scales[layer.inputs[0].value], housed.scales[layer.output.value]
+    given, scale = aliased.scales[layer.inputs[0].value], aliased.scales[layer.output.value]
     kernel, biases = kernel.astype(np.float64), None if biases is None else biases.astype(np.float64)
     scales = layer.weights.scales
     if scales is None:
@@ -70,12 +70,12 @@ def pack(layer: TileLayer, housed: HousedNetwork, element_type: TensorType) -> P
     return PackedWeights(numbers, biases, (given * scales / scale).astype(np.float32))
 
 
-def weights_error(layer: TileLayer, housed: HousedNetwork, packed: PackedWeights) -> WeightsError:
+def weights_error(layer: TileLayer, aliased: AliasedNetwork, packed: PackedWeights) -> WeightsError:
     assert layer.weights is not None
-    kernel, note = layer.weights.kernel.astype(np.float64), housed.network.kernels[layer.kernel]
+    kernel, note = layer.weights.kernel.astype(np.float64), aliased.network.kernels[layer.kernel]
     real = packed.kernel.astype(np.float64)
     if packed.factors is not None:
-        unit = housed.scales[layer.output.value] / housed.scales[layer.inputs[0].value]
+        unit = aliased.scales[layer.output.value] / aliased.scales[layer.inputs[0].value]
         real = real * (packed.factors.astype(np.float64) * unit)[:, None, None, None]
     distance = real - kernel
     size = float(np.sqrt(np.mean(kernel**2)))
@@ -88,14 +88,14 @@ def weights_error(layer: TileLayer, housed: HousedNetwork, packed: PackedWeights
 
 
 def weights_bytes(
-    housed: HousedNetwork, element_type: TensorType, ddr: DdrMap
+    aliased: AliasedNetwork, element_type: TensorType, ddr: DdrMap
 ) -> tuple[bytes, tuple[WeightsError, ...]]:
     """Return the weights of a binary, and how far they are from the real ones, layer by layer.
 
     Raises:
         MlipCompileError: fp16 cannot hold a constant.
     """
-    network = housed.network
+    network = aliased.network
     blob = np.zeros(ddr.weights_bytes, np.uint8)
     blocks: dict[int, list[tuple[ConstantsBlock, int]]] = {}
     for block, offset in ddr.blocks.items():
@@ -103,8 +103,8 @@ def weights_bytes(
     errors = []
     for number, own in blocks.items():
         layer = network.layers[number]
-        numbers = pack(layer, housed, element_type)
-        errors.append(weights_error(layer, housed, numbers))
+        numbers = pack(layer, aliased, element_type)
+        errors.append(weights_error(layer, aliased, numbers))
         for block, offset in own:
             layout = constants_layout(layer, block.stop - block.start, element_type)
             kernel = numbers.kernel[block.start : block.stop]
@@ -121,7 +121,7 @@ def weights_bytes(
         if element_type is TensorType.FP16:
             _put(blob, offset, as_fp16(constant, root))
         else:
-            limited = np.clip(rounded(constant / housed.scales[root]), -LARGEST - 1, LARGEST)
+            limited = np.clip(rounded(constant / aliased.scales[root]), -LARGEST - 1, LARGEST)
             _put(blob, offset, limited.astype(np.int8))
     return blob.tobytes(), tuple(errors)
 

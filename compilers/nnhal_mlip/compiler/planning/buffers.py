@@ -170,7 +170,7 @@ def value_boxes(setting: PlanSetting, choices: PlanChoices, root: str) -> TileBo
     everything = whole(extents)
     if not use.writers and everything.elements * setting.item * BROADCAST_SHARE <= setting.capacity:
         return dict.fromkeys(boxes, everything)
-    if root in setting.housed.viewed:
+    if root in setting.aliased.viewed:
         boxes = {tile: consecutive(box, extents) for tile, box in boxes.items()}
     return boxes
 

@@ -81,7 +81,7 @@ def _read(setting: PlanSetting, number: int, boxes: TileBoxes, in_ddr: frozenset
             widen(wanted.setdefault(root, {}), read)
     return {
         root: {tile: consecutive(box, setting.extents(root)) for tile, box in read.items()}
-        if root in setting.housed.viewed
+        if root in setting.aliased.viewed
         else read
         for root, read in wanted.items()
     }

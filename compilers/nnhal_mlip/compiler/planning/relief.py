@@ -62,7 +62,7 @@ def _to_ddr(setting: PlanSetting, choices: PlanChoices, plan: BufferPlan, stage:
     touched = any(plan.first[number] - 1 <= stage <= plan.last[number] + 1 for number in (*use.writers, *use.readers))
     gain = aligned(buffer.bytes) // (_TOUCHED_GAIN if touched else 1)
     passes = len(use.readers) + bool(use.writers) - (not use.writers)
-    size = setting.housed.network.values[buffer.root].elements * setting.item
+    size = setting.aliased.network.values[buffer.root].elements * setting.item
     transfers = len(buffer.boxes) * max(passes, 1)
     spilled = replace(choices, in_ddr=choices.in_ddr | {buffer.root})
     return Relief(spilled, buffer.root, gain, _transfer(setting, size * passes, transfers))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nnhal.memory.arena import round_up
 from nnhal_mlip.compiler.geometry.boxes import Extents, TensorBox
-from nnhal_mlip.compiler.layers.homes import HousedNetwork
+from nnhal_mlip.compiler.layers.aliasing import AliasedNetwork
 from nnhal_mlip.compiler.layers.needs import needed
 from nnhal_mlip.compiler.layers.tile_layers import LayerOperand, TileLayer
 from nnhal_mlip.compiler.planning.choices import LayerChoice, shares
@@ -47,7 +47,7 @@ class RootUse:
 class PlanSetting:
     """What a plan is made for."""
 
-    housed: HousedNetwork
+    aliased: AliasedNetwork
     type: TensorType
     tiles: int
     base: int
@@ -64,7 +64,7 @@ class PlanSetting:
     _accesses: dict[tuple[int, LayerSplit, int], LayerAccess] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "uses", _uses(self.housed))
+        object.__setattr__(self, "uses", _uses(self.aliased))
 
     @property
     def item(self) -> int:
@@ -73,17 +73,17 @@ class PlanSetting:
 
     @property
     def layers(self) -> tuple[TileLayer, ...]:
-        return self.housed.network.layers
+        return self.aliased.network.layers
 
     def root(self, value: str) -> str:
-        return self.housed.homes[value].root
+        return self.aliased.aliases[value].root
 
     def extents(self, value: str) -> Extents:
-        return self.housed.network.values[value].extents
+        return self.aliased.network.values[value].extents
 
     def is_constant(self, root: str) -> bool:
         """Return whether a root is a constant operand of a sum."""
-        return self.housed.network.values[root].constant is not None
+        return self.aliased.network.values[root].constant is not None
 
     def seen(self, operand: LayerOperand) -> Extents:
         """Return the extents of an operand in its layer's order of axes."""
@@ -95,11 +95,11 @@ class PlanSetting:
         """Return which part of a root a layer reads of an input for a part of its output in the layer's axes."""
         operand = layer.inputs[index]
         part = needed(layer, box, self.seen(operand), index).permuted(operand.axes)
-        return self.housed.root_box(operand.value, part)
+        return self.aliased.root_box(operand.value, part)
 
     def written_box(self, layer: TileLayer, box: TensorBox) -> TensorBox:
         """Return the part of a root that is a part of a layer's output in the layer's order of axes."""
-        return self.housed.root_box(layer.output.value, box.permuted(layer.output.axes))
+        return self.aliased.root_box(layer.output.value, box.permuted(layer.output.axes))
 
     def access(self, layer: int, choice: LayerChoice) -> LayerAccess:
         key = (layer, choice.split, choice.tiles)
@@ -144,15 +144,15 @@ def constants_layout(layer: TileLayer, channels: int, element_type: TensorType) 
     return ConstantsLayout(biases, factors, max(factors, with_factors))
 
 
-def _uses(housed: HousedNetwork) -> dict[str, RootUse]:
+def _uses(aliased: AliasedNetwork) -> dict[str, RootUse]:
     writers: dict[str, list[int]] = {}
     readers: dict[str, list[int]] = {}
-    for number, layer in enumerate(housed.network.layers):
-        writers.setdefault(housed.homes[layer.output.value].root, []).append(number)
-        for root in dict.fromkeys(housed.homes[operand.value].root for operand in layer.inputs):
+    for number, layer in enumerate(aliased.network.layers):
+        writers.setdefault(aliased.aliases[layer.output.value].root, []).append(number)
+        for root in dict.fromkeys(aliased.aliases[operand.value].root for operand in layer.inputs):
             readers.setdefault(root, []).append(number)
-    leaving = {housed.homes[output].root for output in housed.network.outputs}
-    roots = dict.fromkeys(home.root for home in housed.homes.values())
+    leaving = {aliased.aliases[output].root for output in aliased.network.outputs}
+    roots = dict.fromkeys(alias.root for alias in aliased.aliases.values())
     return {
         root: RootUse(tuple(writers.get(root, ())), tuple(readers.get(root, ())), root in leaving) for root in roots
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal_mlip.compiler.layers.homes import house
+from nnhal_mlip.compiler.layers.aliasing import alias_values
 from nnhal_mlip.compiler.layers.reading import read_layers
 from nnhal_mlip.compiler.numbers.scales import int8_scales
 from nnhal_mlip.compiler.numbers.weights import pack, rounded, weights_error
@@ -21,13 +21,13 @@ def test_int8_weights_have_a_scale_for_each_channel() -> None:
     g = GraphOf("NHWC")
     given = GraphInFiles(g.build(g.bias(g.conv(g.input(1, 8, 8, 4), 6, 3))))
     network = read_layers(given.files[0])
-    housed = house(network, int8_scales(network, given.ranges))
-    (layer,) = housed.network.layers
-    packed = pack(layer, housed, TensorType.INT8)
+    aliased = alias_values(network, int8_scales(network, given.ranges))
+    (layer,) = aliased.network.layers
+    packed = pack(layer, aliased, TensorType.INT8)
     assert layer.weights is not None and packed.factors is not None
     assert np.abs(packed.kernel.reshape(6, -1).astype(int)).max(axis=1).tolist() == [127] * 6
     scales = np.abs(layer.weights.kernel).reshape(6, -1).max(axis=1) / 127
-    error = weights_error(layer, housed, packed)
+    error = weights_error(layer, aliased, packed)
     assert error.largest <= scales.max() * 0.51
     assert 0 < error.relative < 0.01
 

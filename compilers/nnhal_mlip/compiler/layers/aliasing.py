@@ -18,7 +18,7 @@ from nnhal_mlip.compiler.layers.tile_layers import (
 from nnhal_mlip.program.program import TaskKind
 
 
-class ValueHome(NamedTuple):
+class ValueAlias(NamedTuple):
     """Where a value lies: in a root, the value that has bytes of its own."""
 
     root: str
@@ -29,25 +29,25 @@ class ValueHome(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class HousedNetwork:
+class AliasedNetwork:
     """A network without joins: layers write the parts of concatenations where they belong."""
 
     network: TileNetwork
-    homes: Mapping[str, ValueHome]
-    """The home of every value."""
+    aliases: Mapping[str, ValueAlias]
+    """The alias of every value."""
     viewed: frozenset[str]
     """Roots that have views, so that boxes of them are kept as consecutive elements."""
     scales: Mapping[str, float]
     """The real value of 1 of every value; 1 in fp16."""
 
     def root_box(self, value: str, box: TensorBox) -> TensorBox:
-        home, values = self.homes[value], self.network.values
-        if home.view:
-            return seen_as(box, values[value].extents, values[home.root].extents)
-        return box.moved(home.offset)
+        alias, values = self.aliases[value], self.network.values
+        if alias.view:
+            return seen_as(box, values[value].extents, values[alias.root].extents)
+        return box.moved(alias.offset)
 
 
-def house(network: TileNetwork, scales: Mapping[str, float]) -> HousedNetwork:
+def alias_values(network: TileNetwork, scales: Mapping[str, float]) -> AliasedNetwork:
     """Decide which values share bytes, and add the copies for those that cannot.
 
     Args:
@@ -56,10 +56,10 @@ def house(network: TileNetwork, scales: Mapping[str, float]) -> HousedNetwork:
     """
     values, known = dict(network.values), dict(scales)
     layers = list(network.layers)
-    homes = {name: ValueHome(name) for name in values} | {
-        view: ValueHome(source, view=True) for view, source in network.views.items()
+    aliases = {name: ValueAlias(name) for name in values} | {
+        view: ValueAlias(source, view=True) for view, source in network.views.items()
     }
-    homes |= {name: ValueHome(part.source, part.offset) for name, part in network.slices.items()}
+    aliases |= {name: ValueAlias(part.source, part.offset) for name, part in network.slices.items()}
     fixed = set(network.inputs) | {name for name, value in values.items() if value.constant is not None}
     fixed |= set(network.views) | set(network.views.values()) | set(network.slices)
     for join in network.joins:
@@ -72,21 +72,21 @@ def house(network: TileNetwork, scales: Mapping[str, float]) -> HousedNetwork:
                 part, layer = _copy(join.kernel, part, f"{part}@{join.output}{offset}", values)
                 layers.append(layer)
                 known[part] = scales[join.output]
-            homes[part] = ValueHome(join.output, offset)
+            aliases[part] = ValueAlias(join.output, offset)
     outputs: list[str] = []
     for output in network.outputs:
-        root = homes[output].root
+        root = aliases[output].root
         if root in network.inputs or values[root].constant is not None or output in network.slices:
             copied, layer = _copy(len(network.kernels) - 1, output, f"{output}@output{len(outputs)}", values)
             layers.append(layer)
             known[copied] = scales[output]
-            homes[copied] = ValueHome(copied)
+            aliases[copied] = ValueAlias(copied)
             output = copied
         outputs.append(output)
     layers.sort(key=lambda layer: layer.kernel)
-    housed = replace(network, values=values, layers=tuple(layers), outputs=tuple(outputs), joins=())
-    chased = {name: _chased(name, homes) for name in values}
-    return HousedNetwork(housed, chased, frozenset(network.views.values()), known)
+    aliased = replace(network, values=values, layers=tuple(layers), outputs=tuple(outputs), joins=())
+    chased = {name: _chased(name, aliases) for name in values}
+    return AliasedNetwork(aliased, chased, frozenset(network.views.values()), known)
 
 
 def _offsets(join: TensorJoin, values: Mapping[str, LayerValue]) -> list[Extents]:
@@ -107,11 +107,11 @@ def _copy(kernel: int, source: str, name: str, values: dict[str, LayerValue]) ->
     return name, layer
 
 
-def _chased(name: str, homes: Mapping[str, ValueHome]) -> ValueHome:
-    home = homes[name]
-    while not home.view and homes[home.root].root != home.root:
-        above = homes[home.root]
-        a, b, c, d = home.offset
+def _chased(name: str, aliases: Mapping[str, ValueAlias]) -> ValueAlias:
+    alias = aliases[name]
+    while not alias.view and aliases[alias.root].root != alias.root:
+        above = aliases[alias.root]
+        a, b, c, d = alias.offset
         e, f, g, h = above.offset
-        home = ValueHome(above.root, (a + e, b + f, c + g, d + h))
-    return home
+        alias = ValueAlias(above.root, (a + e, b + f, c + g, d + h))
+    return alias
