@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
+from nnhal.v1 import framework_pb2 as wire
 from nnhal_client.explanation import DeviceStory, EdgeStory, Explanation, OperationStory, StepStory
+
+
+def explanation_to_wire(explanation: Explanation) -> wire.ModelExplanation:
+    """Return the message of which ``explanation_from_wire`` makes the explanation."""
+    fields = asdict(explanation)
+    del fields["measured"]
+    for story in fields["operations"]:
+        story["refusals"] = [{"device": name, "reason": reason} for name, reason in story["refusals"].items()]
+        story["costs"] = [{"device": name, "modelled_ns": cost} for name, cost in story["costs"].items()]
+    return wire.ModelExplanation(**fields)
+
 
 BYTES = 4096
 """The size of every value."""

@@ -17,7 +17,7 @@ def visitors(tmp_path: Path) -> Visitors:
     return Visitors(read_tokens(token_file(tmp_path, eye="view")))
 
 
-def test_strangers_in_large_numbers_sign_nobody_out(visitors: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_users_in_large_numbers_sign_nobody_out(visitors: Visitors, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST", 8)
     known = visitors.sign_in(visitors.of(""), "eye-token")
     assert known is not None

@@ -13,8 +13,7 @@ from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal.v1 import framework_pb2
 from nnhal_client.explanation import Explanation
 from nnhal_dashboard.monitoring.plans import PlanBook, PlanSubject
-from tests.support.explanations import chain, explained
-from tests.support.told_plans import told_plan
+from tests.support.explanations import chain, explained, explanation_to_wire
 from tests.support.waiting import wait_until
 
 NET = PlanSubject("net")
@@ -28,7 +27,9 @@ class ToldFramework:
 
     def explain(self, target: wire.PlanTarget) -> wire.ExplainTargetResponse:
         """Explain the plan of any model."""
-        return wire.ExplainTargetResponse(explanation=told_plan(self.plan), missing=["fpga"], prepared_models=[4])
+        return wire.ExplainTargetResponse(
+            explanation=explanation_to_wire(self.plan), missing=["fpga"], prepared_models=[4]
+        )
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(name)
@@ -104,7 +105,7 @@ class SlowFramework:
 
 
 def test_plans_are_tried_one_at_a_time_and_not_for_all_who_ask() -> None:
-    framework = SlowFramework(told_plan(explained(chain(3))))
+    framework = SlowFramework(explanation_to_wire(explained(chain(3))))
     book = PlanBook(lambda: cast(FrameworkAdmin, framework))
     with ThreadPoolExecutor(16) as pool:
         asked = [pool.submit(book.sketched, NET, ()) for _ in range(16)]

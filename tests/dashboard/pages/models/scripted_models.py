@@ -10,7 +10,7 @@ from nnhal.v1 import framework_pb2
 from nnhal_client.explanation import Explanation
 from nnhal_hosting.access import Tokens
 from tests.support.dashboard import PageBrowser, ScriptedCollector, ScriptedContacts, framework_process, framework_state
-from tests.support.told_plans import told_plan
+from tests.support.explanations import explanation_to_wire
 
 
 def served(name: str = "net", state: str = "READY", **fields: Any) -> wire.ServedModelState:
@@ -46,7 +46,7 @@ def runs_by(
 ) -> None:
     """Have every model run by a plan."""
     answer = wire.ExplainTargetResponse(
-        explanation=told_plan(plan),
+        explanation=explanation_to_wire(plan),
         pins=[framework_pb2.Pin(match=match, device=device) for match, device in pins],
         prepared_models=handles or [0] * len(plan.steps),
         earlier=earlier,
@@ -56,7 +56,7 @@ def runs_by(
 
 def would_run_by(browser: PageBrowser, plan: Explanation | Exception) -> None:
     """Have every plan that is tried be this one, or be refused."""
-    answer = plan if isinstance(plan, Exception) else told_plan(plan)
+    answer = plan if isinstance(plan, Exception) else explanation_to_wire(plan)
     script_of(browser).answers["framework", "plan"] = answer
 
 
