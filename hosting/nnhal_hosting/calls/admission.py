@@ -68,7 +68,7 @@ _OWN_THREADS = 2
 """Threads that a session may always have: one call of it may wait for something, and another one is served."""
 _MOST_TENANTS = 32
 """Clients of one session's client that have lanes of their own at a time; others share that of the session."""
-_STRANGERS = 4
+_WITHOUT_SESSION = 4
 """Calls without a session that are served at a time: most of them ask for health."""
 _REFUSERS = 2
 _STREAM_SECONDS = 1.0
@@ -127,7 +127,7 @@ class CallAdmission(_Interceptor):
         self._stalls = StallWatch(limits.stalled_secs, limits.memory_bytes)
         self._lock = threading.Lock()
         self._shares: dict[str, _Share] = {}
-        self._strangers = Lane(_STRANGERS, _STRANGERS, may_share=False, newest_first=True)
+        self._without_session = Lane(_WITHOUT_SESSION, _WITHOUT_SESSION, may_share=False, newest_first=True)
         self._streams = Lane(limits.streams, limits.streams, may_share=False, patience=_STREAM_SECONDS)
         self._refusals = Lane(_REFUSERS, _REFUSERS, may_share=False)
 
@@ -201,9 +201,9 @@ class CallAdmission(_Interceptor):
             calls = share.lane_of(given.get(ON_BEHALF_METADATA)) if share is not None else None
         full = self._full(limits.waiting, "calls wait already", "WAITING")
         if share is None or calls is None:
-            if len(self._strangers.waiting) >= limits.waiting:
-                self._threads.refuse_oldest(self._strangers, self._refusals, full)
-            return self._strangers, ""
+            if len(self._without_session.waiting) >= limits.waiting:
+                self._threads.refuse_oldest(self._without_session, self._refusals, full)
+            return self._without_session, ""
         lane: Lane = share.aside if self._is_aside(method) else calls
         return (self._refusals, full) if len(lane.waiting) >= limits.waiting else (lane, "")
 
