@@ -16,13 +16,11 @@ from nnhal.errors import DeadObjectError, TransportError
 from nnhal.link import Link
 from nnhal.remote import RemoteDevice
 from tests.support.command import command
+from tests.support.other_users import GUEST, OTHER_USER, as_other_user, needs_root
 from tests.support.processes import device_process
 from tests.support.recordings import recordable_device, recording
-from tests.support.strangers import GUEST, STRANGER, as_stranger
 
-OTHER_USER = 65534
 SECONDS = 120
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can serve as others")
 
 
 @pytest.mark.slow
@@ -135,7 +133,7 @@ IMPORTS = "import json, os, sys\nfrom pathlib import Path\nfrom nnhal.endpoint i
 def as_client(endpoint: Endpoint, uid: int, group: int) -> str:
     """What another user of that group gets of a device: its type, or what the error says."""
     imports = f"{IMPORTS}\nfrom grpc import _channel  # that grpc imports late\nfrom nnhal.remote import RemoteDevice"
-    said: str = as_stranger(imports, AS_CLIENT, endpoint.directory, uid=uid, groups=[group])
+    said: str = as_other_user(imports, AS_CLIENT, endpoint.directory, uid=uid, groups=[group])
     return said
 
 
@@ -150,7 +148,7 @@ def test_users_who_are_allowed_open_links_by_a_group(short_path: Path, monkeypat
         with device_process("null", short_path / "testbed") as (_, endpoint):
             assert as_client(endpoint, GUEST, GROUP) == "OTHER"
             assert "Permission denied" in as_client(endpoint, GUEST, GROUP - 1)
-            assert f"user {STRANGER} may not open links here" in as_client(endpoint, STRANGER, GROUP)
+            assert f"user {OTHER_USER} may not open links here" in as_client(endpoint, OTHER_USER, GROUP)
             for folder in (short_path / "testbed", endpoint.directory):
                 assert (folder.stat().st_gid, folder.stat().st_mode & 0o7777) == (GROUP, 0o750)
             for path in (endpoint.rpc, endpoint.link):
@@ -163,13 +161,13 @@ def test_users_who_are_allowed_open_links_by_a_group(short_path: Path, monkeypat
 def test_a_service_gives_its_folder_only_to_a_group_of_its_own(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.chown(short_path, STRANGER, STRANGER)
+    os.chown(short_path, OTHER_USER, OTHER_USER)
     monkeypatch.setenv("NNHAL_GROUP", str(GROUP))
-    said = as_stranger(IMPORTS, AS_SERVICE, short_path)
-    refused = f"group {GROUP}: user {STRANGER} is not in it, expected a group of that user"
+    said = as_other_user(IMPORTS, AS_SERVICE, short_path)
+    refused = f"group {GROUP}: user {OTHER_USER} is not in it, expected a group of that user"
     assert said == f"{refused}; --endpoint names another directory"
     (short_path / "service").rmdir()
-    assert as_stranger(IMPORTS, AS_SERVICE, short_path, groups=[GROUP]) == [[GROUP, 0o750], [GROUP, 0o660]]
+    assert as_other_user(IMPORTS, AS_SERVICE, short_path, groups=[GROUP]) == [[GROUP, 0o750], [GROUP, 0o660]]
 
 
 def test_a_group_that_is_not_known_is_refused_in_words(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,7 +170,7 @@ def test_a_message_that_is_too_long_is_refused(short_path: Path, monkeypatch: py
             assert refused(calls, 1)[0].startswith("RESOURCE_EXHAUSTED: ")
 
 
-def test_strangers_are_refused_before_their_messages_are_received(secrets: Secrets, short_path: Path) -> None:
+def test_other_users_are_refused_before_their_messages_are_received(secrets: Secrets, short_path: Path) -> None:
     with far_device(short_path, "--tokens", str(secrets.tokens)) as served:
         for method, code in ("OpenSession", "UNAUTHENTICATED"), ("Run", "INVALID_ARGUMENT"):
             with idle_calls(served.address, 1, half_sent(f"/nnhal.v1.WireService/{method}")) as calls:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from nnhal_hosting.access import LocalUsers, TcpListener, peer_name
-from tests.support.strangers import STRANGER, connected_stranger, needs_root
+from tests.support.other_users import OTHER_USER, connection_of_other_user, needs_root
 
 HOSTS = ["127.0.0.1", "::1", "127.8.8.8"]
 
@@ -40,13 +40,13 @@ def test_a_socket_of_ipv6_that_speaks_ipv4_is_its_users() -> None:
 @needs_root
 @pytest.mark.parametrize("host", HOSTS)
 def test_another_user_is_refused_unless_allowed(host: str) -> None:
-    with server_at(host) as server, connected_stranger(*server.getsockname()[:2]) as port:
+    with server_at(host) as server, connection_of_other_user(*server.getsockname()[:2]) as port:
         source = "127.0.0.1" if host == "127.8.8.8" else host
         peer = peer_name((source, port))
         said = users_at(server).objection(peer)
-        assert f"user {STRANGER} of this host sent this request, expected user 0" in said
+        assert f"user {OTHER_USER} of this host sent this request, expected user 0" in said
         assert "ALLOWED_UIDS" in said and "--tokens" in said
-        assert users_at(server, STRANGER).objection(peer) == ""
+        assert users_at(server, OTHER_USER).objection(peer) == ""
 
 
 def test_a_client_that_has_left_is_nobody_though_the_kernel_shows_its_socket_as_roots() -> None:
@@ -96,7 +96,7 @@ print(os.geteuid(), users.objection(peer_name(client.getsockname())))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     if "no user namespaces" in done.stderr:
         pytest.skip("this host has no user namespaces")
-    assert done.stdout.startswith(f"{STRANGER} the kernel does not say which user"), done.stderr
+    assert done.stdout.startswith(f"{OTHER_USER} the kernel does not say which user"), done.stderr
 
 
 def test_users_matter_only_at_ports_of_this_host_without_credentials() -> None:

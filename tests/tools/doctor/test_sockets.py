@@ -14,7 +14,7 @@ import pytest
 from nnhal.endpoint import Endpoint
 from nnhal_tools.doctor.finding import DoctorFinding, Status
 from nnhal_tools.doctor.sockets import ListeningSocket, check_directory, check_health, check_sockets, listener_of
-from tests.support.strangers import GUEST, STRANGER, needs_root
+from tests.support.other_users import GUEST, OTHER_USER, needs_root
 
 
 def test_a_directory_of_ones_own_is_well(short_path: Path) -> None:
@@ -116,11 +116,11 @@ def test_a_folder_that_a_group_may_enter_is_well_if_that_group_is_named(
 def test_a_folder_of_another_user_fails_unless_that_user_is_to_serve(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with link_in(short_path, 0o750, STRANGER, GUEST):
+    with link_in(short_path, 0o750, OTHER_USER, GUEST):
         finding = only_finding(short_path)
-        assert finding.status is Status.FAIL and f"is of user {STRANGER}" in finding.message
-        assert f"NNHAL_SERVER_UIDS={STRANGER}" in finding.todo
-        monkeypatch.setenv("NNHAL_SERVER_UIDS", str(STRANGER))
+        assert finding.status is Status.FAIL and f"is of user {OTHER_USER}" in finding.message
+        assert f"NNHAL_SERVER_UIDS={OTHER_USER}" in finding.todo
+        monkeypatch.setenv("NNHAL_SERVER_UIDS", str(OTHER_USER))
         assert only_finding(short_path).status is Status.OK
         (short_path / "device").chmod(0o755)
         assert only_finding(short_path).status is Status.WARN

@@ -21,7 +21,7 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.backend import SharedRegion
 from nnhal_service.v2.shared_memory import SystemSharedMemory
 from nnhal_service.v2.shared_memory.owners import Owners
-from tests.support.strangers import GUEST, STRANGER, as_stranger, needs_root
+from tests.support.other_users import GUEST, OTHER_USER, as_other_user, needs_root
 from tests.support.waiting import wait_until
 
 _CLIENT = """
@@ -244,7 +244,7 @@ def test_a_connection_whose_process_is_hidden_owns_until_it_is_closed(
 @pytest.mark.parametrize("server", [0, GUEST, 41234])
 def test_a_client_has_the_files_of_its_user_whoever_runs_the_server(server: int) -> None:
     """A server that is not root can see whose a connection is, and not which process of that user has it."""
-    clients = {server, STRANGER, 51234}
+    clients = {server, OTHER_USER, 51234}
     modes = {
         (owner, mode): f"nnhal-test-{os.getpid()}-{owner}-{mode:o}" for owner in clients for mode in (0o600, 0o666)
     }
@@ -255,7 +255,7 @@ def test_a_client_has_the_files_of_its_user_whoever_runs_the_server(server: int)
             os.chown(path, owner, owner)
             path.chmod(mode)
         arguments = ",".join(map(str, clients)), json.dumps(list(modes.values()))
-        found = as_stranger(_SERVER, _REGISTER, *arguments, uid=server)
+        found = as_other_user(_SERVER, _REGISTER, *arguments, uid=server)
         for (owner, mode), name in modes.items():
             may_open = server in (0, owner) or mode == 0o666
             for client in clients:

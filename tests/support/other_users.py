@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-STRANGER, GUEST = 65534, 65533
+OTHER_USER, GUEST = 65534, 65533
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
 _BECOME = "import encodings.idna, os; os.setgroups({groups}); os.setgid({uid}); os.setuid({uid})\n"
 _CONNECT = """
@@ -23,7 +23,9 @@ sys.stdin.read()
 """
 
 
-def as_stranger(imports: str, program: str, *arguments: object, uid: int = STRANGER, groups: Sequence[int] = ()) -> Any:
+def as_other_user(
+    imports: str, program: str, *arguments: object, uid: int = OTHER_USER, groups: Sequence[int] = ()
+) -> Any:
     """Run a program as another user and return the JSON that it prints. ``imports`` are what root can still read."""
     command = [
         sys.executable,
@@ -37,11 +39,11 @@ def as_stranger(imports: str, program: str, *arguments: object, uid: int = STRAN
 
 
 @contextmanager
-def connected_stranger(host: str, port: int) -> Iterator[int]:
+def connection_of_other_user(host: str, port: int) -> Iterator[int]:
     command = [
         sys.executable,
         "-c",
-        "import socket, sys\n" + _BECOME.format(uid=STRANGER, groups=[]) + _CONNECT,
+        "import socket, sys\n" + _BECOME.format(uid=OTHER_USER, groups=[]) + _CONNECT,
         host,
         str(port),
     ]

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from tests.support.far_devices import far_device
+from tests.support.other_users import GUEST, OTHER_USER, as_other_user, needs_root
 from tests.support.showcase import Showcase, showcase
-from tests.support.strangers import GUEST, STRANGER, as_stranger, needs_root
 
 pytestmark = needs_root
 OVER_HTTP = """
@@ -57,19 +57,19 @@ def testbed(request: pytest.FixtureRequest) -> Iterator[Showcase]:
             yield started
 
 
-def asked(*requests: tuple[str, str | None], uid: int = STRANGER) -> list[tuple[int, str]]:
+def asked(*requests: tuple[str, str | None], uid: int = OTHER_USER) -> list[tuple[int, str]]:
     """What another user is answered over HTTP: address and body, if it posts."""
     forged = {"X-Forwarded-For": "127.0.0.1"}
     given = json.dumps([(url, body, forged) for url, body in requests])
-    answers: list[tuple[int, str]] = as_stranger(
+    answers: list[tuple[int, str]] = as_other_user(
         "import json, sys, urllib.request, urllib.error", OVER_HTTP, given, uid=uid
     )
     return answers
 
 
-def over_grpc(address: str, *methods: str, uid: int = STRANGER) -> list[tuple[str, str]]:
+def over_grpc(address: str, *methods: str, uid: int = OTHER_USER) -> list[tuple[str, str]]:
     """What another user is answered over gRPC."""
-    answers: list[tuple[str, str]] = as_stranger(
+    answers: list[tuple[str, str]] = as_other_user(
         "import json, sys, grpc, grpc._channel", OVER_GRPC, address, *methods, uid=uid
     )
     return answers
@@ -92,7 +92,7 @@ def test_another_user_neither_sees_the_dashboard_nor_acts_there(testbed: Showcas
         (f"{testbed.dashboard}/devices/start", f"driver=remote&options={options}&form_token={form[1]}"),
     )
     assert [status for status, _ in answers] == [403] * len(answers), answers
-    assert all(f"user {STRANGER} of this host sent this request" in text for _, text in answers)
+    assert all(f"user {OTHER_USER} of this host sent this request" in text for _, text in answers)
     assert testbed.process("cpu_ref").pid == pid
 
 
@@ -121,7 +121,7 @@ def test_another_user_does_not_open_the_socket_of_inference_whatever_its_directo
     path = testbed.directory / "framework/inference.sock"
     for reached in (testbed.directory.parent, testbed.directory, path.parent):
         reached.chmod(0o755)
-    said: Any = as_stranger("import json, socket, sys", OVER_UNIX, path)
+    said: Any = as_other_user("import json, socket, sys", OVER_UNIX, path)
     assert said == "PermissionError"
 
 
@@ -129,7 +129,7 @@ def test_another_user_opens_no_session_with_a_device_that_listens_here(short_pat
     with far_device(short_path) as far:
         ((status, said),) = over_grpc(far.address, "/nnhal.v1.WireService/OpenSession")
         assert status == "PERMISSION_DENIED"
-        assert f"user {STRANGER} of this host" in said
+        assert f"user {OTHER_USER} of this host" in said
 
 
 def test_a_user_who_is_allowed_is_served_as_the_owner_is(testbed: Showcase) -> None:
