@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import partial
 from mmap import mmap
@@ -84,8 +84,9 @@ def import_model(
     """Import a model file. Without ``format``, the format follows from the content, which may be a message of ONNX,
     or a TFLite file that has been read.
 
-    ``shapes`` fixes dimensions of inputs that the file leaves open; one that is 0 stays open. ``states`` are inputs and
-    outputs that become states, in known dimensions. ``as_one`` makes the model one operation of the extension of its
+    ``shapes`` fixes dimensions of inputs that the file leaves open; one that is 0 stays open. An input that has a
+    default in the file is an input of the model only if it has a shape here. ``states`` are inputs and outputs that
+    become states, in known dimensions. ``as_one`` makes the model one operation of the extension of its
     format, nnhal.onnx or nnhal.tflite; it has no effect on a TFLite model with variables. ``tensors_only`` has maps of
     probabilities, with which classifiers in ONNX end, become tensors. ``signature`` is the name of an entry point of a
     TFLite file, whose names inputs and outputs then have. ``weights`` is the memory of other files in which an ONNX
@@ -132,17 +133,26 @@ class UncheckedFile:
     ) -> UncheckedFile | None:
         """Read a file for ``import_whole_file``. None if it is not that simple. Raises FrontendError."""
         # What reads a format is imported with the first model of that format.
+        from nnhal_frontends.onnx import default_inputs
         from nnhal_frontends.onnx.file_apart import FileApart, read_apart
         from nnhal_frontends.onnx.whole_file import declared_file
 
         with _foreseen(content):
             file = (None if weights else read_apart(content)) or FileApart(parse_onnx(content), {}, {})
+            optional = default_inputs(file.model)
+            if any(tensor.name in shapes for tensor in optional):
+                return None
             found = declared_file(file.model, shapes, limits, weights, file.initializers, file.constants)
             if found is None:
                 return None
-            if found.as_declared is not None:
-                _require_expressible(found.as_declared)
-            return cls(found.as_declared, found.checked)
+
+            def completed(imported: ImportedModel | None) -> ImportedModel | None:
+                return imported and replace(imported, optional_inputs=optional)
+
+            as_declared = completed(found.as_declared)
+            if as_declared is not None:
+                _require_expressible(as_declared)
+            return cls(as_declared, lambda: completed(found.checked()))
 
     def checked(self) -> ImportedModel | None:
         """Return it as ``import_whole_file`` does: with the model of ``as_declared``, if that is what it is."""
@@ -235,13 +245,19 @@ def _imported(
         return import_tflite(known.with_dimensions(given, signature), limits, signature=signature)
     if signature is not None:
         raise InvalidModel(f"signature '{signature}' of an ONNX model, which has none")
-    from nnhal_frontends.onnx import import_onnx, state_outputs
+    from nnhal_frontends.onnx import default_inputs, drop_defaults, import_onnx, state_outputs
 
     model = parse_onnx(content) if isinstance(content, (bytes, mmap)) else cast("ModelProto", content)
+    optional = default_inputs(model)
+    overridden = {tensor.name for tensor in optional}.intersection(shapes)
+    if overridden:
+        model = model if isinstance(content, (bytes, mmap)) else type(model).FromString(model.SerializeToString())
+        drop_defaults(model, overridden)
     state_outputs(model, outputs)
-    return import_onnx(
+    imported = import_onnx(
         model, shapes, as_one=as_one, limits=limits, tensors_only=tensors_only, weights=weights, apart=apart
     )
+    return replace(imported, optional_inputs=tuple(each for each in optional if each.name not in overridden))
 
 
 def parse_onnx(content: ModelContent) -> ModelProto:

@@ -116,6 +116,10 @@ class ImportedModel:
     """
     node_count: int = 0
     """How many nodes the file's main graph has; 0 if they cannot be told apart."""
+    optional_inputs: tuple[ImportedTensor, ...] = ()
+    """Inputs of the file that have defaults, and are no inputs of the model: the defaults are its constants. Importing
+    the file with a shape for one makes it an input. They have no operand: it is -1.
+    """
     settled: Model | None = None
     """``model``, if all dimensions of its main subgraph are known to follow from one another: nobody needs to find them
     out again. A model that is made of it may have others.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 from nnhal.contexts import AsyncClosing
+from nnhal.errors import HalError
 from nnhal.extensions.values import Value
+from nnhal.types import ErrorStatus
 from nnhal_client.aio.binding import AsyncBinding
 from nnhal_client.binding import BindingOptions
 from nnhal_client.core.binding_memory import DomainMemoryHandle
@@ -38,6 +40,8 @@ class AsyncModel(NativeModel, AsyncClosing):
         )
         self._reopening = asyncio.Lock()
         self._closing: set[asyncio.Future[None]] = set()
+        self._concurrency = concurrency
+        self._given: dict[frozenset[str], AsyncModel] = {}
 
     async def explain(self) -> Explanation:
         """Why each operation is on its device, and what each edge costs."""
@@ -51,8 +55,9 @@ class AsyncModel(NativeModel, AsyncClosing):
         direct: bool = True,
     ) -> AsyncBinding:
         """As ``Model.bind``. The binding is the caller's, and ends with the session at the latest."""
+        model = await self._with_given(dimensions or {})
         making = asyncio.ensure_future(
-            self._bind(BindingOptions(measure_timing, dimensions or {}, memories or {}, direct))
+            model._bind(BindingOptions(measure_timing, dimensions or {}, memories or {}, direct))
         )
         try:
             return await asyncio.shield(making)
@@ -69,6 +74,8 @@ class AsyncModel(NativeModel, AsyncClosing):
     ) -> tuple[dict[str, Value], RunReport]:
         """As ``run``, with the report."""
         self._require_no_state()
+        if self._optional_among(inputs):
+            return await self._run_given(inputs, measure_timing)
         commands = self._runs.run(inputs, measure_timing)
         try:
             command = next(commands)
@@ -92,6 +99,9 @@ class AsyncModel(NativeModel, AsyncClosing):
         answer, earlier = await asyncio.to_thread(self._opened_again), self.session_name
         self._describe(answer)
         self._runs.reopened(self.inputs, self.outputs)
+        given, self._given = self._given, {}
+        for model in given.values():
+            await model.close_bindings()
         self._close_unwanted()
         await asyncio.to_thread(self._release, earlier)
 
@@ -108,7 +118,31 @@ class AsyncModel(NativeModel, AsyncClosing):
         """Release the bindings of ``run``; runs that are under way fail. For a session that ends."""
         self._runs.close()
         self._close_unwanted()
+        for model in self._given.values():
+            await model.close_bindings()
         await asyncio.gather(*self._closing, return_exceptions=True)
+
+    async def _with_given(self, names: Iterable[str]) -> AsyncModel:
+        """As ``Model._with_given``."""
+        given = self._optional_among(names)
+        if not given:
+            return self
+        found = self._given.get(given)
+        if found is None:
+            info = await asyncio.to_thread(self._described_with, given)
+            made = AsyncModel(NativeModel(self._calls, self._stub, info, None), self._concurrency)
+            found = self._given.setdefault(given, made)
+        return found
+
+    async def _run_given(self, inputs: Mapping[str, Value], measure_timing: bool) -> tuple[dict[str, Value], RunReport]:
+        generation = self._runs.generation
+        try:
+            return await (await self._with_given(inputs)).run_with_report(inputs, measure_timing)
+        except HalError as error:
+            if not self.can_reopen or error.status != ErrorStatus.DEVICE_UNAVAILABLE:
+                raise
+        await self._reopen_from(generation)
+        return await (await self._with_given(inputs)).run_with_report(inputs, measure_timing)
 
     async def _perform(
         self, commands: Commands[asyncio.Event, AsyncBinding], command: Command[asyncio.Event, AsyncBinding]

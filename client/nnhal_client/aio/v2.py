@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from contextlib import suppress
 from typing import Literal, cast
 
 import grpc
@@ -18,8 +19,18 @@ from nnhal.types.layout import Dimensions
 from nnhal_client.aio.binding import AsyncV2Binding
 from nnhal_client.core.binding_memory import DomainMemoryHandle
 from nnhal_client.v2.binding import V2Signature
-from nnhal_client.v2.calls import INFER, MODEL_METADATA, OPTIONS, SERVICE, R, authorization, failure_of, serialized
-from nnhal_client.v2.messages import outputs_of, request_of, tensor_of
+from nnhal_client.v2.calls import (
+    INFER,
+    MODEL_CONFIG,
+    MODEL_METADATA,
+    OPTIONS,
+    SERVICE,
+    R,
+    authorization,
+    failure_of,
+    serialized,
+)
+from nnhal_client.v2.messages import chosen, outputs_of, request_of, tensor_of
 
 
 class AsyncV2Server(AsyncClosing):
@@ -37,7 +48,13 @@ class AsyncV2Server(AsyncClosing):
     async def open(self, name: str, version: str = "") -> AsyncV2Model:
         """A model of the server, by default in the version that the server chooses."""
         request = wire.ModelMetadataRequest(name=name, version=version)
-        return AsyncV2Model(self, await self.call(MODEL_METADATA, request), version)
+        description = await self.call(MODEL_METADATA, request)
+        optional: set[str] = set()
+        with suppress(TransportError):  # only servers with this extension have optional inputs
+            asked = wire.ModelConfigRequest(name=name, version=version)
+            config = (await self.call(MODEL_CONFIG, asked)).config
+            optional.update(entry.name for entry in config.input if entry.optional)
+        return AsyncV2Model(self, description, version, optional)
 
     async def call(self, method: tuple[str, type[R]], request: Message, timeout: float | None = None) -> R:
         """Call a method of the protocol. A task that is cancelled cancels its call."""
@@ -60,18 +77,23 @@ class AsyncV2Model(AsyncClosing):
 
     transport: Literal["v2"] = "v2"
 
-    def __init__(self, server: AsyncV2Server, description: wire.ModelMetadataResponse, version: str) -> None:
+    def __init__(
+        self, server: AsyncV2Server, description: wire.ModelMetadataResponse, version: str, optional: Container[str]
+    ) -> None:
         self._server = server
         self._asked_version = version
         self._turns = asyncio.Semaphore(server.concurrency)
         self.name = description.name
         self.version = version or (description.versions[-1] if description.versions else "")
-        self.inputs = tuple(tensor_of(tensor) for tensor in description.inputs)
+        inputs = [tensor_of(tensor) for tensor in description.inputs]
+        self.inputs = tuple(tensor for tensor in inputs if tensor.name not in optional)
+        self.optional_inputs = tuple(tensor for tensor in inputs if tensor.name in optional)
         self.outputs = tuple(tensor_of(tensor) for tensor in description.outputs)
 
     async def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """One inference. Raises as ``V2Model.run``."""
-        request = request_of(self.name, self._asked_version, {t.name: t for t in self.inputs}, inputs)
+        tensors = chosen(self.inputs, self.optional_inputs, inputs)
+        request = request_of(self.name, self._asked_version, tensors, inputs)
         async with self._turns:
             return outputs_of(await self._server.call(INFER, request))
 
@@ -83,7 +105,8 @@ class AsyncV2Model(AsyncClosing):
         direct: bool = True,
     ) -> AsyncV2Binding:
         """Memory for all inputs and outputs, as ``V2Model.bind``."""
-        model = V2Signature(self.name, self._asked_version, self.inputs, self.outputs)
+        inputs = chosen(self.inputs, self.optional_inputs, dimensions or {}).values()
+        model = V2Signature(self.name, self._asked_version, tuple(inputs), self.outputs)
         return AsyncV2Binding(self._server, self._turns, model, measure_timing, dimensions or {}, memories or {})
 
     async def unload(self) -> None:

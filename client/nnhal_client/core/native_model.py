@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from nnhal.remote.calls import Calls
@@ -35,6 +35,8 @@ class NativeModel:
     """Its name in the server's repository, else ``session_name``."""
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    optional_inputs: tuple[Tensor, ...]
+    """Inputs that have defaults in the file. ``run`` may be given them, and ``bind`` is if ``dimensions`` name them."""
     states: tuple[Tensor, ...]
     """What each binding carries from run to run, on the devices: neither inputs nor outputs."""
     signatures: tuple[str, ...]
@@ -111,12 +113,22 @@ class NativeModel:
         self.name = info.name if self._opened is None else self._opened.model
         self.inputs = tuple(tensor_from_wire(tensor) for tensor in info.inputs)
         self.outputs = tuple(tensor_from_wire(tensor) for tensor in info.outputs)
+        self.optional_inputs = tuple(tensor_from_wire(tensor) for tensor in info.optional_inputs)
         self.states = tuple(tensor_from_wire(tensor) for tensor in info.states)
         self.signatures = tuple(info.signatures)
         self._placed = info
         self.steps = tuple(info.steps)
         self.arena_bytes = info.arena_bytes
         self.memory = ClientMemory(info.memory_kind, info.alignment) if info.alignment else ClientMemory()
+
+    def _optional_among(self, names: Iterable[str]) -> frozenset[str]:
+        """The optional inputs among these names."""
+        return frozenset(tensor.name for tensor in self.optional_inputs) & frozenset(names)
+
+    def _described_with(self, given: Iterable[str]) -> wire.ModelInfo:
+        """The model with optional inputs as inputs, which the framework prepares if it has not yet."""
+        request = wire.GetModelRequest(name=self.session_name, given_inputs=sorted(given))
+        return self._calls.call(self._stub.GetModel, request).model
 
     def _explain(self) -> Explanation:
         answer = self._calls.call(self._stub.ExplainModel, wire.ExplainModelRequest(name=self.session_name))

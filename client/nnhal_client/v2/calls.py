@@ -57,4 +57,5 @@ def serialized(message: Message) -> bytes:
 
 INFER = "ModelInfer", wire.ModelInferResponse
 MODEL_METADATA = "ModelMetadata", wire.ModelMetadataResponse
+MODEL_CONFIG = "ModelConfig", wire.ModelConfigResponse
 SERVER_METADATA = METADATA, wire.ServerMetadataResponse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,11 @@ def tensor_of(message: wire.ModelMetadataResponse.TensorMetadata) -> V2Tensor:
         return V2Tensor(message.name, tuple(max(0, axis) for axis in message.shape), datatype(message.datatype))
     except TensorError as error:
         raise TransportError(f"tensor {message.name!r}: {error}") from error
+
+
+def chosen(inputs: Sequence[V2Tensor], optional: Sequence[V2Tensor], given: Container[str]) -> dict[str, V2Tensor]:
+    """The inputs of a request, by name: those that the model requires, and the optional ones that are given."""
+    return {t.name: t for t in (*inputs, *(each for each in optional if each.name in given))}
 
 
 def request_of(

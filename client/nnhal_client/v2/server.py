@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from contextlib import suppress
 from typing import Literal, cast
 
 import grpc
@@ -20,6 +21,7 @@ from nnhal_client.v2.binding import V2Binding, V2Signature
 from nnhal_client.v2.calls import (
     CONNECT_SECONDS,
     INFER,
+    MODEL_CONFIG,
     MODEL_METADATA,
     OPTIONS,
     SERVER_METADATA,
@@ -29,7 +31,7 @@ from nnhal_client.v2.calls import (
     failure_of,
     serialized,
 )
-from nnhal_client.v2.messages import outputs_of, request_of, tensor_of
+from nnhal_client.v2.messages import chosen, outputs_of, request_of, tensor_of
 
 _Metadata = tuple[tuple[str, str], ...]
 
@@ -75,7 +77,13 @@ class V2Server(Closing):
     def open(self, name: str, version: str = "") -> V2Model:
         """A model of the server, by default in the version that the server chooses."""
         request = wire.ModelMetadataRequest(name=name, version=version)
-        return V2Model(self, self.call(MODEL_METADATA, request), version)
+        description = self.call(MODEL_METADATA, request)
+        optional: set[str] = set()
+        with suppress(TransportError):  # only servers with this extension have optional inputs
+            asked = wire.ModelConfigRequest(name=name, version=version)
+            config = (self.call(MODEL_CONFIG, asked)).config
+            optional.update(entry.name for entry in config.input if entry.optional)
+        return V2Model(self, description, version, optional)
 
     def call(self, method: tuple[str, type[R]], request: Message, timeout: float | None = None) -> R:
         name, kind = method
@@ -97,13 +105,17 @@ class V2Model(Closing):
     transport: Literal["v2"] = "v2"
     """How tensors travel: as bytes."""
 
-    def __init__(self, server: V2Server, description: wire.ModelMetadataResponse, version: str) -> None:
+    def __init__(
+        self, server: V2Server, description: wire.ModelMetadataResponse, version: str, optional: Container[str]
+    ) -> None:
         self._server = server
         self.name = description.name
         self.version = version or (description.versions[-1] if description.versions else "")
         self._asked_version = version
         self._turns = threading.Semaphore(server.concurrency)
-        self.inputs = tuple(tensor_of(tensor) for tensor in description.inputs)
+        inputs = [tensor_of(tensor) for tensor in description.inputs]
+        self.inputs = tuple(tensor for tensor in inputs if tensor.name not in optional)
+        self.optional_inputs = tuple(tensor for tensor in inputs if tensor.name in optional)
         self.outputs = tuple(tensor_of(tensor) for tensor in description.outputs)
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
@@ -111,7 +123,8 @@ class V2Model(Closing):
 
         Raises ValueError if the inputs are not what the model takes, else as every call of the session.
         """
-        request = request_of(self.name, self._asked_version, {t.name: t for t in self.inputs}, inputs)
+        tensors = chosen(self.inputs, self.optional_inputs, inputs)
+        request = request_of(self.name, self._asked_version, tensors, inputs)
         with self._turns:
             return outputs_of(self._server.call(INFER, request))
 
@@ -127,7 +140,8 @@ class V2Model(Closing):
         ``direct`` changes nothing. Raises ValueError if dimensions of an input are missing or do not fit the model, and
         for any ``memories``: a server elsewhere cannot use memory of this host.
         """
-        model = V2Signature(self.name, self._asked_version, self.inputs, self.outputs)
+        inputs = chosen(self.inputs, self.optional_inputs, dimensions or {}).values()
+        model = V2Signature(self.name, self._asked_version, tuple(inputs), self.outputs)
         return V2Binding(self._server, self._turns, model, measure_timing, dimensions or {}, memories or {})
 
     def unload(self) -> None:

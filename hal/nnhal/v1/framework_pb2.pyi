@@ -992,6 +992,7 @@ class ModelInfo(_message.Message):
     PLACEMENTS_DEFERRED_FIELD_NUMBER: _builtins.int
     MEMORY_KIND_FIELD_NUMBER: _builtins.int
     ALIGNMENT_FIELD_NUMBER: _builtins.int
+    OPTIONAL_INPUTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name."""
     arena_bytes: _builtins.int
@@ -1028,6 +1029,12 @@ class ModelInfo(_message.Message):
     def signatures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The entry points that its file names, of which it is one."""
 
+    @_builtins.property
+    def optional_inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorInfo]:
+        """Inputs that have defaults and are none of its inputs: GetModelRequest.given_inputs makes them inputs. Their types, sizes and
+        quantisation are told then.
+        """
+
     def __init__(
         self,
         *,
@@ -1042,10 +1049,11 @@ class ModelInfo(_message.Message):
         placements_deferred: _builtins.bool = ...,
         memory_kind: _builtins.str = ...,
         alignment: _builtins.int = ...,
+        optional_inputs: _abc.Iterable[Global___TensorInfo] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "arena_bytes", b"arena_bytes", "inputs", b"inputs", "memory_kind", b"memory_kind", "name", b"name", "outputs", b"outputs", "placements", b"placements", "placements_deferred", b"placements_deferred", "signatures", b"signatures", "states", b"states", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "arena_bytes", b"arena_bytes", "inputs", b"inputs", "memory_kind", b"memory_kind", "name", b"name", "optional_inputs", b"optional_inputs", "outputs", b"outputs", "placements", b"placements", "placements_deferred", b"placements_deferred", "signatures", b"signatures", "states", b"states", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1622,16 +1630,24 @@ class GetModelRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
+    GIVEN_INPUTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name."""
+    @_builtins.property
+    def given_inputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Optional inputs that are to be inputs: the model is described as it is with these, and prepared so if it is not yet. A binding
+        that binds them is of this model.
+        """
+
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
+        given_inputs: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["given_inputs", b"given_inputs", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

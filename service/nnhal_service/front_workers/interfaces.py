@@ -18,7 +18,7 @@ from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.history.ended_runs import EndedRun, ProcessRuns
 from nnhal_service.serving.history.statistics import RequestCounts
 from nnhal_service.serving.requests.planned_run import PlannedRun
-from nnhal_service.serving.requests.signature import ServedTensor
+from nnhal_service.serving.requests.signature import ServedTensor, TensorDescription
 from nnhal_service.settings import ServiceSettings
 from nnhal_service.v2.backend import LogSetting, ServerDescription
 
@@ -66,6 +66,8 @@ class OpenedVersion:
     serving: ServingConfig
     inputs: tuple[ServedTensor, ...]
     outputs: tuple[ServedTensor, ...]
+    optional: tuple[TensorDescription, ...]
+    """The inputs that requests may leave out."""
     memory_kind: str
     """The kind of memory that its instances use."""
     alignment: int

@@ -15,6 +15,7 @@ from nnhal_hosting.listener_watch import asks_grpc
 from nnhal_hosting.logs import configure_logs
 from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget
 from nnhal_service.allocator import FreedMemory
+from nnhal_service.front_workers.forwarding_model import ForwardingModel
 from nnhal_service.front_workers.interfaces import (
     HTTP_CONNECTIONS,
     REQUEST_BYTES,
@@ -26,7 +27,6 @@ from nnhal_service.front_workers.interfaces import (
 from nnhal_service.front_workers.peer import Peer, ServedInterface
 from nnhal_service.front_workers.remote_model import RemoteModel
 from nnhal_service.front_workers.repository import RemoteRepository
-from nnhal_service.front_workers.sequenced_model import SequencedModel
 from nnhal_service.front_workers.shared_memory import RemoteSharedMemory
 from nnhal_service.front_workers.traces import RemoteTracer
 from nnhal_service.observability import RequestLog, RuntimeLogSettings, metrics_options
@@ -248,18 +248,18 @@ class FrontWorkerProcess:
             opened.serving.max_batch_size,
             hidden,
             opened.serving.unlisted_outputs,
+            opened.optional,
         )
         model = RemoteModel(self._framework, opened)
         if sequences is not None:
-            return SequencedModel(self._framework, opened, signature, model, self._loop)
-        return RequestServer(
-            opened.name,
-            str(opened.version),
+            return ForwardingModel(self._framework, opened, signature, model, self._loop)
+        return ForwardingModel(
+            self._framework,
+            opened,
             signature,
             model,
-            opened.serving,
             self._loop,
             self._observers,
             [self._tracer, self._run_log],
-            memory=self._instance_memory,
+            self._instance_memory,
         )

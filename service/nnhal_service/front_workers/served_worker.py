@@ -116,6 +116,7 @@ class ServedWorker:
             model.config,
             model.signature.inputs,
             model.signature.outputs,
+            model.signature.optional,
             model.bindable.memory_kind,
             model.bindable.alignment,
             model.bindable.priority,

@@ -31,6 +31,7 @@ from nnhal_service.native.convert import (
     outputs_to_wire,
     report_to_wire,
 )
+from nnhal_service.native.refusals import refused_as_hal
 from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
 from nnhal_service.runtime import ExecutionContext, LoadedModel, OutputTooSmallError, TensorBinding
 from nnhal_service.runtime.memory.domains import AllocatedMemory
@@ -102,6 +103,8 @@ class BindingServicer:
 def _bind(session: NativeSession, request: wire.BindRequest, undo: ExitStack) -> tuple[SessionBinding, Descriptor]:
     """Bind a model, and return the client's end of the binding's channel too. ``undo`` releases the binding."""
     model = session.model(request.model)
+    with refused_as_hal():
+        model = model.with_given([tensor.name for tensor in request.inputs])
     inputs = _bindings_from_wire(session, model, request.inputs, is_output=False)
     outputs = _bindings_from_wire(session, model, request.outputs, is_output=True)
     pools = at_most(MAX_POOLS, request.pools, "pools")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
+from math import prod
 from typing import TypeVar
 
 from nnhal.codec.bounds import MAX_DEVICES, MAX_PINS, at_most
@@ -149,6 +150,7 @@ def model_to_wire(name: str, prepared: SketchedPlan, defers_placements: bool = F
         steps=[step.device for step in prepared.plan.steps],
         arena_bytes=prepared.layout.total_bytes,
         states=[tensor_to_wire(prepared, state.before) for state in prepared.imported.states],
+        optional_inputs=[_optional_to_wire(tensor) for tensor in prepared.imported.optional_inputs],
         signatures=prepared.imported.signatures,
         placements_deferred=defers_placements,
         memory_kind=prepared.client_memory.kind,
@@ -175,6 +177,17 @@ def tensor_to_wire(prepared: SketchedPlan, tensor: ImportedTensor) -> wire.Tenso
         element_type="" if tensor.element_type.kind == "O" else tensor.element_type.name,
         scalar=tensor.element_type.kind != "O" and not tensor.shape and dimensions == (1,),
         tensor=tensor.index,
+    )
+
+
+def _optional_to_wire(tensor: ImportedTensor) -> wire.TensorInfo:
+    is_value = tensor.element_type.kind == "O"
+    return wire.TensorInfo(
+        name=tensor.name,
+        dimensions=tensor.shape or (() if is_value else (1,)),
+        byte_size=0 if is_value else prod(tensor.shape) * tensor.element_type.itemsize,
+        element_type="" if is_value else tensor.element_type.name,
+        scalar=not is_value and not tensor.shape,
     )
 
 

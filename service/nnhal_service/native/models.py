@@ -74,6 +74,11 @@ class ModelServicer:
     @answers
     def GetModel(self, request: wire.GetModelRequest, context: grpc.ServicerContext) -> wire.GetModelResponse:
         model = self._sessions.of(context).model(request.name)
+        if request.given_inputs:
+            with refused_as_hal():
+                plan = model.with_given(request.given_inputs).prepared
+            deferred = isinstance(plan.planner, DeferredPlanner)
+            return wire.GetModelResponse(model=model_to_wire(request.name, plan, deferred))
         return wire.GetModelResponse(model=model_to_wire(request.name, model.prepared.in_operations()))
 
     @answers

@@ -46,9 +46,10 @@ def complete(
     entries = _completed("output", config.output, wire.ModelOutput, outputs, config.max_batch_size)
     listed = {entry.name for entry in config.output}
     whole.output.extend(entry for entry in entries if not listed or entry.name in listed)
-    for entry in whole.input:
-        if entry.optional:
+    for entry, tensor in zip(whole.input, inputs, strict=True):
+        if entry.optional and not tensor.optional:
             _refuse(f"input {entry.name!r} is optional, but the model requires it")
+        entry.optional = tensor.optional
     return whole
 
 

@@ -23,7 +23,7 @@ from nnhal_service.repository.ready_versions import Opened, S, Serve
 from nnhal_service.repository.sequences import complete_sequences, state_pairs, without_controls
 from nnhal_service.repository.serving_config import serving_config_of
 from nnhal_service.repository.source import ModelSource
-from nnhal_service.repository.tensors import inputs_of, outputs_of, states_of
+from nnhal_service.repository.tensors import inputs_of, optional_inputs_of, outputs_of, states_of
 from nnhal_service.repository.warmup import warmup_requests
 from nnhal_service.runtime import NO_SUBSTITUTES, CacheDirectory, Fleet, LoadedModel, Substitutes, load_model
 from nnhal_service.serving.config import ServingConfig
@@ -92,7 +92,7 @@ class Opener(Generic[S]):
         undo.callback(loaded.close)
         inputs, outputs = inputs_of(loaded.prepared), outputs_of(loaded.prepared, config.max_batch_size > 0)
         visible = without_controls(config, inputs)
-        whole = complete(config, name, file, visible, outputs)
+        whole = complete(config, name, file, [*visible, *optional_inputs_of(loaded.prepared, config)], outputs)
         complete_sequences(whole, states_of(loaded.prepared))
         serving, requests = (
             serving_config_of(whole, source, inputs, outputs),

@@ -11,6 +11,7 @@ from nnhal.inference.datatypes import BYTES, DATATYPES, Datatype
 from nnhal_frontends.imported import ImportedTensor
 from nnhal_service.runtime import PreparedPlan
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.requests.signature import optional_inputs
 
 UNKNOWN = -1
 """The length of an unknown dimension in a configuration."""
@@ -29,11 +30,19 @@ class ModelTensor:
     name: str
     data_type: wire.DataType.ValueType
     shape: Dims | None
+    optional: bool = False
+    """Whether it is an input that has a default."""
 
 
 def inputs_of(prepared: PreparedPlan) -> list[ModelTensor]:
     """Return the inputs. Raises UNSUPPORTED if the protocol has no type for their elements."""
     return [_tensor(prepared, tensor) for tensor in prepared.imported.inputs]
+
+
+def optional_inputs_of(prepared: PreparedPlan, config: wire.ModelConfig) -> list[ModelTensor]:
+    """Return the inputs that requests may leave out."""
+    found = optional_inputs(prepared, config.max_batch_size > 0, config.HasField("sequence_batching"))
+    return [ModelTensor(t.name, _BY_DTYPE[t.element_type], _with_unknown(t.shape), optional=True) for t in found]
 
 
 def outputs_of(prepared: PreparedPlan, has_batches: bool = False) -> list[ModelTensor]:

@@ -40,7 +40,7 @@ class HoldingFramework:
         self.held[lease] = serial
         self.before_answer()
         config, serving = ModelConfig(name=name), ServingConfig()
-        return OpenedVersion(lease, serial, name, serial, config, serving, (), (), "ashmem", 64, Priority.MEDIUM)
+        return OpenedVersion(lease, serial, name, serial, config, serving, (), (), (), "ashmem", 64, Priority.MEDIUM)
 
     def release(self, lease: int) -> None:
         del self.held[lease]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from nnhal.errors import NnhalError
-from nnhal.types import NO_HINTS, Hints, Memory
+from nnhal.errors import HalError, NnhalError, invalid_argument
+from nnhal.types import NO_HINTS, ErrorStatus, Hints, Memory
 from nnhal.types.layout import MAX_OPERAND_BYTES, Dimensions
 from nnhal_service.runtime.context.dimensioned_binding import (
     DimensionedBinding,
@@ -29,6 +29,8 @@ from nnhal_service.unloaded import UnloadedError
 
 COUNT_SECONDS = 2.0
 """How long devices may take, together, to say how much was run directly."""
+_MOST_GIVEN = 16
+"""Choices of a model's optional inputs that are kept, each with a plan of its own."""
 
 
 class LoadedModel:
@@ -40,12 +42,16 @@ class LoadedModel:
         plans: ActivePlan | None = None,
         dimensioned: Callable[[Mapping[str, Dimensions]], PreparedPlan] | None = None,
         outputs_for: Callable[[Mapping[str, Dimensions]], Mapping[str, Dimensions]] = lambda _: {},
+        given: Callable[[Mapping[str, Dimensions]], LoadedModel] | None = None,
     ) -> None:
         """``plans`` is given for a share: the owner's. ``dimensioned`` prepares the model for certain dimensions of its
         inputs; without it all bindings use the plan for open dimensions. ``outputs_for`` tells the dimensions of
-        outputs that follow from those of inputs, by name.
+        outputs that follow from those of inputs, by name. ``given`` loads the model with optional inputs, by name and
+        with their shapes, as inputs.
         """
-        self._outputs_for = outputs_for
+        self._outputs_for, self._load_given = outputs_for, given
+        self._given: dict[frozenset[str], LoadedModel] = {}
+        self._giving = threading.Lock()
         self._lock = threading.Lock()
         self._contexts: set[ExecutionContext] | None = set()
         self._shares: set[LoadedModel] = set()
@@ -85,11 +91,48 @@ class LoadedModel:
         if self._dimensioned is not None:
             self._dimensioned.insure(substitutes)
 
+    def with_given(self, names: Iterable[str]) -> LoadedModel:
+        """The model with those of its optional inputs as inputs that are among ``names``, else itself.
+
+        It is loaded with the first use, as its defaults are constants of this one, and closed with this one. Raises as
+        loading does, and UnloadedError.
+        """
+        optional = {tensor.name: tensor.shape for tensor in self.original.imported.optional_inputs}
+        wanted = optional.keys() & names
+        if not wanted:
+            return self
+        with self._giving:
+            found = self._given.get(frozenset(wanted))
+            if found is not None:
+                return found
+            if len(self._given) == _MOST_GIVEN:
+                raise HalError(
+                    ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
+                    f"got inputs {sorted(wanted)} that have defaults, besides {_MOST_GIVEN} other choices of such "
+                    "inputs: expected one of those, or the model loaded once more",
+                )
+            if self._owner is not None:
+                found = self._owner.with_given(wanted).share(self._watcher)
+            elif self._load_given is not None:
+                found = self._load_given({name: optional[name] for name in wanted})
+            else:
+                invalid_argument(f"got inputs {sorted(wanted)}, which have defaults that this plan keeps as constants")
+            found._watcher, found._replanned = self._watcher, self._replanned
+            with self._lock:
+                is_open = self._contexts is not None
+                if is_open:
+                    self._given[frozenset(wanted)] = found
+                    self._shares.add(found)
+        if not is_open:
+            found.close()
+            raise UnloadedError
+        return found
+
     @property
     def dimensioned(self) -> list[DimensionedPlan]:
         return [] if self._dimensioned is None else self._dimensioned.all
 
-    def share(self, watcher: RunWatcher) -> LoadedModel:
+    def share(self, watcher: RunWatcher | None) -> LoadedModel:
         """The same model for another user, whose runs are reported to ``watcher``; closing this model closes it.
 
         Raises DEVICE_UNAVAILABLE if this one has been closed.
@@ -308,7 +351,8 @@ class LoadedModel:
 
     @property
     def _all_plans(self) -> list[ActivePlan]:
-        return [self._plans, *(plan.plans for plan in self.dimensioned)]
+        own = [self._plans, *(plan.plans for plan in self.dimensioned)]
+        return own + [plans for each in list(self._given.values()) if not each.is_share for plans in each._all_plans]
 
     def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Close all contexts and shares, and release the parts. Runs that take longer than that are cancelled.

@@ -60,7 +60,7 @@ from nnhal_service.runtime.plan.layout_choice import LayoutSurveys
 from nnhal_service.runtime.plan.sketch import ImageLayout, PlanChoice, SketchedPlan, sketch_of
 from nnhal_service.runtime.plan.survey import survey_unasked
 
-_FORM = "outline 2"
+_FORM = "outline 3"
 _KIND = "3"
 """The kind of its file, beside those of compilations."""
 _DIGEST_BYTES, _LENGTH_BYTES = 32, 8
@@ -100,11 +100,11 @@ class ModelOutline:
         is_plain = not (imported.states or plan.walk or plan.carried or choice.left_out)
         is_plain &= not (choice.pins and choice.images is not None)  # pins may be renumbered
         is_plain &= not set(main.input_indexes) & set(main.output_indexes)
-        tensors = (*imported.inputs, *imported.outputs)
+        tensors = (*imported.inputs, *imported.outputs, *imported.optional_inputs)
         if not is_plain or any(np.dtype(each.element_type.str) != each.element_type for each in tensors):
             return None
         passed = {*main.input_indexes, *main.output_indexes}.union(*((*s.inputs, *s.outputs) for s in plan.steps))
-        passed.update(tensor.operand for tensor in tensors)
+        passed.update(tensor.operand for tensor in (*imported.inputs, *imported.outputs))
         passed.update(edge.operand for edge in (() if report is None else report.cost.edges))
         place = {number: place for place, number in enumerate(sorted(passed))}
         operands = tuple(replace(main.operands[n], dimensions=sketch.dimensions[n]) for n in place)
@@ -138,6 +138,7 @@ class ModelOutline:
             imported.warnings,
             signatures=imported.signatures,
             node_count=imported.node_count,
+            optional_inputs=imported.optional_inputs,
         )
         return cls.made(outlined, steps, plan.fallback, report, choice.images)
 
@@ -238,6 +239,7 @@ def _encoded(outline: ModelOutline) -> bytes:
         {
             "inputs": [_tensor_to_json(tensor) for tensor in imported.inputs],
             "outputs": [_tensor_to_json(tensor) for tensor in imported.outputs],
+            "optional": [_tensor_to_json(tensor) for tensor in imported.optional_inputs],
             "names": imported.operand_names,
             "warnings": imported.warnings,
             "signatures": imported.signatures,
@@ -270,6 +272,7 @@ def _decoded(content: bytes) -> ModelOutline:
         tuple(text["warnings"]),
         signatures=tuple(text["signatures"]),
         node_count=text["nodes"],
+        optional_inputs=tuple(map(_tensor_from_json, text["optional"])),
     )
     steps = [_step_from_json(step, model) for step in text["steps"]]
     report = text["report"] and _report_from_json(text["report"])

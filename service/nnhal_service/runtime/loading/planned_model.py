@@ -105,14 +105,27 @@ class PlannedModel:
     def prepared(self, deadline_ns: int) -> LoadedModel:
         """As ``load``, but never as one operation if the model cannot be prepared as it is planned."""
         planner = self._planner.again(deadline_ns)
-        if self._read is None or not self._is_open:
+        if self._read is None:
             return LoadedModel(planner.prepare())
+        given = self._load_given if self.sketch.imported.optional_inputs else None
+        if not self._is_open:
+            return LoadedModel(planner.prepare(), given=given)
         is_numbered = self._is_one or _pins_by_number(self._target.options)
         return LoadedModel(
             planner.prepare(),
             dimensioned=None if is_numbered else self._prepared_for,
             outputs_for=self._outputs_for,
+            given=given,
         )
+
+    def _load_given(self, inputs: Mapping[str, Dimensions]) -> LoadedModel:
+        """Load the model with optional inputs as inputs."""
+        assert self._read is not None
+        target = self._target
+        options = replace(target.options, deadline_ns=NO_DEADLINE)  # a deadline was for loading
+        cache = target.cache and target.cache.of_variant(f"given {sorted(inputs.items())}")
+        target = replace(target, options=options, cache=cache)
+        return plan_model(self._read, target, {**self._shapes, **inputs}).load()
 
     def _again(self, dimensions: Mapping[str, Dimensions]) -> ImportedModel:
         assert self._read is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -148,7 +148,8 @@ class BindableLoadedModel:
     """The BindableModel of a model that this process has loaded."""
 
     def __init__(self, loaded: LoadedModel) -> None:
-        self._loaded = loaded
+        self.loaded = loaded
+        """The model on its devices."""
         self._client = tenant()
         self.memory_kind, self.alignment = loaded.original.client_memory
         self.priority = loaded.original.priority
@@ -168,7 +169,7 @@ class BindableLoadedModel:
         if lengths:  # for the HAL a 0 is unknown: each run gives the lengths then
             inputs = [replace(b, dimensions=without_empty_axes(b.dimensions)) for b in inputs]
         with acting_for(self._client):  # instances are the model's, whoever's request is the first to need one
-            context = self._loaded.bind(
+            context = self.loaded.bind(
                 inputs, outputs, pools, measure, hints=hints, prepares=False, state=state, varies=bool(lengths)
             )
         places = {
@@ -177,17 +178,22 @@ class BindableLoadedModel:
         }
         kinds = [UNSEALED_FILE if isinstance(pool, MappableFile) else self.memory_kind for pool in pools]
         return BoundLoadedModel(
-            self._loaded,
+            self.loaded,
             context,
             {name: kinds[place.pool_index] for name, place in places.items()},
             {name: place.length for name, place in places.items()},
             lengths,
         )
 
+    def with_given(self, names: Collection[str]) -> BindableLoadedModel:
+        """As LoadedModel has it, for the same client."""
+        with acting_for(self._client):
+            return BindableLoadedModel(self.loaded.with_given(names))
+
     def new_state(self) -> CarriedState:
         """A state for what is to be bound; see ``LoadedModel.new_state``."""
         with acting_for(self._client):
-            return self._loaded.new_state()
+            return self.loaded.new_state()
 
 
 def without_empty_axes(dimensions: Dimensions) -> Dimensions:

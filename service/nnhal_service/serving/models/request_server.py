@@ -60,9 +60,11 @@ class RequestServer:
         samplers: Sequence[Sampler] = (),
         measure: bool = False,
         memory: InstanceMemory = NOT_COUNTED,
+        counted_in: RequestServer | None = None,
     ) -> None:
         """If ``measure``, each run reports its steps, which takes time; else the bytes that devices copy are those of
-        the plan. ``samplers`` are further observers. Instances count in ``memory``.
+        the plan. ``samplers`` are further observers. Instances count in ``memory``. Requests are listed and counted as
+        those of ``counted_in``.
 
         Raises INVALID_ARGUMENT if the configuration wants no instances.
         """
@@ -75,10 +77,11 @@ class RequestServer:
         self.signature = signature
         self._samplers = tuple(samplers)
         self._observers = (*observers, *samplers)
-        self._statistics = StatisticsRecorder()
+        self._statistics: StatisticsRecorder = StatisticsRecorder() if counted_in is None else counted_in._statistics
         self._executions = Executions(name, version, self._statistics, self._observers)
         self._priorities = Priorities(config, model.priority)
-        self._live = LiveRequests(name, version, self._priorities, model.priority)
+        own = LiveRequests(name, version, self._priorities, model.priority)
+        self._live: LiveRequests = own if counted_in is None else counted_in._live
         self._placing = InPlaceUse(model.plan, signature.inputs, signature.outputs)
         self._loop = loop
         self._measure, self._memory = measure, memory
@@ -90,8 +93,9 @@ class RequestServer:
 
     @property
     def inputs(self) -> tuple[TensorDescription, ...]:
-        hidden = self.signature.hidden
-        return tuple(s.description for s in self.signature.inputs if s.tensor.name not in hidden)
+        """Its inputs, in the model's order, and those that have a default."""
+        required = (s.description for s in self.signature.inputs if s.tensor.name not in self.signature.hidden)
+        return (*required, *self.signature.optional)
 
     @property
     def outputs(self) -> tuple[TensorDescription, ...]:

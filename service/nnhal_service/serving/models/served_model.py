@@ -6,9 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from nnhal.errors import NnhalError
+from nnhal_frontends.errors import FrontendError
+from nnhal_service.partition import PlacementError
 from nnhal_service.runtime import LoadedModel
 from nnhal_service.serving.config import ServingConfig
-from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.errors import ErrorKind, ServingError, serving_error
 from nnhal_service.serving.history.client_runs import ClientRuns
 from nnhal_service.serving.history.ended_runs import RunLog
 from nnhal_service.serving.history.observer import Observer, Sampler
@@ -20,6 +23,7 @@ from nnhal_service.serving.instances.sequence_memory import StatefulMemory, Stat
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.models.request_server import RequestServer
 from nnhal_service.serving.queue.sequences import SequenceMemory, Sequencer
+from nnhal_service.serving.requests.request import InferenceRequest, InferenceResponse
 from nnhal_service.serving.requests.signature import ModelSignature
 
 _KEPT_OF_SEQUENCE = 2
@@ -59,6 +63,7 @@ class ServedModel(RequestServer):
             config.input_shapes,
             config.output_shapes,
             config.unlisted_outputs,
+            sequences is not None,
         )
         states = loaded.original.imported.states
         if states and sequences is None:
@@ -69,6 +74,8 @@ class ServedModel(RequestServer):
         """The model, to be bound to memory."""
         super().__init__(name, version, signature, self.bindable, config, loop, observers, samplers, measure, memory)
         self._loaded = loaded
+        self._given: dict[frozenset[str], RequestServer] = {}
+        self._giving = threading.Lock()
         self._is_stateful = bool(states)
         if sequences is not None:
             self._sequences = Sequencer(
@@ -95,6 +102,52 @@ class ServedModel(RequestServer):
     @property
     def loaded(self) -> LoadedModel:
         return self._loaded
+
+    async def infer(self, request: InferenceRequest, client: str = "") -> InferenceResponse:
+        given = frozenset(tensor.name for tensor in self.signature.optional if tensor.name in request.inputs)
+        if not given:
+            return await super().infer(request, client)
+        server = self._given.get(given)
+        if server is None:
+            server = await self._loop.compute(self._serve_given, given)
+        return await server.infer(request, client)
+
+    def _serve_given(self, given: frozenset[str]) -> RequestServer:
+        """What serves requests with these of the optional inputs: another plan, in which they are no constants."""
+        with self._giving:
+            server = self._given.get(given)
+            if server is not None:
+                return server
+            try:
+                bindable = self.bindable.with_given(given)
+            except (FrontendError, PlacementError) as error:
+                raise ServingError(ErrorKind.INVALID_ARGUMENT, f"model '{self.name}': {error}") from error
+            except NnhalError as error:
+                raise serving_error(self.name, error) from error
+            config = self.config
+            signature = ModelSignature.of(
+                self.name,
+                bindable.loaded.original,
+                config.max_batch_size,
+                (),
+                config.input_shapes,
+                config.output_shapes,
+                config.unlisted_outputs,
+            )
+            server = self._given[given] = RequestServer(
+                self.name,
+                self.version,
+                signature,
+                bindable,
+                config,
+                self._loop,
+                self._observers[: len(self._observers) - len(self._samplers)],
+                self._samplers,
+                self._measure,
+                self._memory,
+                counted_in=self,
+            )
+            return server
 
     def statistics(self, ask_devices: bool = True) -> ModelStatistics:
         """All requests since it was loaded; direct runs as last counted, unless devices are asked for them."""
@@ -139,6 +192,8 @@ class ServedModel(RequestServer):
         return StatefulMemory(self.bindable, lambda model: self._runner_of(model, _KEPT_OF_SEQUENCE))
 
     def close(self) -> None:
+        for server in list(self._given.values()):
+            server.close()
         super().close()
         self._loaded.close()
         if self._register is not None:

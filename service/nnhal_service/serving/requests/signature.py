@@ -88,15 +88,18 @@ class ModelSignature:
         max_batch_size: int,
         hidden: Collection[str] = (),
         unlisted: Collection[str] = (),
+        optional: Sequence[TensorDescription] = (),
     ) -> None:
         """``max_batch_size`` is 0 for a model without a batch axis. ``hidden`` are inputs that the server fills in,
-        ``unlisted`` outputs that only requests that name them get.
+        ``unlisted`` outputs that only requests that name them get. ``optional`` are inputs with a default: requests
+        with one are for another signature.
 
         Raises INVALID_ARGUMENT if the model should have a batch axis but has none.
         """
         self._name = name
         self._max_batch_size = max_batch_size
         self.hidden = frozenset(hidden)
+        self.optional = tuple(optional)
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.output_index = {served.tensor.name: index for index, served in enumerate(self.outputs)}
@@ -123,6 +126,7 @@ class ModelSignature:
         input_shapes: Mapping[str, Reshape] = NO_SHAPES,
         output_shapes: Mapping[str, Reshape] = NO_SHAPES,
         unlisted: Collection[str] = (),
+        has_sequences: bool = False,
     ) -> ModelSignature:
         """The signature of a model that is prepared on devices.
 
@@ -134,7 +138,13 @@ class ModelSignature:
         outputs = [_served(name, prepared, tensor, output_shapes.get(tensor.name)) for tensor in imported.outputs]
         if max_batch_size and imported.states:  # it is prepared for the state of one item
             outputs = list(map(_with_batch_axis, outputs))
-        return cls(name, inputs, outputs, max_batch_size, hidden, unlisted)
+        optional = [
+            TensorDescription(tensor.name, _NAMES[tensor.element_type], shape, optional=True)
+            for tensor in optional_inputs(prepared, max_batch_size > 0, has_sequences)
+            for stated in [input_shapes.get(tensor.name)]
+            for shape in [tuple(axis or -1 for axis in tensor.shape) if stated is None else stated.client]
+        ]
+        return cls(name, inputs, outputs, max_batch_size, hidden, unlisted, optional)
 
     @property
     def hidden_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -221,6 +231,15 @@ class ModelSignature:
             f"expected {expected} inputs but got {len(got)} inputs for model '{self._name}'. Got input(s) "
             f"{got}, but missing required input(s) {missing}. Please provide all required input(s)."
         )
+
+
+def optional_inputs(prepared: PreparedPlan, has_batches: bool, has_sequences: bool) -> list[ImportedTensor]:
+    """The inputs with a default that requests may give: in batches those that have a batch axis, in sequences none."""
+    return [
+        tensor
+        for tensor in prepared.imported.optional_inputs
+        if tensor.element_type in _NAMES and not has_sequences and (tensor.shape[:1] == (0,) or not has_batches)
+    ]
 
 
 def _refuse(message: str) -> NoReturn:

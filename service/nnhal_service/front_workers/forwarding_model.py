@@ -1,13 +1,15 @@
-"""A model with sequences in a front worker: the framework's own process runs its requests.
+"""A model in a front worker of which the framework's own process runs requests: those of sequences, and those that give
+optional inputs.
 
-Requests of one sequence may come to any worker, and share a state, which only one process can keep.
+Requests of one sequence may come to any worker, and share a state, which only one process can keep. Requests with
+optional inputs are by another plan, which is made with the first one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 
@@ -16,6 +18,9 @@ from nnhal_service.front_workers.interfaces import FrameworkModels, OpenedVersio
 from nnhal_service.front_workers.peer import Peer
 from nnhal_service.front_workers.remote_model import RemoteModel
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.history.observer import Observer, Sampler
+from nnhal_service.serving.instances.instance import NOT_COUNTED
+from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.models.request_server import RequestServer
 from nnhal_service.serving.queue.sequences import SEQUENCE_ID
@@ -23,19 +28,41 @@ from nnhal_service.serving.requests.request import InferenceRequest, InferenceRe
 from nnhal_service.serving.requests.signature import ModelSignature
 
 
-class SequencedModel(RequestServer):
+class ForwardingModel(RequestServer):
     """Forwards requests, those of one sequence one after the other. The framework's process checks and counts them."""
 
     def __init__(
-        self, framework: Peer, opened: OpenedVersion, signature: ModelSignature, model: RemoteModel, loop: ServingLoop
+        self,
+        framework: Peer,
+        opened: OpenedVersion,
+        signature: ModelSignature,
+        model: RemoteModel,
+        loop: ServingLoop,
+        observers: Sequence[Observer] = (),
+        samplers: Sequence[Sampler] = (),
+        memory: InstanceMemory = NOT_COUNTED,
     ) -> None:
-        super().__init__(opened.name, str(opened.version), signature, model, opened.serving, loop)
+        super().__init__(
+            opened.name,
+            str(opened.version),
+            signature,
+            model,
+            opened.serving,
+            loop,
+            observers,
+            samplers,
+            memory=memory,
+        )
         self._framework = framework
         self._lease = opened.lease
         self._numbers = itertools.count(1)
         self._turns: dict[Parameter, tuple[asyncio.Lock, list[object]]] = {}
 
     async def infer(self, request: InferenceRequest, client: str = "") -> InferenceResponse:
+        if self.config.sequences is None:
+            if any(tensor.name in request.inputs for tensor in self.signature.optional):
+                return (await self._forward(request, client)).as_response()
+            return await super().infer(request, client)
         async with self._turn(request.parameters.get(SEQUENCE_ID, 0)):
             if request.cancellation.cancelled:
                 raise ServingError(ErrorKind.CANCELLED, "the request has been cancelled")
