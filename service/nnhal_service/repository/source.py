@@ -45,7 +45,7 @@ class ModelSource(Protocol):
         """Return the files in which a model in ONNX has values, by its names for them; absent ones are left out."""
 
     def fingerprint(self, folder: str) -> Fingerprint:
-        """Return the fingerprint of the files in a folder."""
+        """Return the fingerprint of the files in a folder, and below it unless it is the model's own."""
 
     def path(self, name: str) -> str:
         """Return where a file lies, for operators; empty if it came with a request."""
@@ -89,7 +89,7 @@ class FolderSource:
 
     def fingerprint(self, folder: str) -> Fingerprint:
         found = []
-        for name in self.files(folder):
+        for name in self._all_names(folder):
             try:
                 status = (self._folder / folder / name).stat()
             except OSError:  # it has been removed meanwhile, which is a change too
@@ -99,6 +99,18 @@ class FolderSource:
 
     def path(self, name: str) -> str:
         return str(self._folder / name)
+
+    def _all_names(self, folder: str) -> list[str]:
+        """The files in a folder, and below one of a version: a model in ONNX may have values there."""
+        found, top, seen = self.files(folder), self._folder / folder, set[str]()
+        if not folder:
+            return found
+        for place, folders, names in os.walk(top, followlinks=True):
+            folders[:] = [name for name in folders if os.path.realpath(f"{place}/{name}") not in seen]
+            seen.update(os.path.realpath(f"{place}/{name}") for name in folders)  # links may lead in a circle
+            if place != str(top):
+                found += [os.path.relpath(f"{place}/{name}", top) for name in names]
+        return sorted(found)
 
     def _names(self, folder: str, wanted: Callable[[Path], bool]) -> list[str]:
         try:

@@ -116,6 +116,19 @@ def test_a_change_that_fails_keeps_the_old_one_until_it_is_mended(tmp_path: Path
     assert repository.ready
 
 
+def test_a_change_in_a_folder_below_a_version_counts(tmp_path: Path, polled: Polled, opener: StubOpener) -> None:
+    write(tmp_path, "m", {"1/model.onnx": b"1", "1/weights/deep/w.bin": b"1"})
+    (tmp_path / "m/1/weights/deep/circle").symlink_to(tmp_path / "m/1/weights")
+    repository = polled()
+    loads: list[None] = []
+    opener.while_opening = lambda: loads.append(None)
+    repository.poll()
+    assert not loads
+    write(tmp_path, "m", {"1/weights/deep/w.bin": b"another"})
+    repository.poll()
+    assert len(loads) == 1
+
+
 def test_a_change_of_the_configuration_alone_counts(tmp_path: Path, polled: Polled) -> None:
     write(tmp_path, "m", {"1/model.onnx": b"1", "2/model.onnx": b"2"})
     repository = polled()
