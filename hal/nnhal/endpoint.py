@@ -84,15 +84,25 @@ class Endpoint:
     @property
     def trouble(self) -> str:
         """Why no process serves there, as the last one that tried has left word; empty if none has."""
-        try:
-            text = read_given_file(self._trouble, _MOST_TROUBLE_BYTES, "the trouble of a process")
-        except (OSError, ValueError):
-            return ""
-        return "".join(letter if letter.isprintable() else " " for letter in text.decode(errors="replace"))
+        return _left_word(self._trouble)
+
+    def tell_end(self, end: str) -> None:
+        """Leave word in the directory of how its last process ended, as ``process PID was killed by SIGSEGV``."""
+        with contextlib.suppress(OSError, ValueError):
+            write_whole(self._last_end, end.encode()[:_MOST_TROUBLE_BYTES], writer=f"{os.getpid()}")
+
+    def end_of(self, pid: int) -> str:
+        """How a process ended that served there, as who has watched it left word; empty if nobody has."""
+        word = _left_word(self._last_end)
+        return word.removeprefix(f"process {pid} ") if word.startswith(f"process {pid} ") else ""
 
     @property
     def _trouble(self) -> Path:
         return self.directory / "trouble"
+
+    @property
+    def _last_end(self) -> Path:
+        return self.directory / "last_end"
 
     def admit_group(self) -> None:
         """Let the group of NNHAL_GROUP, if one is named, connect to both sockets. Raises OSError or ValueError."""
@@ -112,6 +122,15 @@ class Endpoint:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             require_trusted_folder(directory, server_uids())
         return Endpoint(directory, self.service)
+
+
+def _left_word(path: Path) -> str:
+    """A line that was left in a file; empty if there is none."""
+    try:
+        text = read_given_file(path, _MOST_TROUBLE_BYTES, "the word of a process")
+    except (OSError, ValueError):
+        return ""
+    return "".join(letter if letter.isprintable() else " " for letter in text.decode(errors="replace"))
 
 
 def default_directory() -> Path:

@@ -23,6 +23,7 @@ from nnhal_service.operating.servicer import OPERATOR_SERVICES, serve_framework_
 from nnhal_service.protocol_settings import NO_SOCKETS, rates_of
 from nnhal_service.run_memory import limit_run_memory
 from nnhal_service.runtime import Fleet
+from nnhal_service.runtime.devices.fatal_models import FatalModels
 from nnhal_service.serving.models.monitor import ServingMonitor
 from nnhal_service.settings import ServiceSettings
 
@@ -70,6 +71,7 @@ class FrameworkProcess:
             hang_seconds=settings.hang_secs,
             stall_seconds=settings.stall_secs,
             calibration=measured,
+            fatal_models=FatalModels(settings.cache_directory, events.note),
         )
         endpoint.create()
         self._model_server: ModelServer | None = None

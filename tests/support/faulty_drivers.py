@@ -50,6 +50,8 @@ class Faulty:
             signal.raise_signal(signal.SIGSEGV)
         if {endless!r} in names:
             return Endless()
+        if {falling!r} in names:
+            return Falling()
         operations = []
         for operation in main.operations:
             inside = main.operands[operation.inputs[0]].lifetime == OperandLifeTime.TEMPORARY_VARIABLE
@@ -81,6 +83,14 @@ class Endless:
         threading.Event().wait()
 
 
+class Falling:
+    def bind(self, inputs, outputs):
+        return self
+
+    def run(self, control):
+        signal.raise_signal(signal.SIGABRT)
+
+
 def create_backend(options):
     return Faulty(options)
 """
@@ -96,13 +106,15 @@ def write_faulty_driver(
     refused: str = "",
     endless: str = "",
     crashing: str = "",
+    falling: str = "",
 ) -> None:
     """Write the backend file of a driver that computes some operations as others, by their names.
 
     With ``only_inside`` it does so only if the operation reads what no client can see, as a compiler that fuses. It
     declines the operations ``declined``. Its process ends if it is to prepare the operation ``deadly`` alone. Preparing
     the operation ``refused`` fails, though it is supported. Executing the operation ``endless`` never ends.
-    Its process is killed by SIGSEGV if it is to prepare the operation ``crashing``, alone or with others.
+    Its process is killed by SIGSEGV if it is to prepare the operation ``crashing``, alone or with others, and by
+    SIGABRT if it is to run ``falling``.
     """
     directory.mkdir(exist_ok=True)
     source = _SOURCE.format(
@@ -114,5 +126,6 @@ def write_faulty_driver(
         refused=refused,
         endless=endless,
         crashing=crashing,
+        falling=falling,
     )
     (directory / f"Acme_{name}_backend.py").write_text(source)

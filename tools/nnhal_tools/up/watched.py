@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nnhal.endpoint import Endpoint
 from nnhal.errors import general_failure
 from nnhal.threads import BriefThread
 from nnhal.v1 import supervisor_pb2 as wire
-from nnhal_hosting.restarted_process import STARTED, RestartedProcess, RestartState
+from nnhal_hosting.restarted_process import DIED, STARTED, RestartedProcess, RestartState
 from nnhal_hosting.supervision import Child, StartError
 from nnhal_tools.up.journal import ProcessJournal
 
@@ -208,6 +209,9 @@ class WatchedProcess:
 
     def _told(self, kind: str, text: str) -> None:
         self._journal.add(self.name, kind, text)
+        restarted, directory = self._restarted, self.identity.directory
+        if kind == DIED and restarted is not None and directory is not None:
+            Endpoint(directory).tell_end(restarted.last_end)
         if kind == STARTED and not BriefThread(self.restarted, f"restarted-{self.name}").started():
             self.restarted()
 

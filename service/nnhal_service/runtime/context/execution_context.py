@@ -213,7 +213,8 @@ class ExecutionContext:
             self._occupancy.leave()
 
     def start(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> StartedRun | None:
-        """Start a run and return at once, if it is one exchange with a device; else None, and ``run`` runs it.
+        """Start a run and return at once, if it is one exchange with a device and not the first by its plan; else None,
+        and ``run`` runs it.
 
         Raises HalError if the context is running, or closed.
         """
@@ -222,7 +223,7 @@ class ExecutionContext:
         self._current, self._ends_by_ns = cancellation or self._cancellation, deadline_ns
         try:
             followed.take_turn()
-            if followed.is_followed and followed.is_ready:
+            if followed.is_followed and followed.is_ready and followed.prepared.parts.has_run:
                 begun = self._retries.begin()
                 exchange = followed.bound.start(deadline_ns, cancellation, followed.has_only_state)
             if exchange is not None:

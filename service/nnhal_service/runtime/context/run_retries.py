@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from nnhal.clock import now_ns
 from nnhal.errors import HalError, NnhalError, TransportError
@@ -68,7 +69,9 @@ class RunRetries:
             until, lost = 0.0, frozenset[str]()
             while True:
                 try:
-                    outcome = attempt(deadline_ns)
+                    plan = followed.prepared
+                    with nullcontext() if plan.parts.has_run else plan.planner.first_run(plan):
+                        outcome = attempt(deadline_ns)
                     break
                 except NnhalError as error:
                     now = time.monotonic()
@@ -114,6 +117,7 @@ class RunRetries:
         if not bound.engine.fell_back and duration > self.slowest_seconds() * 1e9:
             self._slowest = bound, duration / 1e9
         fell_back = bound.engine.fell_back
+        bound.prepared.parts.has_run |= not fell_back
         failed = bound.engine.failed_devices if fell_back else ()
         if self._measure:
             ledger = self._ledgers.of(

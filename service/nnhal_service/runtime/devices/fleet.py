@@ -16,6 +16,7 @@ from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.near_names import there_are
 from nnhal.types import ErrorStatus
 from nnhal_hosting.logs import get_logger
+from nnhal_service.runtime.devices.fatal_models import FatalModels
 from nnhal_service.runtime.devices.hangs import HANG_SECONDS, DeviceWait, HangWatch
 from nnhal_service.runtime.devices.notes import Note, no_note
 from nnhal_service.runtime.devices.registration import RETURN_SECONDS, FleetMember, Registration
@@ -69,12 +70,15 @@ class Fleet:
         hang_seconds: float = HANG_SECONDS,
         stall_seconds: float = 0.0,
         calibration: Mapping[str, DeviceCalibration] = MappingProxyType({}),
+        fatal_models: FatalModels | None = None,
     ) -> None:
         """``getter_seconds`` is how long a device may take to answer each question about itself, ``patience`` how long
         it may be silent, ``hang_seconds`` how long while a run waits for it, and ``stall_seconds`` how long it may
         make no progress with another question, 0 for ever. ``note`` is told what becomes of
-        devices. ``calibration`` is what was measured of devices, by name.
+        devices. ``calibration`` is what was measured of devices, by name. ``fatal_models`` are those that drivers have
+        died of, none by default.
         """
+        self.fatal_models = fatal_models or FatalModels(note=note)
         self._hangs = HangWatch(hang_seconds, note)
         self._register = partial(
             Registration,
@@ -173,11 +177,17 @@ class Fleet:
             self._withdrawn |= {name}
 
     def restore(self, name: str) -> None:
-        """Have plans use a device again that was withdrawn. Raises LookupError for an unknown name."""
+        """Have plans use a device again that was withdrawn, and forget which models it has died of.
+
+        Raises LookupError for an unknown name.
+        """
         with self._changing:
             if name not in self._entries:
                 raise self._unknown(name)
             self._withdrawn -= {name}
+            identity = self._entries[name].identity
+        if identity is not None:
+            self.fatal_models.forget(identity.version)
 
     def add(self, name: str, endpoint: Endpoint) -> None:
         """Know one more device, the last in order of preference; the identity that a name had before still holds.

@@ -127,6 +127,11 @@ class Registration:
             return self._remote is not None and not self._refusal
 
     @property
+    def identity(self) -> DeviceIdentity | None:
+        """What the name was registered with; None as long as it has not been connected."""
+        return self._identity
+
+    @property
     def endpoint(self) -> Endpoint:
         return self._endpoint
 

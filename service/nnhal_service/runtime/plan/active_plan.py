@@ -13,6 +13,7 @@ from nnhal.shares import act_for, acting_for, tenant
 from nnhal.threads import BriefThread, LastingThread
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import PlacementError
+from nnhal_service.runtime.devices.fatal_models import FatalModelError
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.plan.substitutes import NO_SUBSTITUTES, Substitutes
 from nnhal_service.unloaded import UnloadedError
@@ -65,7 +66,8 @@ class ActivePlan:
         # The restarts of the parts of both plans after which the devices were asked again.
         self._asked = self._asked_of_current = 0
         self.left_out: frozenset[str] = frozenset()
-        """Devices that the model does without, since preparing it has killed them again and again."""
+        """Devices that the model does without, since it has killed them."""
+        self._why_left_out: dict[str, str] = {}
         self.miss({device for device in original.devices if original.planner.is_withdrawn(device)})
 
     def insure(self, substitutes: Substitutes) -> None:
@@ -348,19 +350,24 @@ class ActivePlan:
         was_there = self.original.planner.is_there(name)
         try:
             self.original.parts.living(number)
+        except FatalModelError as error:
+            self._leave_out(name, error.message)
+            raise
         except TransportError:
             if was_there:
                 self._deaths[name] += 1
             if self._deaths[name] >= _MOST_DEATHS:
-                self.left_out |= {name}
-                _log.warning("the model does without a device, which preparing it kills each time", device=name)
+                self._leave_out(name, f"which has died {_MOST_DEATHS} times in a row while it prepared the model")
             raise
+
+    def _leave_out(self, device: str, why: str) -> None:
+        self._why_left_out[device] = why
+        self.left_out |= {device}
+        _log.warning("the model does without a device, which dies of it", device=device, reason=why)
 
     def in_words(self, device: str) -> str:
         """Return the name of a device that the model does without, with the reason unless the device is simply gone."""
-        if device not in self.left_out:
-            return device
-        return f"{device}, which has died {_MOST_DEATHS} times in a row while it prepared the model"
+        return f"{device}, {self._why_left_out[device]}" if device in self.left_out else device
 
     def _replanned(self, missing: frozenset[str]) -> tuple[PreparedPlan | None, frozenset[str]]:
         """A new plan without these devices; None if there is none."""

@@ -41,6 +41,8 @@ class Parts:
         self._lock = threading.Lock()
         self._preparing: dict[tuple[bool, int | None], threading.Lock] = {}
         self._released = False
+        self.has_run = False
+        """Whether a run on the steps' own devices has succeeded."""
         self.restarts = 0
         """How often a part was prepared again, since the process of its device was another one."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -278,7 +279,9 @@ class ModelPlanner:
         def attempt(member: FleetMember, number: int | None) -> Part:
             step = self._step(sketch, member.name, number)
             given = replace(config, unasked=self._is_unasked(member.name), meanwhile=self._check)
-            with announcements.loading([member]):
+            fatal, models = self._fleet.fatal_models, partial(_models_of, [step])
+            fatal.require_harmless(member, models)
+            with announcements.loading([member]), fatal.doing(member, "prepared", models):
                 of_several = number is not None and len(plan.steps) > 1
                 is_own = number is not None and step.device == member.name
                 model_for = partial(self._given, sketch) if is_own else _as_it_is
@@ -304,6 +307,14 @@ class ModelPlanner:
                 return attempt(again, number)
 
         return prepare_step
+
+    @contextmanager
+    def first_run(self, plan: PreparedPlan) -> Iterator[None]:
+        with ExitStack() as stack:
+            for part, step in zip(plan.parts, plan.plan.steps, strict=True):
+                doing = self._fleet.fatal_models.doing(part.member, "ran", partial(_models_of, [step]))
+                stack.enter_context(doing)
+            yield
 
     def _step(self, sketch: SketchedPlan, device: str, number: int | None) -> Step:
         return whole(sketch.imported.model, device) if number is None else sketch.plan.steps[number]
@@ -341,6 +352,11 @@ class ModelPlanner:
                     part.prepared.release()
             raise PreparationError(device, error) from error
         return parts
+
+
+def _models_of(steps: Sequence[Step]) -> list[Model]:
+    """What stands for steps whatever way they are prepared."""
+    return [step.source or step.model for step in steps]
 
 
 def _as_it_is(step: Step) -> Model:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -55,6 +56,10 @@ class Planner(Protocol):
 
     def sketch(self) -> SketchedPlan:
         """Split the model over the devices; none prepares anything. Raises PlacementError."""
+        ...
+
+    def first_run(self, plan: PreparedPlan) -> AbstractContextManager[None]:
+        """Remember within the context if a device dies of its step of a plan; see FatalModels."""
         ...
 
     def choose(self, pins: Sequence[Pin], devices: Sequence[str] = (), strategy: Strategy | None = None) -> Planner:
