@@ -210,7 +210,8 @@ class WatchedProcess:
     def _told(self, kind: str, text: str) -> None:
         self._journal.add(self.name, kind, text)
         restarted, directory = self._restarted, self.identity.directory
-        if kind == DIED and restarted is not None and directory is not None:
+        # A process that takes injected faults may die of those: that is not held against a model.
+        if kind == DIED and restarted and directory and "--allow-faults" not in restarted.child.command:
             Endpoint(directory).tell_end(restarted.last_end)
         if kind == STARTED and not BriefThread(self.restarted, f"restarted-{self.name}").started():
             self.restarted()
