@@ -64,6 +64,7 @@ def test_help_loads_none_of_the_commands() -> None:
         "nnhal_tools.cli",
         "nnhal_tools.cli.app",
         "nnhal_tools.cli.completion",
+        "nnhal_tools.cli.former_names",
         "nnhal_tools.cli.programs",
         "nnhal_tools.cli.waiting",
     }

@@ -34,6 +34,7 @@ SHARED = {
         "service/nnhal_service/runtime/run/reports.py",
     },
     "Shape": {"compilers/nnhal_cascade/geometry/box.py", "hal/nnhal/extensions/onnx_corners.py"},
+    "Mean": {"compilers/nnhal_cascade/machine/arithmetic/along_axes.py", "hal/nnhal/extensions/onnx_corners.py"},
     "Softmax": {
         "compilers/nnhal_cascade/machine/arithmetic/along_axes.py",
         "devices/nnhal_devices/cpu_ref/onnx_operators.py",

@@ -233,7 +233,8 @@ class TfliteFile:
         tflite.TensorAddType(b, CODES[np.dtype(spec.element_type)] if spec.code is None else spec.code)
         tflite.TensorAddBuffer(b, buffer)
         tflite.TensorAddIsVariable(b, variable)
-        tflite.TensorAddHasRank(b, True)
+        if not spec.shape:
+            tflite.TensorAddHasRank(b, True)
         if quantization:
             tflite.TensorAddQuantization(b, quantization)
         if sparsity:

@@ -45,11 +45,11 @@ def test_a_device_is_added_and_removed_while_the_others_serve(bed: ContainerBed)
     try:
         more.run("up", "--detach", "--no-build", "--no-recreate", ADDED)
         wait_until(lambda: more.container(ADDED).serves, f"{ADDED} serves", 60)
-        assert bed.nnhal("devices", "--add", ADDED) == f"the framework knows {ADDED}\n"
+        assert bed.nnhal("ctl", "add", ADDED) == f"the framework knows {ADDED}\n"
         assert bed.standings()[ADDED]["available"]
         answer = bed.in_client("large_tensors.py", FRAMEWORK, ADDED, "cpu_ref")
         assert answer["right"] and answer["steps"] == [ADDED, "cpu_ref"]
-        assert bed.nnhal("devices", "--remove", ADDED) == f"the framework has forgotten {ADDED}\n"
+        assert bed.nnhal("ctl", "remove", ADDED) == f"the framework has forgotten {ADDED}\n"
     finally:
         more.run("rm", "--stop", "--force", ADDED)
     assert set(bed.standings()) == set(DEVICES)

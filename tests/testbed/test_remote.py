@@ -39,9 +39,9 @@ def using(bed: ContainerBed, remote: ComposeProject) -> Iterator[None]:
     remote.run("up", "--detach", "--no-build", "--no-recreate", NEAR)
     try:
         wait_until(lambda: remote.container(NEAR).serves, f"{NEAR} serves", BACK_SECONDS)
-        bed.nnhal("devices", "--add", NEAR)
+        bed.nnhal("ctl", "add", NEAR)
         yield
-        bed.nnhal("devices", "--remove", NEAR)
+        bed.nnhal("ctl", "remove", NEAR)
     finally:
         remote.run("rm", "--stop", "--force", NEAR)
 

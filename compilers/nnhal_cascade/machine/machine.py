@@ -181,7 +181,8 @@ class _Run:
     def _load(self, command: LoadInput) -> None:
         tensor = self._machine.graph.tensors[self._known(command.tensor, self._machine.graph.tensors, "tensor")]
         box = whole(tensor.shape)
-        self.meter.lived(self._buffer(tensor.index).write(box, self._handed_over(tensor, box), "load"))
+        values = self._handed_over(tensor, box)
+        self.meter.lived(self._buffer(tensor.index).write(box, values, "load"))
 
     def _handed_over(self, tensor: CascaderTensor, box: Box) -> Array:
         """A box of an input of the network, from the client."""

@@ -44,7 +44,7 @@ SERVED: ContextVar[ServedMethod | None] = ContextVar("served", default=None)
 _NOTHING: Values = ()
 
 
-class Recorder(Protocol):
+class ExecutionRecorder(Protocol):
     """What executions are recorded by."""
 
     active: ActiveRecording | None
@@ -54,7 +54,7 @@ class Recorder(Protocol):
 class RecordingPreparedModel(PreparedModel):
     """A prepared model that tells a recorder of its requests."""
 
-    def __init__(self, recorder: Recorder, *arguments: Any) -> None:
+    def __init__(self, recorder: ExecutionRecorder, *arguments: Any) -> None:
         """``arguments`` are those of any prepared model."""
         super().__init__(*arguments)
         self.recorder = recorder
