@@ -19,7 +19,6 @@ SCENARIOS = {
     "fallback": ("nnhal_tools.bench.fallback:fallback", "a value passed between devices"),
     "decode": ("benchmarks.decode:decode", "a token of a decoder, and a run of models with variables"),
     "ort": ("benchmarks.ort:ort", "a session of ONNX Runtime over nnhal's provider"),
-    "ndk": ("benchmarks.ndk:ndk", "an execution of NNAPI's API in Python"),
     "startup": ("benchmarks.startup:startup", "the processor time of a start"),
     "loading": ("benchmarks.loading:loading", "loads as models grow"),
     "recording": ("benchmarks.recording:recording", "a burst while it is recorded"),

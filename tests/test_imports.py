@@ -39,7 +39,7 @@ def packages(modules: set[str]) -> set[str]:
 
 def test_a_client_loads_grpc_protobuf_and_numpy_only() -> None:
     allowed = packages(loaded(f"import google.protobuf, grpc, ml_dtypes, numpy; {SHOW}")) | sys.stdlib_module_names
-    found = packages(loaded(f"import nnhal_client, nnhal_client.aio, nnhal_client.ndk; {SHOW}"))
+    found = packages(loaded(f"import nnhal_client, nnhal_client.aio; {SHOW}"))
     assert found - allowed == {"nnhal", "nnhal_client"}
 
 

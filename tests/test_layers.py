@@ -49,7 +49,7 @@ MAY_USE: dict[str, set[str]] = {
     "nnhal_tools": {"nnhal", "nnhal_hosting", "nnhal_frontends", "nnhal_client", "nnhal_pages"},
     "nnhal_ray": {"nnhal", "nnhal_hosting", *OF_V2_SERVERS},
     "nnhal_ort": {"nnhal_tools"},
-    "nnhal_native": {"nnhal_tools"},
+    "nnhal_native": {"nnhal", "nnhal_tools"},
 }
 """Devices, framework and clients meet over sockets; the tools start other processes by module name."""
 SERVICE_LAYERS = [

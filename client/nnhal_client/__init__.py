@@ -13,6 +13,7 @@ from nnhal_client.connecting import connect
 from nnhal_client.core.binding_runs import OutputTooSmallError
 from nnhal_client.core.native_model import OperationPlacement
 from nnhal_client.framework import DeviceInfo, Framework
+from nnhal_client.launched import LaunchedRun
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
 from nnhal_client.planned import GroupStep, LeftNode, ModelPlan, PlannedGroup
@@ -25,6 +26,7 @@ __all__ = [
     "DomainMemory",
     "Framework",
     "GroupStep",
+    "LaunchedRun",
     "LedgerEntry",
     "LeftNode",
     "MemoryRole",

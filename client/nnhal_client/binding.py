@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnhal.arrays import Array
 from nnhal.contexts import Closing
 from nnhal.extensions.values import Value
+from nnhal.fence import Fence
 from nnhal.remote.calls import Calls
 from nnhal.tensors import GUESS
 from nnhal.types import NO_DEADLINE
@@ -17,6 +18,7 @@ from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.core.binding_memory import BindingMemory, DomainMemoryHandle, is_within
 from nnhal_client.core.binding_runs import BindingRuns, run_channels_of
 from nnhal_client.core.native_model import NativeModel
+from nnhal_client.launched import LaunchedRun
 from nnhal_client.reports import RunReport, output_dimensions
 from nnhal_client.tensors import ReservedDimensions, first_of, most_of, opened, room_for
 
@@ -167,6 +169,17 @@ class NativeBinding:
         """The bytes of memory that an output has; 0 if it lies in memory of ``Framework.allocate``."""
         return self._memory.room(name)
 
+    def _launch(self, wait_for: Sequence[Fence], deadline_ns: int, duration_ns: int) -> LaunchedRun:
+        if self._varies or self._model.states:
+            raise ValueError("a launch of a binding whose inputs have a range, or of a model that has a state")
+        request = wire.LaunchRunRequest(
+            binding=self._handle,
+            wait_for_descriptor_ids=[self._calls.issue(fence.descriptor) for fence in wait_for],
+            deadline_ns=deadline_ns,
+            duration_ns=duration_ns,
+        )
+        return LaunchedRun(self._calls, self._stub, self._calls.call(self._stub.LaunchRun, request), self._runs)
+
     def _reset_state(self) -> None:
         self._calls.call(self._stub.ResetState, wire.ResetStateRequest(binding=self._handle))
 
@@ -192,6 +205,17 @@ class Binding(NativeBinding, Closing):
         deadline, DeadObjectError if the framework is gone.
         """
         return self._runs.run(deadline_ns)
+
+    def launch(
+        self, wait_for: Sequence[Fence] = (), deadline_ns: int = NO_DEADLINE, duration_ns: int = NO_DEADLINE
+    ) -> LaunchedRun:
+        """Launch a run that begins when all fences have signalled, and may take ``duration_ns`` from then on. The next
+        run may be begun when it has ended.
+
+        Raises ValueError if an input was bound with a range or the model has a state; HalError: INVALID_ARGUMENT for a
+        fence that is in error already.
+        """
+        return self._launch(wait_for, deadline_ns, duration_ns)
 
     def resize(self, dimensions: Mapping[str, Dimensions]) -> None:
         """Have the next runs be for these dimensions of inputs, 0 an empty axis: ``inputs`` has views of them, of which

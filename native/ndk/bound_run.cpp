@@ -60,7 +60,10 @@ BoundRun::BoundRun(Compilation& compilation, std::string key, const ArgumentList
     bound_inputs.push_back(bound("input" + std::to_string(bound_inputs.size()), *argument, descriptors));
   for (const std::optional<Argument>& argument : outputs.all())
     bound_outputs.push_back(bound("output" + std::to_string(bound_outputs.size()), *argument, descriptors));
-  binding_ = required(session_->framework().bind(compilation.name(), bound_inputs, bound_outputs, pools_, options));
+  auto made = session_->framework().bind(compilation.name(), bound_inputs, bound_outputs, pools_, options);
+  // Each argument was checked by itself when it was set: what is wrong with all of them is no bad argument of NNAPI's.
+  if (made.status().code() == Code::kInvalidArgument) refuse(kOpFailed, made.status().text());
+  binding_ = required(std::move(made));
 }
 
 client::BoundTensor BoundRun::bound(const std::string& name, const Argument& argument, PutDescriptors& descriptors) {

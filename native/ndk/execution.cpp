@@ -198,7 +198,7 @@ std::uint64_t Execution::duration(std::int32_t code) {
   if (state_ != State::kCompleted || outcome_.code) bad_state("its time before it has succeeded");
   const client::RunReport& report = outcome_.report;
   client::Timing timing = code < 2 ? report.launched : report.fenced;
-  if (report.steps.size() == 1 && timing.on_device_ns < 0 && timing.in_driver_ns < 0) timing = report.steps.front();
+  if (!outcome_.is_launched && report.steps.size() == 1) timing = report.steps.front();
   return nanoseconds(code % 2 ? timing.in_driver_ns : timing.on_device_ns);
 }
 
@@ -226,6 +226,7 @@ void Execution::look() {
   const client::LaunchedRun launched = *std::exchange(launched_, std::nullopt);
   client::Framework& framework = compilation_->session()->framework();
   Outcome outcome;
+  outcome.is_launched = true;
   const Status status = framework.launched_run(launched.handle, &outcome.report);
   (void)framework.release(launched.handle);
   outcome.code = code_of(status);
@@ -274,6 +275,7 @@ void Execution::run(std::int64_t deadline_ns) {
     const Status status = run.binding().run(&outcome.report, deadline_ns);
     outcome.code = code_of(status);
     outcome.text = status.text();
+    if (status.ok()) require_declared(outcome.report);
   } catch (const Refusal& refusal) {
     outcome = {refusal.code, refusal.text, {}};
   } catch (const std::bad_alloc&) {
@@ -282,6 +284,17 @@ void Execution::run(std::int64_t deadline_ns) {
     outcome = {kOpFailed, error.what(), {}};
   }
   complete(std::move(outcome));
+}
+
+void Execution::require_declared(const client::RunReport& report) const {
+  for (const client::OutputReport& output : report.outputs) {
+    const std::int32_t index = std::stoi(output.name.substr(std::string("output").size()));
+    const Dimensions found(output.dimensions.begin(), output.dimensions.end());
+    const Dimensions& declared = outputs_.operand(index).dimensions;
+    if (!combine(declared, found))
+      refuse(kOpFailed, "the device reported dimensions " + describe(found) + " of " + output.name + ", expected " +
+                            describe(declared));
+  }
 }
 
 void Execution::complete(Outcome outcome) {

@@ -68,6 +68,7 @@ class Execution : public Object, public std::enable_shared_from_this<Execution> 
     ResultCode code = kNoError;
     std::string text;
     client::RunReport report;
+    bool is_launched = false;  // then the report has times of its own, which may be unknown
   };
 
   // With the lock held: notes the end of a launched run, if it has come.
@@ -79,6 +80,8 @@ class Execution : public Object, public std::enable_shared_from_this<Execution> 
   // With the state kRunning.
   BoundRun& bound();
   void run(std::int64_t deadline_ns);
+  // Refuses outputs of other dimensions than the model's.
+  void require_declared(const client::RunReport& report) const;
   void complete(Outcome outcome);
   // Ends the execution if `work` refuses or throws.
   void guarded(const std::function<void()>& work);

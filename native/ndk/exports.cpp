@@ -21,7 +21,14 @@ namespace {
 
 using Handle = const void*;
 
+// Of this thread.
+std::string& last_refusal() {
+  static thread_local std::string text;
+  return text;
+}
+
 void log(const char* function, ResultCode code, const std::string& text) {
+  last_refusal() = text;
   if (is_logging()) std::fprintf(stderr, "%s: result %d: %s\n", function, code, text.c_str());
 }
 
@@ -35,6 +42,7 @@ int call(const char* function, const Work& work) noexcept {
     log(function, refusal.code, refusal.text);
     return refusal.code;
   } catch (const std::bad_alloc&) {
+    last_refusal().clear();
     return kOutOfMemory;
   } catch (const std::exception& error) {
     log(function, kOpFailed, error.what());
@@ -549,3 +557,5 @@ NNHAL_EXPORT void ANeuralNetworksEvent_free(Handle event) {
   (void)CALL({ get<Event>(event)->settle(); });
   forget(event);
 }
+
+NNHAL_EXPORT const char* ANeuralNetworksNnhal_getRefusal() { return last_refusal().c_str(); }

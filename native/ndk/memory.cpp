@@ -84,7 +84,7 @@ void MemoryDescription::add_role(std::shared_ptr<Compilation> compilation, bool 
   const Model& model = compilation->model();
   const std::size_t count = is_output ? model.outputs() : model.inputs();
   if (index >= count) bad_data("a role of " + name + ", the model has " + std::to_string(count));
-  if (!(frequency > 0 && frequency <= 1)) bad_data(name + " with a frequency that is not above 0 and at most 1");
+  if (!(frequency > 0 && frequency <= 1)) bad_data(name + " with frequency " + std::to_string(frequency) + ", expected above 0 and at most 1");
   for (const Role& role : roles_)
     if (role.compilation == compilation && role.is_output == is_output && role.index == index)
       bad_data(name + " of the same compilation is given twice");
@@ -93,7 +93,8 @@ void MemoryDescription::add_role(std::shared_ptr<Compilation> compilation, bool 
                    operand.zero_point != operand_->zero_point || operand.scales != operand_->scales ||
                    operand.channel_dim != operand_->channel_dim))
     bad_data(name + " has another type or quantisation than another role");
-  if (is_scalar(operand.type) && !dimensions_.empty()) bad_data("dimensions for memory of a scalar");
+  if (is_scalar(operand.type) && !dimensions_.empty())
+    bad_data("dimensions " + describe(dimensions_) + " for memory of a scalar");
   Dimensions dimensions = combined(operand.dimensions, name + " has");
   roles_.push_back({std::move(compilation), is_output, index, frequency});
   dimensions_ = std::move(dimensions);
@@ -102,7 +103,8 @@ void MemoryDescription::add_role(std::shared_ptr<Compilation> compilation, bool 
 
 void MemoryDescription::set_dimensions(Dimensions dimensions) {
   require_unfinished();
-  if (operand_ && is_scalar(operand_->type) && !dimensions.empty()) bad_data("dimensions for memory of a scalar");
+  if (operand_ && is_scalar(operand_->type) && !dimensions.empty())
+    bad_data("dimensions " + describe(dimensions) + " for memory of a scalar");
   dimensions_ = combined(dimensions, "the dimensions are");
 }
 

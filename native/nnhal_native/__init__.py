@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 __all__ = ["NAMES", "library_path"]
@@ -11,8 +12,11 @@ NAMES = {"ndk": "libneuralnetworks.so", "tflite": "libnnhal_tflite.so", "litert"
 
 
 def library_path(name: str) -> Path:
-    """Return the path of a library, one of NAMES. Raises FileNotFoundError if it was not built."""
-    library = Path(__file__).with_name(NAMES[name])
+    """Return the path of a library, one of NAMES, in the folder NNHAL_NATIVE_LIBRARIES or in this package.
+
+    Raises FileNotFoundError if it was not built.
+    """
+    library = Path(os.environ.get("NNHAL_NATIVE_LIBRARIES", Path(__file__).parent)) / NAMES[name]
     if not library.exists():
         raise FileNotFoundError(f"{library} is missing: nnhal native build builds it, with g++ (apt-get install g++)")
     return library

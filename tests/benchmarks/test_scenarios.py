@@ -13,7 +13,6 @@ from benchmarks.__main__ import SCENARIOS
 from tests.support.command import benchmark
 
 _QUICK = {
-    "ndk": "--runs 5",
     "decode": "--tokens 2 --past 4 --growing 3",
     "loading": "5 10",
     "serve": "-i native --concurrency 2 -p 50",

@@ -35,7 +35,7 @@ def libraries() -> Path:
         build(_BUILT, objects)
         for source in _PROGRAMS.glob("*.c"):
             linked = [] if source.stem == "loads" else [f"-L{_BUILT}", "-lneuralnetworks"]
-            options = ["-Wall", "-Wextra", "-O1", *linked, "-lpthread", "-ldl"]
+            options = ["-Wall", "-Wextra", "-O1", f"-I{ROOT / 'native'}", *linked, "-lpthread", "-ldl"]
             subprocess.run(["gcc", str(source), "-o", str(_BUILT / source.stem), *options], check=True)
     return _BUILT
 

@@ -83,6 +83,15 @@ class Recipe:
         return len(self._operands) - 1
 
 
+def floor_model(operations: int = 1) -> Model:
+    """Return a chain of FLOOR operations on one element."""
+    recipe = Recipe()
+    value = recipe.input(OperandType.TENSOR_FLOAT32, (1,))
+    for _ in range(operations):
+        value = recipe.operation(OperationType.FLOOR, [value], Operand(OperandType.TENSOR_FLOAT32, (1,)))
+    return recipe.build(value).model
+
+
 def memory_of(values: Array) -> Argument:
     return Argument(values.reshape(-1).view(np.uint8).copy(), values.shape)
 

@@ -9,8 +9,7 @@ from nnhal.errors import HalError
 from nnhal.operations._types import F32, INT32
 from nnhal.types import ErrorStatus, Model, Operand, OperationType, Priority
 from nnhal_client import Framework
-from tests.support.models import Recipe
-from tests.support.ndk import floor_model
+from tests.support.models import Recipe, floor_model
 from tests.support.sample_models import in_pool
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4) - 4

@@ -11,12 +11,9 @@ import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal_client import Binding, Framework, RunReport, aio
-from nnhal_client.ndk import Compilation, Execution, NeuralNetworksError
 from tests.support.foreign.faults import FaultName
 from tests.support.foreign.process import ForeignDevice
 from tests.support.foreign_system import ELEMENTS, UNWIRED, WIRED, ForeignSystem, doubling_on, doublings, foreign_system
-from tests.support.ndk import WAYS as NDK_WAYS
-from tests.support.ndk import named
 from tests.support.waiting import wait_until
 
 WAYS = {
@@ -112,33 +109,6 @@ def test_an_answer_that_comes_twice_is_not_taken_for_that_of_the_next_call_in_an
                 assert not report.direct
 
     asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("way", NDK_WAYS)
-def test_no_computation_of_the_ndk_succeeds_with_the_answer_to_another(
-    system: ForeignSystem, framework: Framework, way: str
-) -> None:
-    device, result = system.devices["first"], np.zeros(ELEMENTS, np.float32)
-    with Compilation(framework, doublings(1), named(framework, "first")) as compilation:
-        compilation.finish()
-        with Execution(compilation) as execution:
-            execution.set_reusable(True)
-            given = np.zeros(ELEMENTS, np.float32)
-            execution.set_input(0, given)
-            execution.set_output(0, result)
-            NDK_WAYS[way](execution, compilation)
-            device.fail("dawdles")
-            device.fail("answers twice", 1)
-            failed = 0
-            for number in range(1, 7):
-                given[...], result[...] = number, np.nan
-                try:  # the compilation names one device, and nothing stands in for it
-                    NDK_WAYS[way](execution, compilation)
-                except NeuralNetworksError:
-                    failed += 1
-                else:
-                    assert result.tolist() == [2 * number] * ELEMENTS
-    assert failed <= 2
 
 
 @ways_with_results

@@ -36,7 +36,7 @@ def test_the_framework_is_replaced_while_devices_live_and_clients_come_back(bed:
         assert predicted() == digits.labels[0]  # over the same client, which has connected anew
     assert bed.project.container("framework").id != old
     assert devices == {name: bed.project.container(name).pid for name in DEVICES}
-    assert bed.in_client("fenced.py", FRAMEWORK, "cpu_acc", "nnapi-reference")["right"]
+    assert bed.in_client("fenced.py", FRAMEWORK, "cpu_acc", "cpu_ref")["right"]
 
 
 def test_a_device_is_added_and_removed_while_the_others_serve(bed: ContainerBed) -> None:

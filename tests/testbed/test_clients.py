@@ -45,7 +45,7 @@ def test_no_byte_of_a_tensor_goes_over_a_socket_or_is_copied(bed: ContainerBed) 
 
 
 def test_launches_wait_for_fences_of_other_containers(bed: ContainerBed) -> None:
-    answer = bed.in_client("fenced.py", FRAMEWORK, "cpu_acc", "nnapi-reference")
+    answer = bed.in_client("fenced.py", FRAMEWORK, "cpu_acc", "cpu_ref")
     assert answer == {"pending": [True, True], "right": True}
 
 

@@ -84,4 +84,4 @@ def test_a_device_that_takes_more_memory_than_it_may_dies_alone(bed: ContainerBe
     assert "oom" in {event.action for event in events}
     assert others == {name: bed.project.container(name).pid for name in others}
     bed.wait_until_whole()
-    assert bed.in_client("fenced.py", FRAMEWORK, "cpu_acc", "nnapi-reference")["right"]
+    assert bed.in_client("fenced.py", FRAMEWORK, "cpu_acc", "cpu_ref")["right"]

@@ -7,7 +7,7 @@ async with aio.connect("localhost:8001") as server:
     outputs = await model.run({"image": image})
 """
 
-from nnhal_client.aio.binding import AsyncBinding, AsyncV2Binding
+from nnhal_client.aio.binding import AsyncBinding, AsyncLaunchedRun, AsyncV2Binding
 from nnhal_client.aio.connecting import connect
 from nnhal_client.aio.framework import AsyncFramework
 from nnhal_client.aio.memory import AsyncDomainMemory
@@ -18,6 +18,7 @@ __all__ = [
     "AsyncBinding",
     "AsyncDomainMemory",
     "AsyncFramework",
+    "AsyncLaunchedRun",
     "AsyncModel",
     "AsyncV2Binding",
     "AsyncV2Model",

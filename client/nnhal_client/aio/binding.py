@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from google.protobuf.message import Message
 
 from nnhal.contexts import AsyncClosing
+from nnhal.fence import Fence
 from nnhal.remote.calls import Calls
 from nnhal.types import NO_DEADLINE
 from nnhal.types.layout import Dimensions
@@ -17,9 +18,26 @@ from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.aio.exchanger import Exchanger
 from nnhal_client.binding import BindingOptions, NativeBinding
 from nnhal_client.core.native_model import NativeModel
+from nnhal_client.launched import LaunchedRun
 from nnhal_client.reports import RunReport
 from nnhal_client.v2.binding import BoundArrays, V2Signature, seconds_to
 from nnhal_client.v2.calls import INFER, R
+
+
+class AsyncLaunchedRun:
+    """As ``LaunchedRun``, for asyncio."""
+
+    def __init__(self, launched: LaunchedRun) -> None:
+        self._launched = launched
+        self.fence = launched.fence
+
+    async def cancel(self) -> None:
+        """Have it end as soon as possible: its fence is in error then. Raises HalError, TransportError."""
+        await asyncio.to_thread(self._launched.cancel)
+
+    async def wait(self) -> RunReport:
+        """Wait for its end in a thread, and return its report. To be called once. Raises as ``Binding.run``."""
+        return await asyncio.to_thread(self._launched.wait)
 
 
 class AsyncBinding(NativeBinding, AsyncClosing):
@@ -58,6 +76,13 @@ class AsyncBinding(NativeBinding, AsyncClosing):
         If the task is cancelled meanwhile, ``abandoned`` is called when the run has ended.
         """
         return await self._exchanger.run(self._runs.exchanges(deadline_ns), abandoned)
+
+    async def launch(
+        self, wait_for: Sequence[Fence] = (), deadline_ns: int = NO_DEADLINE, duration_ns: int = NO_DEADLINE
+    ) -> AsyncLaunchedRun:
+        """As ``Binding.launch``; waits for a run that is under way."""
+        async with self._turn:
+            return AsyncLaunchedRun(await asyncio.to_thread(self._launch, wait_for, deadline_ns, duration_ns))
 
     async def resize(self, dimensions: Mapping[str, Dimensions]) -> None:
         """As ``Binding.resize``; waits for a run that is under way."""

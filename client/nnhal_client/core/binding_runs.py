@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Protocol
 
 from nnhal.codec.lengths import lengths_to_wire
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
@@ -14,6 +13,7 @@ from nnhal.remote import RemoteRunChannel
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
+from nnhal_client.core.binding_memory import BindingMemory
 from nnhal_client.reports import (
     RunReport,
     dimensions_from_wire,
@@ -43,20 +43,6 @@ class OutputTooSmallError(HalError):
         """Those that did not fit, as far as the framework says."""
 
 
-class ResizableOutputs(Protocol):
-    """Outputs; the dimensions of some may be unknown before a run."""
-
-    @property
-    def has_unknown_dimensions(self) -> bool:
-        """Return whether there are any."""
-
-    def resize(self, dimensions: Mapping[str, Dimensions]) -> None:
-        """Show those outputs in the dimensions that a run has reported."""
-
-    def shortage(self, dimensions: Mapping[str, Dimensions]) -> str:
-        """Say which outputs need more memory, and how they get it, after a run that has reported dimensions."""
-
-
 class BindingRuns:
     """The runs of one binding, one at a time."""
 
@@ -66,8 +52,8 @@ class BindingRuns:
         channel: Channel,
         run_channels: Sequence[RemoteRunChannel],
         measures: bool,
-        outputs: ResizableOutputs,
-        inputs: Sequence[str] = (),
+        outputs: BindingMemory,
+        inputs: Sequence[str],
     ) -> None:
         """``place`` names the framework in errors; ``channel`` is the binding's channel to it. ``inputs`` are named as
         they were bound.
@@ -168,13 +154,18 @@ class BindingRuns:
             raise DeadObjectError(f"the framework at {self._place}: {error}") from error
         except ProtocolError as error:
             raise TransportError(f"the framework at {self._place}: {error}") from error
+        report = self.ended(answer, called_ns)
+        self._turn = (self._turn + 1) % self._turns
+        return report
+
+    def ended(self, answer: wire.RunAnswer | wire.GetLaunchedRunResponse, called_ns: int = -1) -> RunReport:
+        """Return the report of a run that the framework tells of. Raises HalError for one that has failed."""
         if answer.status:
             status = ErrorStatus(answer.status)
             if status == ErrorStatus.OUTPUT_INSUFFICIENT_SIZE:
                 raise self._too_small(answer.message, answer.report)
             raise HalError(status, answer.message)
-        answered_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measures else -1
-        self._turn = (self._turn + 1) % self._turns
+        answered_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measures and called_ns >= 0 else -1
         report = report_from_wire(answer.report, called_ns, answered_ns)
         self._show(report.dimensions)
         return report

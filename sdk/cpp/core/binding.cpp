@@ -50,6 +50,9 @@ Status Binding::run_directly(RunReport* report, const Patience& patience) {
   if (!result->fits)
     return Status::answered(Code::kOutputInsufficientSize,
                             run_channel_->place() + ": an output does not fit its memory");
+  if (!result->shapes.empty() && !outputs_.empty() && result->shapes.size() != outputs_.size())
+    return Status(Code::kGeneralFailure, run_channel_->place() + " reported " + std::to_string(result->shapes.size()) +
+                                             " outputs, expected " + std::to_string(outputs_.size()));
   *report = {};
   report->duration_ns = now_ns() - called_ns;
   report->is_direct = true;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 
@@ -14,6 +15,7 @@ from nnhal.types.layout import Dimensions
 from nnhal.v1 import burst_pb2, request_pb2, types_pb2
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import RunReport
+from nnhal_client.core.binding_memory import BindingMemory
 from nnhal_client.core.binding_runs import BindingRuns, Exchanges, OutputTooSmallError
 
 GOOD = burst_pb2.BurstAnswer(result=request_pb2.ExecutionResult(output_sufficient_size=True)).SerializeToString()
@@ -47,7 +49,9 @@ class Bound:
         self.framework, _ = channel_pair()
         self.device, _ = channel_pair()
         run_channel = RemoteRunChannel(self.device, 7, may_fall_back, ("y", "", "z"), SETTLED)
-        self.runs = BindingRuns("here", self.framework, [run_channel], measures, outputs or Outputs())
+        self.runs = BindingRuns(
+            "here", self.framework, [run_channel], measures, cast(BindingMemory, outputs or Outputs()), ()
+        )
 
     def sends_to_device(self, exchanges: Exchanges) -> None:
         channel, message = next(exchanges)

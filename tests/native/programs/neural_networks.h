@@ -1,72 +1,15 @@
-/* The functions of the NDK's NeuralNetworks API that the programs call, in words of their own. */
+/* What the programs share. */
 #ifndef NNHAL_TESTS_NEURAL_NETWORKS_H_
 #define NNHAL_TESTS_NEURAL_NETWORKS_H_
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <nnhal_native/neural_networks.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct ANeuralNetworksModel ANeuralNetworksModel;
-typedef struct ANeuralNetworksCompilation ANeuralNetworksCompilation;
-typedef struct ANeuralNetworksExecution ANeuralNetworksExecution;
-typedef struct ANeuralNetworksBurst ANeuralNetworksBurst;
-typedef struct ANeuralNetworksEvent ANeuralNetworksEvent;
-typedef struct ANeuralNetworksMemory ANeuralNetworksMemory;
-typedef struct ANeuralNetworksDevice ANeuralNetworksDevice;
-typedef struct {
-  int32_t type;
-  uint32_t dimensionCount;
-  const uint32_t* dimensions;
-  float scale;
-  int32_t zeroPoint;
-} OperandType;
+typedef ANeuralNetworksOperandType OperandType;
 
 enum { FLOAT32_TENSOR = 3, INT32_SCALAR = 1, ADD = 0 };
 enum { NO_ERROR = 0, UNEXPECTED_NULL = 3, BAD_DATA = 4, OP_FAILED = 5, BAD_STATE = 6, MISSED_DEADLINE_TRANSIENT = 10, DEAD_OBJECT = 14 };
-
-int ANeuralNetworks_getDeviceCount(uint32_t*);
-int ANeuralNetworks_getDevice(uint32_t, ANeuralNetworksDevice**);
-int ANeuralNetworksDevice_getName(const ANeuralNetworksDevice*, const char**);
-int ANeuralNetworksModel_create(ANeuralNetworksModel**);
-void ANeuralNetworksModel_free(ANeuralNetworksModel*);
-int ANeuralNetworksModel_finish(ANeuralNetworksModel*);
-int ANeuralNetworksModel_addOperand(ANeuralNetworksModel*, const OperandType*);
-int ANeuralNetworksModel_setOperandValue(ANeuralNetworksModel*, int32_t, const void*, size_t);
-int ANeuralNetworksModel_addOperation(ANeuralNetworksModel*, int32_t, uint32_t, const uint32_t*, uint32_t,
-                                      const uint32_t*);
-int ANeuralNetworksModel_identifyInputsAndOutputs(ANeuralNetworksModel*, uint32_t, const uint32_t*, uint32_t,
-                                                  const uint32_t*);
-int ANeuralNetworksModel_relaxComputationFloat32toFloat16(ANeuralNetworksModel*, bool);
-int ANeuralNetworksCompilation_create(ANeuralNetworksModel*, ANeuralNetworksCompilation**);
-int ANeuralNetworksCompilation_createForDevices(ANeuralNetworksModel*, const ANeuralNetworksDevice* const*, uint32_t,
-                                                ANeuralNetworksCompilation**);
-void ANeuralNetworksCompilation_free(ANeuralNetworksCompilation*);
-int ANeuralNetworksCompilation_finish(ANeuralNetworksCompilation*);
-int ANeuralNetworksExecution_create(ANeuralNetworksCompilation*, ANeuralNetworksExecution**);
-void ANeuralNetworksExecution_free(ANeuralNetworksExecution*);
-int ANeuralNetworksExecution_setInput(ANeuralNetworksExecution*, int32_t, const OperandType*, const void*, size_t);
-int ANeuralNetworksExecution_setOutput(ANeuralNetworksExecution*, int32_t, const OperandType*, void*, size_t);
-int ANeuralNetworksExecution_setInputFromMemory(ANeuralNetworksExecution*, int32_t, const OperandType*,
-                                                const ANeuralNetworksMemory*, size_t, size_t);
-int ANeuralNetworksExecution_setOutputFromMemory(ANeuralNetworksExecution*, int32_t, const OperandType*,
-                                                 const ANeuralNetworksMemory*, size_t, size_t);
-int ANeuralNetworksExecution_setReusable(ANeuralNetworksExecution*, bool);
-int ANeuralNetworksExecution_setTimeout(ANeuralNetworksExecution*, uint64_t);
-int ANeuralNetworksExecution_compute(ANeuralNetworksExecution*);
-int ANeuralNetworksExecution_burstCompute(ANeuralNetworksExecution*, ANeuralNetworksBurst*);
-int ANeuralNetworksExecution_startCompute(ANeuralNetworksExecution*, ANeuralNetworksEvent**);
-int ANeuralNetworksExecution_startComputeWithDependencies(ANeuralNetworksExecution*, const ANeuralNetworksEvent* const*,
-                                                          uint32_t, uint64_t, ANeuralNetworksEvent**);
-int ANeuralNetworksBurst_create(ANeuralNetworksCompilation*, ANeuralNetworksBurst**);
-void ANeuralNetworksBurst_free(ANeuralNetworksBurst*);
-int ANeuralNetworksEvent_createFromSyncFenceFd(int, ANeuralNetworksEvent**);
-int ANeuralNetworksEvent_wait(ANeuralNetworksEvent*);
-void ANeuralNetworksEvent_free(ANeuralNetworksEvent*);
-int ANeuralNetworksEvent_getSyncFenceFd(const ANeuralNetworksEvent*, int*);
-int ANeuralNetworksMemory_createFromFd(size_t, int, int, size_t, ANeuralNetworksMemory**);
-void ANeuralNetworksMemory_free(ANeuralNetworksMemory*);
 
 /* Ends the program unless a call ended so. */
 #define EXPECT(expected, call)                                                                                     \

@@ -17,17 +17,17 @@ from nnhal.fence import FenceState, create_fence
 from nnhal.operations._types import F32
 from nnhal.types import Capabilities, ErrorStatus, Model, Operand, OperandPerformance, OperationType, PerformanceInfo
 from nnhal.v1 import device_pb2
-from nnhal_client import Framework
-from nnhal_client.ndk import REFERENCE, Compilation, Event, Execution, ResultCode
+from nnhal_native.ndk import Compilation, Event, Execution, ResultCode
+from tests.native.ndk.support import Floors, framework_over, named, refused
 from tests.support.models import Recipe
-from tests.support.ndk import Floors, framework_over, named, refused
 from tests.support.scripted import Call, ScriptedDevice
+
+pytestmark = pytest.mark.sdk
 
 FAST = PerformanceInfo(0.5, 0.5)
 CAPABILITIES = Capabilities(FAST, FAST, (OperandPerformance(F32, FAST),), FAST, FAST)
 SINGLE, CHAIN = (OperationType.FLOOR,), (OperationType.FLOOR, OperationType.NEG, OperationType.FLOOR)
 RESULTS = {SINGLE: 3.0, CHAIN: -3.0}
-PLANS = {SINGLE: ("npu",), CHAIN: ("npu", "cpu_ref", "npu")}
 LENGTHS = pytest.mark.parametrize("operations", [SINGLE, CHAIN], ids=["one step", "three steps"])
 
 
@@ -43,8 +43,8 @@ def floors() -> Iterator[Floors]:
     device.gate.set()
 
 
-@pytest.fixture
-def framework(cpu_ref: Endpoint, short_path: Path, floors: Floors) -> Iterator[Framework]:
+@pytest.fixture(autouse=True)
+def framework(cpu_ref: Endpoint, short_path: Path, floors: Floors) -> Iterator[None]:
     """Run a framework over cpu_ref and a device that floors faster than it."""
     capabilities = device_pb2.GetCapabilitiesResponse(capabilities=capabilities_to_wire(CAPABILITIES))
     script = {
@@ -54,7 +54,8 @@ def framework(cpu_ref: Endpoint, short_path: Path, floors: Floors) -> Iterator[F
     }
     with ExitStack() as stack:
         device = stack.enter_context(ScriptedDevice(Endpoint(short_path / "npu"), script, floors.on_burst))
-        yield stack.enter_context(framework_over(short_path, {"npu": device.endpoint, "cpu_ref": cpu_ref}))
+        stack.enter_context(framework_over(short_path, {"npu": device.endpoint, "cpu_ref": cpu_ref}))
+        yield
 
 
 def model_of(operations: tuple[OperationType, ...], result: tuple[int, ...] = (1,)) -> Model:
@@ -69,15 +70,12 @@ Started = tuple[Execution, Array]
 
 
 @contextmanager
-def execution_of(
-    framework: Framework, operations: tuple[OperationType, ...], explicit: bool = False
-) -> Iterator[Started]:
+def execution_of(operations: tuple[OperationType, ...], explicit: bool = False) -> Iterator[Started]:
     """Return a reusable execution with input 3.7, and its result."""
-    devices = named(framework, "npu", REFERENCE) if explicit else None
+    devices = named("npu", "nnapi-reference") if explicit else None
     result = np.zeros(1, np.float32)
-    with Compilation(framework, model_of(operations), devices) as compilation:
+    with Compilation(model_of(operations), devices) as compilation:
         compilation.finish()
-        assert compilation.loaded.steps == PLANS[operations]
         with Execution(compilation) as execution:
             execution.set_reusable(True)
             execution.set_input(0, np.array([3.7], np.float32))
@@ -91,10 +89,8 @@ def pending() -> tuple[Callable[[], None], Event]:
 
 
 @LENGTHS
-def test_the_steps_await_the_fences_of_the_application(
-    framework: Framework, floors: Floors, operations: tuple[OperationType, ...]
-) -> None:
-    with execution_of(framework, operations) as (execution, result):
+def test_the_steps_await_the_fences_of_the_application(floors: Floors, operations: tuple[OperationType, ...]) -> None:
+    with execution_of(operations) as (execution, result):
         for _ in range(2):
             result[:] = 0
             (first, before), (second, other) = pending(), pending()
@@ -107,10 +103,8 @@ def test_the_steps_await_the_fences_of_the_application(
 
 
 @LENGTHS
-def test_a_fence_of_the_application_that_fails_fails_the_execution(
-    framework: Framework, operations: tuple[OperationType, ...]
-) -> None:
-    with execution_of(framework, operations) as (execution, result):
+def test_a_fence_of_the_application_that_fails_fails_the_execution(operations: tuple[OperationType, ...]) -> None:
+    with execution_of(operations) as (execution, result):
         signal, fence = create_fence()
         event = execution.start_compute_with_dependencies([Event.from_sync_fence(fence)])
         signal.fail()
@@ -121,10 +115,8 @@ def test_a_fence_of_the_application_that_fails_fails_the_execution(
 
 
 @LENGTHS
-def test_a_fence_of_the_application_that_has_failed_already_is_refused(
-    framework: Framework, operations: tuple[OperationType, ...]
-) -> None:
-    with execution_of(framework, operations) as (execution, result):
+def test_a_fence_of_the_application_that_has_failed_already_is_refused(operations: tuple[OperationType, ...]) -> None:
+    with execution_of(operations) as (execution, result):
         signal, fence = create_fence()
         signal.fail()
         event = Event.from_sync_fence(fence)
@@ -139,10 +131,10 @@ def test_a_fence_of_the_application_that_has_failed_already_is_refused(
     ("operations", "accepted"), [(SINGLE, 0), (CHAIN, 0), (CHAIN, 1)], ids=["only step", "first step", "later step"]
 )
 def test_after_a_failed_launch_the_cpu_computes_once_the_fences_have_signalled(
-    framework: Framework, floors: Floors, operations: tuple[OperationType, ...], accepted: int
+    floors: Floors, operations: tuple[OperationType, ...], accepted: int
 ) -> None:
     floors.refuses = ErrorStatus.GENERAL_FAILURE
-    with execution_of(framework, operations) as (execution, result):
+    with execution_of(operations) as (execution, result):
         for _ in range(2):
             result[:], floors.accepts = 0, accepted
             signal, before = pending()
@@ -158,10 +150,10 @@ def test_after_a_failed_launch_the_cpu_computes_once_the_fences_have_signalled(
     ("operations", "accepted"), [(SINGLE, 0), (CHAIN, 0), (CHAIN, 1)], ids=["only step", "first step", "later step"]
 )
 def test_a_launch_that_fails_on_a_named_device_is_an_error(
-    framework: Framework, floors: Floors, operations: tuple[OperationType, ...], accepted: int
+    floors: Floors, operations: tuple[OperationType, ...], accepted: int
 ) -> None:
     floors.refuses, floors.accepts = ErrorStatus.GENERAL_FAILURE, accepted
-    with execution_of(framework, operations, explicit=True) as (execution, result):
+    with execution_of(operations, explicit=True) as (execution, result):
         refused(ResultCode.OP_FAILED, execution.start_compute_with_dependencies, "on demand")
         refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0))
         assert result == 0
@@ -171,10 +163,10 @@ def test_a_launch_that_fails_on_a_named_device_is_an_error(
 @LENGTHS
 @pytest.mark.parametrize("explicit", [False, True], ids=["default", "named"])
 def test_a_failure_after_the_launch_does_not_fall_back(
-    framework: Framework, floors: Floors, operations: tuple[OperationType, ...], explicit: bool
+    floors: Floors, operations: tuple[OperationType, ...], explicit: bool
 ) -> None:
     floors.status = ErrorStatus.GENERAL_FAILURE
-    with execution_of(framework, operations, explicit) as (execution, result):
+    with execution_of(operations, explicit) as (execution, result):
         event = execution.start_compute_with_dependencies()
         refused(ResultCode.OP_FAILED, event.wait, "on demand")
         refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0))
@@ -185,9 +177,9 @@ def test_a_failure_after_the_launch_does_not_fall_back(
         assert result == RESULTS[operations]
 
 
-def test_an_output_of_unknown_size_is_computed_once_the_fences_have_signalled(framework: Framework) -> None:
+def test_an_output_of_unknown_size_is_computed_once_the_fences_have_signalled() -> None:
     result = np.zeros(1, np.float32)
-    with Compilation(framework, model_of((OperationType.NEG, OperationType.ABS), ())) as compilation:
+    with Compilation(model_of((OperationType.NEG, OperationType.ABS), ())) as compilation:
         compilation.finish()
         with Execution(compilation) as execution:
             execution.set_input(0, np.array([3.7], np.float32))
@@ -202,9 +194,9 @@ def test_an_output_of_unknown_size_is_computed_once_the_fences_have_signalled(fr
 
 
 @LENGTHS
-def test_many_fences_are_awaited(framework: Framework, operations: tuple[OperationType, ...]) -> None:
+def test_many_fences_are_awaited(operations: tuple[OperationType, ...]) -> None:
     fences = [pending() for _ in range(20)]
-    with execution_of(framework, operations) as (execution, result):
+    with execution_of(operations) as (execution, result):
         event = execution.start_compute_with_dependencies([before for _, before in fences])
         for signal, _ in fences[1:]:
             signal()
@@ -215,10 +207,10 @@ def test_many_fences_are_awaited(framework: Framework, operations: tuple[Operati
 
 
 @LENGTHS
-def test_executions_are_chained_by_their_events(framework: Framework, operations: tuple[OperationType, ...]) -> None:
+def test_executions_are_chained_by_their_events(operations: tuple[OperationType, ...]) -> None:
     with (
-        execution_of(framework, operations) as (first, result),
-        execution_of(framework, operations) as (second, other),
+        execution_of(operations) as (first, result),
+        execution_of(operations) as (second, other),
     ):
         signal, before = pending()
         event = second.start_compute_with_dependencies([first.start_compute_with_dependencies([before])])
@@ -230,10 +222,8 @@ def test_executions_are_chained_by_their_events(framework: Framework, operations
 
 
 @LENGTHS
-def test_a_session_may_end_while_a_launch_is_pending(
-    framework: Framework, operations: tuple[OperationType, ...]
-) -> None:
-    with execution_of(framework, operations) as (execution, _):
+def test_a_session_may_end_while_a_launch_is_pending(operations: tuple[OperationType, ...]) -> None:
+    with execution_of(operations) as (execution, _):
         signal, fence = create_fence()
         execution.start_compute_with_dependencies([Event.from_sync_fence(fence)])
         signal.fail()

@@ -16,45 +16,44 @@ from nnhal.endpoint import Endpoint
 from nnhal.operations._types import F16, F32, I32, Q8A
 from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
-from nnhal_client import Framework
-from nnhal_client.ndk import (
-    REFERENCE,
+from nnhal_native.ndk import (
     Compilation,
     Execution,
     MemoryDesc,
-    NeuralNetworksError,
     OutputInsufficientSizeError,
     ResultCode,
-    wait,
 )
+from tests.native.ndk.support import WAYS, framework_over, named, refused
 from tests.support.models import Recipe
-from tests.support.ndk import WAYS, framework_over, named, refused
+
+pytestmark = pytest.mark.sdk
 
 SCALES = {F32: 0.0, F16: 0.0, Q8A: 0.5}
 FULL, UNKNOWN_AXIS, UNKNOWN_RANK = (2, 3), (0, 3), ()
 SHAPES: dict[str, Dimensions] = {"known": FULL, "unknown axis": UNKNOWN_AXIS, "unknown rank": UNKNOWN_RANK}
 
 
-@pytest.fixture(scope="module")
-def framework(cpu_ref: Endpoint) -> Iterator[Framework]:
+@pytest.fixture(scope="module", autouse=True)
+def framework(cpu_ref: Endpoint) -> Iterator[None]:
+    """Run a framework over cpu_ref alone."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        framework_over(Path(directory), {"cpu_ref": cpu_ref}) as session,
+        framework_over(Path(directory), {"cpu_ref": cpu_ref}),
     ):
-        yield session
+        yield
 
 
 Compile = Callable[[Model], Compilation]
 
 
 @pytest.fixture(params=["named", "default"])
-def compiled(framework: Framework, request: pytest.FixtureRequest) -> Iterator[Compile]:
+def compiled(request: pytest.FixtureRequest) -> Iterator[Compile]:
     """Return what compiles for the CPU, which the application names or not."""
     made: list[Compilation] = []
 
     def start(model: Model) -> Compilation:
-        named_ones = named(framework, REFERENCE) if request.param == "named" else None
-        made.append(Compilation(framework, model, named_ones))
+        named_ones = named("nnapi-reference") if request.param == "named" else None
+        made.append(Compilation(model, named_ones))
         made[-1].finish()
         return made[-1]
 
@@ -64,6 +63,7 @@ def compiled(framework: Framework, request: pytest.FixtureRequest) -> Iterator[C
 
 
 def addition(first: Dimensions, second: Dimensions, result: Dimensions, code: OperandType = F32) -> Model:
+    """Return a model of the sum of two tensors."""
     recipe = Recipe()
     terms = [recipe.input(code, dimensions, SCALES[code]) for dimensions in (first, second)]
     total = recipe.operation(OperationType.ADD, [*terms, *recipe.integers(0)], Operand(code, result, SCALES[code]))
@@ -71,6 +71,7 @@ def addition(first: Dimensions, second: Dimensions, result: Dimensions, code: Op
 
 
 def of(dimensions: Dimensions, code: OperandType = F32) -> Operand:
+    """Return the operand type that an application passes."""
     return Operand(code, dimensions, SCALES[code])
 
 
@@ -82,7 +83,7 @@ def ones(dimensions: Dimensions, code: OperandType = F32) -> Array:
 def both_ways(execution: Execution) -> Iterator[Callable[[], None]]:
     """Return ways to compute an execution repeatedly."""
     yield execution.compute
-    yield lambda: wait(execution.start_compute_with_dependencies())
+    yield lambda: execution.start_compute_with_dependencies().wait()
 
 
 @pytest.mark.contract("UD-01")
@@ -108,6 +109,7 @@ def test_dimensions_that_the_model_does_not_know_are_completed_by_the_execution(
 
 
 def with_constant(dimensions: Dimensions, length: int) -> Model:
+    """Return a model that adds a constant."""
     model = addition((4,), (4,), (4,))
     operands = list(model.main.operands)
     operands[1] = replace(
@@ -124,17 +126,15 @@ def with_constant(dimensions: Dimensions, length: int) -> Model:
 @pytest.mark.parametrize(
     ("dimensions", "length"), [((), 16), ((0,), 16), ((4,), 12), ((4,), 20)], ids=["rank", "axis", "short", "long"]
 )
-def test_all_dimensions_of_a_constant_must_be_known(framework: Framework, dimensions: Dimensions, length: int) -> None:
-    with Compilation(framework, with_constant((4,), 16)) as good:
+def test_all_dimensions_of_a_constant_must_be_known(dimensions: Dimensions, length: int) -> None:
+    with Compilation(with_constant((4,), 16)) as good:
         good.finish()
-    with Compilation(framework, with_constant(dimensions, length)) as bad:
-        refused(ResultCode.BAD_DATA, bad.finish)
-        refused(ResultCode.BAD_STATE, lambda: Execution(bad))
+    refused(ResultCode.BAD_DATA, lambda: Compilation(with_constant(dimensions, length)))
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_model_that_contradicts_itself_compiles_and_fails_when_it_is_computed(framework: Framework, way: str) -> None:
-    with Compilation(framework, addition(FULL, FULL, (2, 4))) as compilation:
+def test_a_model_that_contradicts_itself_compiles_and_fails_when_it_is_computed(way: str) -> None:
+    with Compilation(addition(FULL, FULL, (2, 4))) as compilation:
         compilation.finish()
         refused(ResultCode.BAD_STATE, compilation.finish)
         with Execution(compilation) as execution:
@@ -142,10 +142,7 @@ def test_a_model_that_contradicts_itself_compiles_and_fails_when_it_is_computed(
                 execution.set_input(number, ones(FULL))
             execution.set_output(0, ones((2, 4)))
             refused(ResultCode.OP_FAILED, lambda: WAYS[way](execution, compilation), "dimensions")
-            refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0), "OP_FAILED")
-        with pytest.raises(NeuralNetworksError) as caught:
-            _ = compilation.loaded
-        assert caught.value.code == ResultCode.OP_FAILED
+            refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0), "has failed")
         description = MemoryDesc()
         description.add_input_role(compilation, 0, 1.0)
         description.finish()
@@ -367,7 +364,7 @@ def test_a_scalar_has_no_dimensions(compiled: Compile) -> None:
 def test_unusable_buffers_are_refused(compiled: Compile) -> None:
     with Execution(compiled(addition(FULL, FULL, FULL))) as execution:
         refused(ResultCode.BAD_DATA, lambda: execution.set_input(0, ones((3, 2)).T), "contiguous")
-        refused(ResultCode.BAD_DATA, lambda: execution.set_output(0, bytes(24)), "written")
+        refused(ResultCode.BAD_DATA, lambda: execution.set_output(0, bytes(24)), "not writable")
         refused(ResultCode.UNEXPECTED_NULL, lambda: execution.set_output(0, None))
         refused(ResultCode.BAD_DATA, lambda: execution.set_input(2, ones(FULL)), "input 2 of 2")
         execution.set_input(0, ones(FULL).tobytes())
@@ -376,28 +373,3 @@ def test_unusable_buffers_are_refused(compiled: Compile) -> None:
         execution.set_output(0, total)
         execution.compute()
     assert np.all(np.frombuffer(total, np.float32) == 2)
-
-
-def test_dimensions_that_follow_from_those_of_the_inputs_are_reported_by_plans_of_several_steps(
-    cpu_acc: Endpoint, cpu_ref: Endpoint
-) -> None:
-    recipe = Recipe()
-    rows = recipe.input(I32, (2,))
-    terms = [recipe.input(F32, (4, 3)), recipe.input(F32, (4, 3))]
-    table = recipe.operation(OperationType.ADD, [*terms, *recipe.integers(0)], Operand(F32, (4, 3)))
-    found = recipe.operation(OperationType.EMBEDDING_LOOKUP, [rows, table], Operand(F32, (0, 0)))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        framework_over(Path(directory), {"cpu_acc": cpu_acc, "cpu_ref": cpu_ref}) as framework,
-        Compilation(framework, recipe.build(found).model) as compilation,
-    ):
-        compilation.finish()
-        assert len(compilation.loaded.steps) == 2
-        result = np.zeros((2, 3), np.float32)
-        with Execution(compilation) as execution:
-            for index, value in enumerate((np.array([3, 0], np.int32), ones((4, 3)), ones((4, 3)))):
-                execution.set_input(index, value)
-            execution.set_output(0, result)
-            execution.compute()
-            assert execution.output_operand_dimensions(0) == (2, 3)
-            assert (result == 2).all()

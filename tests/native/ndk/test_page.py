@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from nnhal_tools.up import Testbed
+from tests.native.ndk.support import framework_at
 
-PAGE = Path(__file__).parents[2] / "docs/ndk.md"
+pytestmark = pytest.mark.sdk
+
+PAGE = Path(__file__).parents[3] / "docs/ndk.md"
 
 
 def test_the_example_in_the_documentation_prints_what_it_says(
@@ -18,5 +21,6 @@ def test_the_example_in_the_documentation_prints_what_it_says(
     text = PAGE.read_text()
     (source,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     (printed,) = re.findall(r"^It prints `(.*)`\.$", text, re.MULTILINE)
-    exec(source.replace("/tmp/nnhal/framework", str(testbed.framework)), {})
+    with framework_at(testbed.framework):
+        exec(source, {})
     assert capsys.readouterr().out.strip().splitlines()[-1] == printed.strip()

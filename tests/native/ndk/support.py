@@ -1,4 +1,4 @@
-"""Helpers for tests of the NDK's API: a framework over given devices, ways to compute, and a device that floors."""
+"""A framework over given devices for the library in this process, ways to compute, and a device that floors."""
 
 from __future__ import annotations
 
@@ -21,34 +21,43 @@ from nnhal.memory import open_pool
 from nnhal.operations._types import F32
 from nnhal.types import ErrorStatus, ExecutionConfig, Model, Operand, OperandType, OperationType, Timing
 from nnhal.v1 import burst_pb2, execution_pb2, fenced_execution_callback_pb2, prepared_model_pb2, request_pb2, types_pb2
-from nnhal_client import Framework, connect
-from nnhal_client.ndk import Burst, Compilation, Device, Execution, NeuralNetworksError, ResultCode, devices, wait
 from nnhal_hosting.polling import Work
 from nnhal_hosting.supervision import Child
+from nnhal_native.ndk import Burst, Compilation, Device, Execution, NeuralNetworksError, ResultCode, devices
 from tests.support.models import Recipe
 from tests.support.processes import WARM
 from tests.support.scripted import Call, Script
 
 
 @contextmanager
-def framework_over(directory: Path, endpoints: Mapping[str, Endpoint]) -> Iterator[Framework]:
-    """Start a framework over devices that serve already, and open a session with it."""
-    named = [word for name, e in endpoints.items() for word in ("--device", f"{name}={e.directory}")]
-    child = Child("nnhal_service", ["--endpoint", str(directory / "framework"), *named], zygote=WARM)
+def framework_over(directory: Path, endpoints: Mapping[str, Endpoint]) -> Iterator[None]:
+    """Start a framework over devices that serve already, which is the one of the library from now on."""
+    given = [word for name, e in endpoints.items() for word in ("--device", f"{name}={e.directory}")]
+    child = Child("nnhal_service", ["--endpoint", str(directory / "framework"), *given], zygote=WARM)
     try:
         child.wait_until_ready()
-        with connect(directory / "framework") as session:
-            yield session
+        with framework_at(directory / "framework"):
+            yield
     finally:
         child.stop()
 
 
-def named(framework: Framework, *names: str) -> list[Device]:
-    known = {device.name: device for device in devices(framework)}
+@contextmanager
+def framework_at(directory: Path) -> Iterator[None]:
+    """Have the library open its next session with the framework in a directory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NNHAL_FRAMEWORK", str(directory))
+        yield
+
+
+def named(*names: str) -> list[Device]:
+    """Return devices by name."""
+    known = {device.name: device for device in devices()}
     return [known[name] for name in names]
 
 
 def refused(code: ResultCode, call: Callable[[], object], words: str = "") -> NeuralNetworksError:
+    """Check that a call fails with a code, and return its error."""
     with pytest.raises(NeuralNetworksError, match=words or None) as caught:
         call()
     assert caught.value.code == code, str(caught.value)
@@ -71,7 +80,7 @@ def _burst(execution: Execution, compilation: Compilation) -> None:
 
 
 def _fenced(execution: Execution, compilation: Compilation) -> None:
-    wait(execution.start_compute_with_dependencies())
+    execution.start_compute_with_dependencies().wait()
 
 
 WAYS: Mapping[str, Way] = {
@@ -81,15 +90,6 @@ WAYS: Mapping[str, Way] = {
     "fenced": _fenced,
 }
 """The four ways to compute; each waits for the end."""
-
-
-def floor_model(operations: int = 1) -> Model:
-    """Return a chain of FLOOR operations on one element."""
-    recipe = Recipe()
-    value = recipe.input(F32, (1,))
-    for _ in range(operations):
-        value = recipe.operation(OperationType.FLOOR, [value], Operand(F32, (1,)))
-    return recipe.build(value).model
 
 
 def model_of_unknown_size() -> Model:
@@ -126,12 +126,14 @@ class Floors:
 
     @property
     def script(self) -> Script:
+        """The script of the device."""
         return {
             "PreparedModel.CreateReusableExecution": self._create,
             "Execution.OpenLaunchChannel": self._open,
         }
 
     def on_burst(self, call: burst_pb2.BurstCall) -> burst_pb2.BurstAnswer:
+        """Answer a call on a burst."""
         self.gate.wait()
         self.deadlines.append(call.run.deadline_ns)
         timing = _timing_to_wire(self.timings[0])
