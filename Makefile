@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # With it every test worker and every process that a test starts would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo run check test again quick sweep browser sdk ort-wheel native-wheel native-aosp release doors testbed deploy-check ray contract fuzz coverage operations onnx-operators peers bench docs screenshots proto demo-models clean
+.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp release doors testbed deploy-check ray contract fuzz coverage operations onnx-operators peers bench docs screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -63,10 +63,6 @@ test: $(VENV)/.dev  ## Run the tests, and say which were the slowest
 
 # Installs packages of Debian's; one target at a time, since apt-get does not wait for itself.
 APT := flock /tmp/nnhal-apt.lock sh -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends "$$@" >/dev/null' apt
-
-# One after another, with the machine for itself: a test that passes now depends on what ran beside it, which is a fault of the test.
-again: $(VENV)/.dev  ## Run the tests that failed once more, and name those that pass then
-	$(BIN)/python -m pytest --whole --last-failed --last-failed-no-failures none --maxfail 1 -v
 
 browser: $(VENV)/.dev  ## Test the dashboard with a real browser, Debian's Chromium
 	@command -v chromium >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
