@@ -103,7 +103,7 @@ def _commands(folder: Path, libraries: Path) -> Mapping[str, list[str]]:
         arrays["images"][:IMAGES].astype(np.float32).tofile(images := folder / "images")
     (folder / "weights").write_bytes(b"".join(array.tobytes() for array in weights.values()))
     (folder / "digits.tflite").write_bytes(_tflite(weights))
-    options = ["-Wall", "-Wextra", "-O1", f"-L{libraries}", "-lneuralnetworks"]
+    options = ["-Wall", "-Wextra", "-O1", f"-I{PROGRAMS.parents[2] / 'native'}", f"-L{libraries}", "-lneuralnetworks"]
     subprocess.run(["gcc", str(PROGRAMS / "digits.c"), "-o", str(folder / "digits"), *options], check=True)
     tflite = [str(folder / "digits.tflite"), str(images), str(libraries / "libnnhal_tflite.so")]
     return {

@@ -110,5 +110,5 @@ def test_the_library_exports_the_interface_and_nothing_else(libraries: Path) -> 
         ["nm", "-D", "--defined-only", libraries / "libneuralnetworks.so"], capture_output=True, text=True, check=True
     )
     names = {line.split()[-1] for line in listed.stdout.splitlines()}
-    assert len(names) == 75
+    assert len(names) == 76  # one tells why a call was refused
     assert all(name.startswith("ANeuralNetworks") for name in names)

@@ -64,7 +64,7 @@ int main(void) {
   close(signal);
   finish(end, execution, OP_FAILED, "failed");
 
-  end = started(50000000, &signal, &execution, terms, sum);
+  end = started(2000000000, &signal, &execution, terms, sum);
   finish(end, execution, MISSED_DEADLINE_TRANSIENT, "never came");
   close(signal);
 
