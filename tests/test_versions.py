@@ -52,7 +52,7 @@ def test_each_distribution_and_each_driver_has_the_version() -> None:
     named = {path.parent.name: re.findall(r'"nnhal-[\w{}.]+-(\d+\.\d+\.\d+)', path.read_text()) for path in drivers}
     assert {name: versions for name, versions in named.items() if versions not in ([VERSION], [])} == {}
     of_others = {name for name, versions in named.items() if not versions}
-    assert of_others == {"faults", "remote"}  # which have that of the driver inside, and that of the far device
+    assert of_others == {"remote"}  # which has that of the far device
 
 
 def test_the_changelog_has_what_comes_and_the_last_version() -> None:

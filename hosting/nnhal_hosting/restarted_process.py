@@ -8,6 +8,7 @@ import select
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 
 from nnhal.threads import LastingThread
 from nnhal_hosting.logs import get_logger
@@ -66,8 +67,9 @@ class RestartedProcess:
         """What is waited for, in words; empty if the process serves."""
         if self.state is RestartState.WAITING:
             return f"its next start in {max(0.0, self._next_start - time.monotonic()):.1f} s"
-        if is_stopped(self.child.pid):
-            return f"process {self.child.pid}, which a signal has stopped (SIGCONT lets it go on)"
+        with suppress(OSError):  # who has no descriptor left cannot look, and tells the rest
+            if is_stopped(self.child.pid):
+                return f"process {self.child.pid}, which a signal has stopped (SIGCONT lets it go on)"
         if self.state is RestartState.STARTING:
             taken = (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - self._started_ns) / 1e9
             return f"process {self.child.pid} to serve, for {taken:.0f} of {self._seconds:.0f} s"
