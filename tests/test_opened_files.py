@@ -53,6 +53,7 @@ EXCEPTIONS = {
     "nnhal_hosting.threads": {"ctypes.CDLL": LINKED},
     "nnhal_mlip.command.onnx_nodes.evaluation": {"onnxruntime.InferenceSession": IN_MEMORY},
     "nnhal_mlip.command.samples": {"ZipFile": "an archive that is written"},
+    "nnhal_native.ndk.library": {"_HEADER.read_text": OWN_DATA},
     "nnhal_pages.svg": {"folder.joinpath(*path).read_text": OWN_DATA},
     "nnhal_ray.nodes": {"path.read_bytes": KERNEL, "self._log.read_text": OWN_FOLDER},
     "nnhal_service.allocator": {"ctypes.CDLL": LINKED},
