@@ -32,7 +32,7 @@ install: $(VENV)/.run  ## Create .venv with nnhal installed, and the doors in C+
 	@if ! command -v $${CXX:-g++} >/dev/null; then \
 	  doors="left out, since there is no $${CXX:-g++}: apt-get install g++, then make install"; \
 	elif echo "building nnhal native and nnhal ort with $${CXX:-g++}: half a minute"; \
-	  NNHAL_OBJECTS=$(abspath $(VENV))/objects $(PIP) install --quiet --no-deps --editable ./native --editable ./frontends/ort_ep; then \
+	  NNHAL_OBJECTS=$(abspath $(VENV))/objects $(PIP) install --quiet --editable ./native --editable ./frontends/ort_ep; then \
 	  doors="nnhal native and nnhal ort, for programs of NNAPI, TensorFlow Lite and ONNX Runtime"; \
 	else doors='left out, since they could not be built, as is said above'; fi; \
 	printf '%s\n' '' 'nnhal is installed. What to do next:' \
