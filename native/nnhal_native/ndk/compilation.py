@@ -8,7 +8,8 @@ from typing import Any
 
 from nnhal.types import DeviceType, ExecutionPreference, Priority
 from nnhal.types import Model as HalModel
-from nnhal_native.ndk.library import Handle, NeuralNetworksError, ResultCode, asked, call, ffi, text
+from nnhal_native.ndk.handle import Handle
+from nnhal_native.ndk.library import NeuralNetworksError, ResultCode, asked, call, ffi, text
 from nnhal_native.ndk.model import Model
 
 _TOKEN_BYTES = 32

@@ -12,8 +12,8 @@ from nnhal.fence import Fence
 from nnhal.types import Operand
 from nnhal.types.layout import Dimensions
 from nnhal_native.ndk.compilation import Compilation
+from nnhal_native.ndk.handle import Handle
 from nnhal_native.ndk.library import (
-    Handle,
     NeuralNetworksError,
     OutputInsufficientSizeError,
     ResultCode,
@@ -44,9 +44,8 @@ class Event(Handle):
     """ANeuralNetworksEvent: the end of an execution, or any sync fence."""
 
     def __init__(self, pointer: Any, kept: object = None) -> None:
-        """``kept`` lives as long as the event."""
-        super().__init__("Event", pointer)
-        self._kept = kept
+        """``kept`` lives until the event is freed."""
+        super().__init__("Event", pointer, kept)
 
     @classmethod
     def from_sync_fence(cls, fence: Fence) -> Self:
@@ -84,9 +83,10 @@ class Execution(Handle):
 
     def __init__(self, compilation: Compilation) -> None:
         """Raises BAD_STATE if the compilation is not finished."""
-        super().__init__("Execution", asked("Execution_create", "ANeuralNetworksExecution*", compilation.pointer))
         self._kept: dict[tuple[bool, int], object] = {}
-        """What its arguments point to."""
+        """The memory that its arguments point to."""
+        pointer = asked("Execution_create", "ANeuralNetworksExecution*", compilation.pointer)
+        super().__init__("Execution", pointer, self._kept)
         self._event: Event | None = None
         """The last one: the library waits when it is released, so it lives as long as the execution."""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from cffi import FFI
@@ -19,7 +21,7 @@ _HEADER = Path(__file__).parents[1] / "neural_networks.h"
 _PREFIX = "ANeuralNetworks"
 
 _DIMENSIONS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""What operand types point to."""
+"""The arrays that operand types point to."""
 
 ffi = FFI()
 ffi.cdef(re.sub(r"^#.*$", "", _HEADER.read_text(), flags=re.MULTILINE))
@@ -72,8 +74,23 @@ def library() -> Any:
 
 
 def attempt(function: str, *arguments: Any) -> ResultCode:
-    """Call a function, named without ``ANeuralNetworks``."""
-    return ResultCode(getattr(library(), _PREFIX + function)(*arguments))
+    """Call a function, named without ``ANeuralNetworks``. Raises BAD_DATA for a number that its type cannot hold."""
+    with representable(function, *(given for given in arguments if isinstance(given, int))):
+        return ResultCode(getattr(library(), _PREFIX + function)(*arguments))
+
+
+def free(kind: str, pointer: Any) -> None:
+    """Free an object, whose type's name without ``ANeuralNetworks`` is ``kind``."""
+    getattr(library(), f"{_PREFIX}{kind}_free")(pointer)
+
+
+@contextmanager
+def representable(where: str, *given: float) -> Iterator[None]:
+    """Raise BAD_DATA for a number that its type in C cannot hold, with those that are given."""
+    try:
+        yield
+    except OverflowError as error:
+        raise NeuralNetworksError(ResultCode.BAD_DATA, f"{where}: got {given}, and {error}") from error
 
 
 def call(function: str, *arguments: Any) -> None:
@@ -103,7 +120,8 @@ def asked(function: str, kind: str, *arguments: Any) -> Any:
 
 def numbers(values: Any) -> Any:
     """Return an array of uint32_t, NULL if it is empty."""
-    return ffi.new("uint32_t[]", list(values)) if len(values) else ffi.NULL
+    with representable("an array of uint32_t", *values):
+        return ffi.new("uint32_t[]", list(values)) if len(values) else ffi.NULL
 
 
 def operand_type(operand: Operand | None, code: int | None = None) -> Any:
@@ -111,34 +129,9 @@ def operand_type(operand: Operand | None, code: int | None = None) -> Any:
     if operand is None:
         return ffi.NULL
     dimensions = numbers(operand.dimensions)
-    made = ffi.new(
-        "ANeuralNetworksOperandType*",
-        (
-            operand.type if code is None else code,
-            len(operand.dimensions),
-            dimensions,
-            operand.scale,
-            operand.zero_point,
-        ),
-    )
+    type_ = operand.type if code is None else code
+    given = (type_, len(operand.dimensions), dimensions, operand.scale, operand.zero_point)
+    with representable("an operand's type, scale and zero point", type_, operand.scale, operand.zero_point):
+        made = ffi.new("ANeuralNetworksOperandType*", given)
     _DIMENSIONS[made] = dimensions
     return made
-
-
-class Handle:
-    """An object of the library. Use as a context, or ``close`` it."""
-
-    def __init__(self, kind: str, pointer: Any) -> None:
-        """``kind`` is its type's name without ``ANeuralNetworks``."""
-        self.pointer = ffi.gc(pointer, getattr(library(), f"{_PREFIX}{kind}_free"))
-        """What functions take. They refuse it with UNEXPECTED_NULL when it is closed."""
-
-    def close(self) -> None:
-        """Release it. Harmless when repeated."""
-        ffi.release(self.pointer)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from nnhal.types import Ashmem, MappableFile
 from nnhal.types import Memory as SharedMemory
-from nnhal_native.ndk.library import Handle, NeuralNetworksError, ResultCode, asked, call, numbers
+from nnhal_native.ndk.handle import Handle
+from nnhal_native.ndk.library import NeuralNetworksError, ResultCode, asked, call, numbers
 
 _PROTECTION = mmap.PROT_READ | mmap.PROT_WRITE
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType, Subgraph
 from nnhal.types import Model as HalModel
 from nnhal.types.layout import is_extension
-from nnhal_native.ndk.library import Handle, asked, call, ffi, numbers, operand_type
+from nnhal_native.ndk.handle import Handle
+from nnhal_native.ndk.library import asked, call, ffi, numbers, operand_type
 from nnhal_native.ndk.memory import Memory
 
 _CODES = 1 << 16
@@ -19,10 +20,10 @@ class Model(Handle):
 
         Raises NeuralNetworksError, BAD_DATA for what is invalid.
         """
-        super().__init__("Model", asked("Model_create", "ANeuralNetworksModel*"))
+        self._kept: list[object] = []  # memory and models that operands refer to
+        super().__init__("Model", asked("Model_create", "ANeuralNetworksModel*"), self._kept)
         self._model = given
         self._graph = graph or given.main
-        self._kept: list[object] = []  # constants and what operands refer to live as long as the model
         self._names = {entry.prefix: entry.name for entry in given.extension_name_to_prefix}
         for index, operand in enumerate(self._graph.operands):
             self._add_operand(index, operand)

@@ -68,7 +68,8 @@ Way = Callable[[Execution, Compilation], None]
 
 
 def _asynchronous(execution: Execution, compilation: Compilation) -> None:
-    execution.start_compute().wait()
+    with execution.start_compute() as event:
+        event.wait()
 
 
 def _synchronous(execution: Execution, compilation: Compilation) -> None:
@@ -80,7 +81,8 @@ def _burst(execution: Execution, compilation: Compilation) -> None:
 
 
 def _fenced(execution: Execution, compilation: Compilation) -> None:
-    execution.start_compute_with_dependencies().wait()
+    with execution.start_compute_with_dependencies() as event:
+        event.wait()
 
 
 WAYS: Mapping[str, Way] = {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
+import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -120,6 +123,23 @@ def test_executions_at_a_time_have_bindings_of_their_own(bench: Bench) -> None:
         for event in events:
             event.wait()
         assert one == other == 3
+
+
+def test_garbage_is_collected_while_its_execution_runs_and_freed_when_that_has_ended(bench: Bench) -> None:
+    given, result, freed = np.array([3.7], np.float32), np.zeros(1, np.float32), threading.Event()
+    weakref.finalize(given, freed.set)
+    execution = Execution(bench.compilation)
+    execution.set_input(0, given)
+    execution.set_output(0, result)
+    bench.floors.gate.clear()
+    cycle: list[object] = [execution, execution.start_compute()]
+    cycle.append(cycle)
+    del given, execution, cycle
+    gc.collect()
+    assert not freed.is_set()
+    bench.floors.gate.set()
+    freed.wait()
+    assert result == 3
 
 
 @pytest.mark.contract("TE-02", "TE-03", "TE-05", "FB-10", "FB-13", "FB-17")

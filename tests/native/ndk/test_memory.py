@@ -89,8 +89,8 @@ def test_a_role_is_given_once_and_is_one_of_the_model(compiled: Compile) -> None
     for add, what in ((description.add_input_role, "input"), (description.add_output_role, "output")):
         with refused(ResultCode.BAD_DATA, f"{what} 0 of the same compilation is given twice"):
             add(compilation, 0, 1.0)
-        for index in (2, 7):
-            with refused(ResultCode.BAD_DATA, f"a role of {what} {index}, the model has"):
+        for index in (-1, 2, 7):
+            with refused(ResultCode.BAD_DATA, f"a role of {what} {index}, the model has" if index >= 0 else "negative"):
                 add(compilation, index, 1.0)
     description.finish()
 
@@ -147,6 +147,7 @@ def test_dimensions_are_those_of_tensors_and_agree_with_the_roles(compiled: Comp
     for dimensions, words in (
         ([1, 32, 32], "so far are"),
         ([1, 32, 32, 9], "so far are"),
+        ([-1, 32, 32, 8], "-1"),
     ):
         with refused(ResultCode.BAD_DATA, words):
             description.set_dimensions(dimensions)
