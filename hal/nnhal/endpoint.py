@@ -92,7 +92,7 @@ class Endpoint:
             write_whole(self._last_end, end.encode()[:_MOST_TROUBLE_BYTES], writer=f"{os.getpid()}")
 
     def end_of(self, pid: int) -> str:
-        """How a process ended that served there, as who has watched it left word; empty if nobody has."""
+        """The end of a process that served there, in the words that its watcher left; empty if nobody did."""
         word = _left_word(self._last_end)
         return word.removeprefix(f"process {pid} ") if word.startswith(f"process {pid} ") else ""
 

@@ -76,7 +76,7 @@ class LinkCalls:
 
 
 class CallContext:
-    """What a servicer's method asks of the context of its call, as of gRPC's."""
+    """The context of a call for a method of a servicer, as gRPC has it."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -88,7 +88,7 @@ class CallContext:
         return ((SESSION_METADATA, self._token),)
 
     def is_active(self) -> bool:
-        """Whether the call has neither ended nor been cancelled."""
+        """True until the call ends or is cancelled."""
         return self._callbacks is not None
 
     def add_callback(self, callback: Callable[[], None]) -> bool:

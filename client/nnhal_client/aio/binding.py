@@ -20,8 +20,9 @@ from nnhal_client.binding import BindingOptions, NativeBinding
 from nnhal_client.core.native_model import NativeModel
 from nnhal_client.launched import LaunchedRun
 from nnhal_client.reports import RunReport
-from nnhal_client.v2.binding import BoundArrays, V2Signature, seconds_to
+from nnhal_client.v2.binding import BoundArrays, seconds_to
 from nnhal_client.v2.calls import INFER, R
+from nnhal_client.v2.described import DescribedModel
 
 
 class AsyncLaunchedRun:
@@ -114,7 +115,7 @@ class AsyncV2Binding(BoundArrays, AsyncClosing):
         self,
         caller: AsyncCaller,
         turns: asyncio.Semaphore,
-        model: V2Signature,
+        model: DescribedModel,
         measure_timing: bool,
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, object],

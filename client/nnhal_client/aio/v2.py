@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Literal, cast
+from typing import cast
 
 import grpc
 from google.protobuf.message import Message
@@ -18,7 +18,6 @@ from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.types.layout import Dimensions
 from nnhal_client.aio.binding import AsyncV2Binding
 from nnhal_client.core.binding_memory import DomainMemoryHandle
-from nnhal_client.v2.binding import V2Signature
 from nnhal_client.v2.calls import (
     INFER,
     MODEL_CONFIG,
@@ -30,7 +29,8 @@ from nnhal_client.v2.calls import (
     failure_of,
     serialized,
 )
-from nnhal_client.v2.messages import chosen, outputs_of, request_of, tensor_of
+from nnhal_client.v2.described import DescribedModel
+from nnhal_client.v2.messages import outputs_of
 
 
 class AsyncV2Server(AsyncClosing):
@@ -49,12 +49,10 @@ class AsyncV2Server(AsyncClosing):
         """A model of the server, by default in the version that the server chooses."""
         request = wire.ModelMetadataRequest(name=name, version=version)
         description = await self.call(MODEL_METADATA, request)
-        optional: set[str] = set()
+        config = wire.ModelConfigResponse()
         with suppress(TransportError):  # only servers with this extension have optional inputs
-            asked = wire.ModelConfigRequest(name=name, version=version)
-            config = (await self.call(MODEL_CONFIG, asked)).config
-            optional.update(entry.name for entry in config.input if entry.optional)
-        return AsyncV2Model(self, description, version, optional)
+            config = await self.call(MODEL_CONFIG, wire.ModelConfigRequest(name=name, version=version))
+        return AsyncV2Model(self, description, config, version)
 
     async def call(self, method: tuple[str, type[R]], request: Message, timeout: float | None = None) -> R:
         """Call a method of the protocol. A task that is cancelled cancels its call."""
@@ -72,28 +70,23 @@ class AsyncV2Server(AsyncClosing):
         await self._channel.close(None)
 
 
-class AsyncV2Model(AsyncClosing):
+class AsyncV2Model(DescribedModel, AsyncClosing):
     """As ``V2Model``, for asyncio. Use as a context."""
 
-    transport: Literal["v2"] = "v2"
-
     def __init__(
-        self, server: AsyncV2Server, description: wire.ModelMetadataResponse, version: str, optional: Container[str]
+        self,
+        server: AsyncV2Server,
+        description: wire.ModelMetadataResponse,
+        config: wire.ModelConfigResponse,
+        version: str,
     ) -> None:
+        super().__init__(description, config, version)
         self._server = server
-        self._asked_version = version
         self._turns = asyncio.Semaphore(server.concurrency)
-        self.name = description.name
-        self.version = version or (description.versions[-1] if description.versions else "")
-        inputs = [tensor_of(tensor) for tensor in description.inputs]
-        self.inputs = tuple(tensor for tensor in inputs if tensor.name not in optional)
-        self.optional_inputs = tuple(tensor for tensor in inputs if tensor.name in optional)
-        self.outputs = tuple(tensor_of(tensor) for tensor in description.outputs)
 
     async def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """One inference. Raises as ``V2Model.run``."""
-        tensors = chosen(self.inputs, self.optional_inputs, inputs)
-        request = request_of(self.name, self._asked_version, tensors, inputs)
+        request = self.request(inputs)
         async with self._turns:
             return outputs_of(await self._server.call(INFER, request))
 
@@ -105,9 +98,7 @@ class AsyncV2Model(AsyncClosing):
         direct: bool = True,
     ) -> AsyncV2Binding:
         """Memory for all inputs and outputs, as ``V2Model.bind``."""
-        inputs = chosen(self.inputs, self.optional_inputs, dimensions or {}).values()
-        model = V2Signature(self.name, self._asked_version, tuple(inputs), self.outputs)
-        return AsyncV2Binding(self._server, self._turns, model, measure_timing, dimensions or {}, memories or {})
+        return AsyncV2Binding(self._server, self._turns, self, measure_timing, dimensions or {}, memories or {})
 
     async def unload(self) -> None:
         """Do nothing: the server holds nothing for this session. ``AsyncModel.unload`` releases the model."""

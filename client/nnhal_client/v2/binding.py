@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 from google.protobuf.message import Message
@@ -20,7 +20,8 @@ from nnhal.types.layout import Dimensions
 from nnhal_client.reports import RunReport
 from nnhal_client.tensors import fill, input_dimensions, require_known
 from nnhal_client.v2.calls import INFER, R
-from nnhal_client.v2.messages import V2Tensor, outputs_of, request_of
+from nnhal_client.v2.described import DescribedModel
+from nnhal_client.v2.messages import V2Tensor, outputs_of
 
 _IDENTIFIER_BITS = 62
 """Bits of the identifier of a sequence: enough that two bindings never draw the same one."""
@@ -33,15 +34,6 @@ class V2Caller(Protocol):
         """Call a method and return the answer. ``timeout`` is in seconds."""
 
 
-class V2Signature(NamedTuple):
-    """A model as requests name it, with the version that the caller named, and its tensors."""
-
-    name: str
-    version: str
-    inputs: Sequence[V2Tensor]
-    outputs: Sequence[V2Tensor]
-
-
 class BoundArrays:
     """What ``V2Binding`` and ``AsyncV2Binding`` have in common: arrays with the model's types, requests, answers.
 
@@ -50,7 +42,7 @@ class BoundArrays:
 
     def __init__(
         self,
-        model: V2Signature,
+        model: DescribedModel,
         measure_timing: bool,
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, object],
@@ -60,16 +52,17 @@ class BoundArrays:
         """
         if memories:
             raise ValueError(f"got memory for {sorted(memories)}, expected none: the session sends bytes")
-        require_known(dimensions, model.inputs, model.outputs)
+        given = model.chosen(dimensions)
+        require_known(dimensions, given, model.outputs)
         self.measures = measure_timing
         self.socket_bytes = 0
         """Bytes of messages, both ways."""
         self._model = model
         self.dimensions = {
-            **{tensor.name: input_dimensions(tensor, dimensions) for tensor in model.inputs},
+            **{tensor.name: input_dimensions(tensor, dimensions) for tensor in given},
             **{tensor.name: dimensions.get(tensor.name, tensor.dimensions) for tensor in model.outputs},
         }
-        self.inputs: dict[str, Array] = {t.name: t.array(_blank(t, self.dimensions[t.name])) for t in model.inputs}
+        self.inputs: dict[str, Array] = {t.name: t.array(_blank(t, self.dimensions[t.name])) for t in given}
         self.outputs: dict[str, Array] = {t.name: _blank(t, (0,) if t.is_open else t.dimensions) for t in model.outputs}
         self._closed = False
         self._sequence = secrets.randbits(_IDENTIFIER_BITS) | 1
@@ -85,7 +78,7 @@ class BoundArrays:
 
     def put(self, name: str, value: Array) -> None:
         """Copy an array into an input. Raises ValueError if there is none, or if it has another type or dimensions."""
-        found = [tensor for tensor in self._model.inputs if tensor.name == name]
+        found = [tensor for tensor in self._model.chosen(self.inputs) if tensor.name == name]
         if not found:
             raise ValueError(f"no input {name!r}; there are {sorted(self.inputs)}")
         view = self.inputs[name]
@@ -100,8 +93,7 @@ class BoundArrays:
     def _request(self) -> wire.ModelInferRequest:
         if self._closed:
             raise DeadObjectError(f"the binding of model {self._model.name!r} has been closed")
-        name, version, inputs, _ = self._model
-        request = request_of(name, version, {tensor.name: tensor for tensor in inputs}, self.inputs)
+        request = self._model.request(self.inputs)
         request.parameters["sequence_id"].int64_param = self._sequence
         if self._starts:
             request.parameters["sequence_start"].bool_param = True
@@ -137,7 +129,7 @@ class V2Binding(BoundArrays, Closing):
         self,
         caller: V2Caller,
         turns: threading.Semaphore,
-        model: V2Signature,
+        model: DescribedModel,
         measure_timing: bool,
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, object],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,21 +53,17 @@ def tensor_of(message: wire.ModelMetadataResponse.TensorMetadata) -> V2Tensor:
         raise TransportError(f"tensor {message.name!r}: {error}") from error
 
 
-def chosen(inputs: Sequence[V2Tensor], optional: Sequence[V2Tensor], given: Container[str]) -> dict[str, V2Tensor]:
-    """The inputs of a request, by name: those that the model requires, and the optional ones that are given."""
-    return {t.name: t for t in (*inputs, *(each for each in optional if each.name in given))}
-
-
 def request_of(
-    name: str, version: str, tensors: Mapping[str, V2Tensor], inputs: Mapping[str, Value]
+    name: str, version: str, tensors: Sequence[V2Tensor], inputs: Mapping[str, Value]
 ) -> wire.ModelInferRequest:
     """The request of an inference. Raises ValueError if the inputs are not what the model takes."""
-    if inputs.keys() != tensors.keys():
-        raise ValueError(f"got inputs {sorted(inputs)}, expected {sorted(tensors)}")
+    expected = sorted(tensor.name for tensor in tensors)
+    if sorted(inputs) != expected:
+        raise ValueError(f"got inputs {sorted(inputs)}, expected {expected}")
     request = wire.ModelInferRequest(model_name=name, model_version=version)
-    for key, tensor in tensors.items():
-        array = tensor.array(inputs[key])
-        request.inputs.add(name=key, datatype=tensor.datatype.name, shape=array.shape)
+    for tensor in tensors:
+        array = tensor.array(inputs[tensor.name])
+        request.inputs.add(name=tensor.name, datatype=tensor.datatype.name, shape=array.shape)
         request.raw_input_contents.append(bytes(raw_from_array(array)))
     return request
 

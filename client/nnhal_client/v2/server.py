@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Literal, cast
+from typing import cast
 
 import grpc
 from google.protobuf.message import Message
@@ -17,7 +17,7 @@ from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.types.layout import Dimensions
 from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.memory import DomainMemory
-from nnhal_client.v2.binding import V2Binding, V2Signature
+from nnhal_client.v2.binding import V2Binding
 from nnhal_client.v2.calls import (
     CONNECT_SECONDS,
     INFER,
@@ -31,7 +31,8 @@ from nnhal_client.v2.calls import (
     failure_of,
     serialized,
 )
-from nnhal_client.v2.messages import chosen, outputs_of, request_of, tensor_of
+from nnhal_client.v2.described import DescribedModel
+from nnhal_client.v2.messages import outputs_of
 
 _Metadata = tuple[tuple[str, str], ...]
 
@@ -78,12 +79,10 @@ class V2Server(Closing):
         """A model of the server, by default in the version that the server chooses."""
         request = wire.ModelMetadataRequest(name=name, version=version)
         description = self.call(MODEL_METADATA, request)
-        optional: set[str] = set()
+        config = wire.ModelConfigResponse()
         with suppress(TransportError):  # only servers with this extension have optional inputs
-            asked = wire.ModelConfigRequest(name=name, version=version)
-            config = (self.call(MODEL_CONFIG, asked)).config
-            optional.update(entry.name for entry in config.input if entry.optional)
-        return V2Model(self, description, version, optional)
+            config = self.call(MODEL_CONFIG, wire.ModelConfigRequest(name=name, version=version))
+        return V2Model(self, description, config, version)
 
     def call(self, method: tuple[str, type[R]], request: Message, timeout: float | None = None) -> R:
         name, kind = method
@@ -99,32 +98,22 @@ class V2Server(Closing):
         self._channel.close()
 
 
-class V2Model(Closing):
+class V2Model(DescribedModel, Closing):
     """A model of a server. Use as a context."""
 
-    transport: Literal["v2"] = "v2"
-    """How tensors travel: as bytes."""
-
     def __init__(
-        self, server: V2Server, description: wire.ModelMetadataResponse, version: str, optional: Container[str]
+        self, server: V2Server, description: wire.ModelMetadataResponse, config: wire.ModelConfigResponse, version: str
     ) -> None:
+        super().__init__(description, config, version)
         self._server = server
-        self.name = description.name
-        self.version = version or (description.versions[-1] if description.versions else "")
-        self._asked_version = version
         self._turns = threading.Semaphore(server.concurrency)
-        inputs = [tensor_of(tensor) for tensor in description.inputs]
-        self.inputs = tuple(tensor for tensor in inputs if tensor.name not in optional)
-        self.optional_inputs = tuple(tensor for tensor in inputs if tensor.name in optional)
-        self.outputs = tuple(tensor_of(tensor) for tensor in description.outputs)
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """One inference. The outputs are read-only.
 
         Raises ValueError if the inputs are not what the model takes, else as every call of the session.
         """
-        tensors = chosen(self.inputs, self.optional_inputs, inputs)
-        request = request_of(self.name, self._asked_version, tensors, inputs)
+        request = self.request(inputs)
         with self._turns:
             return outputs_of(self._server.call(INFER, request))
 
@@ -140,9 +129,7 @@ class V2Model(Closing):
         ``direct`` changes nothing. Raises ValueError if dimensions of an input are missing or do not fit the model, and
         for any ``memories``: a server elsewhere cannot use memory of this host.
         """
-        inputs = chosen(self.inputs, self.optional_inputs, dimensions or {}).values()
-        model = V2Signature(self.name, self._asked_version, tuple(inputs), self.outputs)
-        return V2Binding(self._server, self._turns, model, measure_timing, dimensions or {}, memories or {})
+        return V2Binding(self._server, self._turns, self, measure_timing, dimensions or {}, memories or {})
 
     def unload(self) -> None:
         """Do nothing: the server holds nothing for this session. ``Model.unload`` releases the model."""

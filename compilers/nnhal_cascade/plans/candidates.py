@@ -126,7 +126,7 @@ class PlanSpace:
         self.slack = _BOUNDLESS if rival is None else rival - sum(self._floors)
         """Fewer cycles than these its parts may take in a plan beyond the least that is known."""
         self._left = [self.slack]
-        """What of the slack the fastest plans leave that lead to each part, and to the end; 0 or less if none do."""
+        """The part of the slack that the fastest plans to each part, and to the end, leave; 0 or less if none does."""
 
     def all(self) -> list[list[PlanCandidate]]:
         """Return for each part the plans that end with it: of each group those that are Pareto efficient."""

@@ -143,7 +143,7 @@ class Lowering:
         return found
 
     def _is_handed_over(self, plan: Plan) -> bool:
-        """Whether a plan asks the client for what lies in the order of its stripes."""
+        """True if a plan asks the client for values in the order of its stripes."""
         return len(plan.tiles) == 1 and any(self._graph.parts[part].kind is PartKind.FEED for part in plan.parts)
 
     def _walked(self, graph: CascaderGraph, plan: Plan, backwards: bool) -> list[StripeRun]:

@@ -25,18 +25,17 @@ def default_inputs(model: onnx.ModelProto) -> tuple[ImportedTensor, ...]:
 
     One whose rank the file leaves open has the shape of its default.
     """
+    if model.ir_version < _LEAST_IR_VERSION:
+        return ()
     graph = model.graph
     declared = {value.name: value.type.tensor_type for value in graph.input}
-    dense = {tensor.name: (tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer}
-    sparse = {t.values.name: (t.values.data_type, tuple(t.dims)) for t in graph.sparse_initializer}
-    defaults = dense | sparse
-    if model.ir_version < _LEAST_IR_VERSION or declared.keys().isdisjoint(defaults):
-        return ()
+    values = (*((t, t.dims) for t in graph.initializer), *((t.values, t.dims) for t in graph.sparse_initializer))
+    defaults = {tensor.name: (tensor.data_type, dims) for tensor, dims in values if tensor.name in declared}
     found = []
     for name, kind in declared.items():
         if name in defaults:
             code, dimensions = defaults[name]
-            shape = tuple(dim.dim_value for dim in kind.shape.dim) if kind.HasField("shape") else dimensions
+            shape = tuple(dim.dim_value for dim in kind.shape.dim) if kind.HasField("shape") else tuple(dimensions)
             found.append(ImportedTensor(name, -1, np.dtype(helper.tensor_dtype_to_np_dtype(code)), shape))
     return tuple(found)
 

@@ -204,7 +204,7 @@ def _convert(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
 
 def _require_alike(graph: OnnxGraph, node: OnnxNode) -> None:
     """Raise UnsupportedNode if some bytes that a node reads or writes have a scale, and others stand for themselves."""
-    if node.op_type in _OF_CODES:
+    if not graph.quantization or node.op_type in _OF_CODES:
         return
     scaled = set()
     for name in (*node.inputs, *node.outputs):

@@ -86,7 +86,7 @@ class TfliteTensor(NamedTuple):
     data: Bytes | None = None
     """The bytes of a constant; None for other tensors."""
     has_rank: bool = False
-    """Whether an empty shape is that of a scalar for sure."""
+    """True if an empty shape is that of a scalar for sure."""
 
 
 class TfliteOperator(NamedTuple):

@@ -20,7 +20,7 @@ def test_what_goes_out_comes_back(datatype: str) -> None:
     kind = DATATYPES[datatype]
     words = np.array([[b"a", b"", b"b\0c"]], object)
     array = words if datatype == "BYTES" else np.array([[1, 0, 1]]).astype(kind.dtype)
-    request = request_of("m", "1", {"x": tensor(datatype, -1, 3)}, {"x": array})
+    request = request_of("m", "1", [tensor(datatype, -1, 3)], {"x": array})
     assert (request.model_name, request.model_version) == ("m", "1")
     assert (request.inputs[0].datatype, list(request.inputs[0].shape)) == (datatype, [1, 3])
     response = wire.ModelInferResponse(raw_output_contents=request.raw_input_contents)
@@ -41,12 +41,12 @@ def test_an_open_axis_takes_any_length() -> None:
 )
 def test_what_the_model_does_not_take_is_refused(given: object) -> None:
     with pytest.raises(ValueError, match=r"expected float32 \[\?, 8\]"):
-        request_of("m", "", {"x": tensor("FP32", -1, 8)}, {"x": given})
+        request_of("m", "", [tensor("FP32", -1, 8)], {"x": given})
 
 
 def test_all_inputs_are_needed_and_no_others() -> None:
     with pytest.raises(ValueError, match=r"got inputs \['z'\], expected \['x'\]"):
-        request_of("m", "", {"x": tensor("FP32", 1)}, {"z": np.zeros(1, np.float32)})
+        request_of("m", "", [tensor("FP32", 1)], {"z": np.zeros(1, np.float32)})
 
 
 def test_a_datatype_that_is_none_is_no_metadata() -> None:

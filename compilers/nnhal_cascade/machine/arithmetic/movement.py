@@ -102,7 +102,7 @@ class Padding:
         self._element = ELEMENT_TYPES[op.inputs[_INPUT].type]
 
     def reads(self, output: Box) -> tuple[Box, ...]:
-        """What of the box is no border."""
+        """The part of the box that is no border."""
         return (
             Box(
                 *(

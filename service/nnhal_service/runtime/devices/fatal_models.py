@@ -14,7 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
@@ -67,13 +67,6 @@ class _Suspect:
     is_alone: bool = True
 
 
-@dataclass(slots=True)
-class _Known:
-    deaths: dict[tuple[str, str], FatalModel] = field(default_factory=dict)
-    suspected: set[tuple[str, str]] = field(default_factory=set)
-    """Models that a driver may have died of, besides others."""
-
-
 class FatalModels:
     """What drivers have died of. Safe to use from several threads."""
 
@@ -83,7 +76,9 @@ class FatalModels:
         self._note = note
         self._lock = threading.Lock()
         self._active: set[_Suspect] = set()
-        self._known = _Known({(death.version, death.digest): death for death in self._read()})
+        self._deaths = {(death.version, death.digest): death for death in self._read()}
+        self._suspected: set[tuple[str, str]] = set()
+        """Models that a driver may have died of, besides others."""
 
     @contextlib.contextmanager
     def doing(self, member: FleetMember, what: str, models: Callable[[], Sequence[Model]]) -> Iterator[None]:
@@ -117,20 +112,20 @@ class FatalModels:
 
     def require_harmless(self, member: FleetMember, models: Callable[[], Sequence[Model]]) -> None:
         """Raise FatalModelError if the driver of a device has died of one of these models."""
-        if not any(version == member.version for version, _ in list(self._known.deaths)):
+        if not any(version == member.version for version, _ in list(self._deaths)):
             return
         for model in models():
-            death = self._known.deaths.get((member.version, digest_of(model)))
+            death = self._deaths.get((member.version, digest_of(model)))
             if death is not None:
                 _refuse(member.name, death)
 
     def forget(self, version: str) -> None:
         """Forget what a driver has died of."""
         with self._lock:
-            before, known = len(self._known.deaths), self._known
-            known.deaths = {key: death for key, death in known.deaths.items() if death.version != version}
-            known.suspected = {key for key in known.suspected if key[0] != version}
-            if len(known.deaths) < before:
+            before = len(self._deaths)
+            self._deaths = {key: death for key, death in self._deaths.items() if death.version != version}
+            self._suspected = {key for key in self._suspected if key[0] != version}
+            if len(self._deaths) < before:
                 self._keep()
 
     def _note_death(
@@ -149,12 +144,12 @@ class FatalModels:
                 continue
             said = f"device {member.name} {how} at {when} while it {what} the model {key[1][:12]}{whose}"
             with self._lock:
-                if not is_alone and key not in self._known.suspected:
-                    self._known.suspected.add(key)
+                if not is_alone and key not in self._suspected:
+                    self._suspected.add(key)
                     continue
-                self._known.deaths[key] = FatalModel(*key, said)
-                while len(self._known.deaths) > _MOST_KEPT:
-                    del self._known.deaths[next(iter(self._known.deaths))]
+                self._deaths[key] = FatalModel(*key, said)
+                while len(self._deaths) > _MOST_KEPT:
+                    del self._deaths[next(iter(self._deaths))]
                 self._keep()
             _log.warning("a device has died of a model", device=member.name, reason=said)
             self._note("failed", member.name, f"{said}: it is not given the model again")
@@ -178,7 +173,7 @@ class FatalModels:
             return
         try:
             make_private_folder(self._path.parent)
-            write_whole(self._path, json.dumps([asdict(death) for death in self._known.deaths.values()]).encode())
+            write_whole(self._path, json.dumps([asdict(death) for death in self._deaths.values()]).encode())
         except (OSError, ValueError) as error:
             _log.warning("what drivers have died of cannot be kept", reason=str(error))
 
@@ -199,7 +194,7 @@ def _pid_of(remote: RemoteDevice) -> int:
 
 
 def _end_of(member: FleetMember, pid: int) -> str:
-    """How the process of a device ended; empty if nobody says so."""
+    """Return in words in which way the process of a device ended; empty if nobody says so."""
     until = time.monotonic() + _WORD_SECONDS
     while not (end := member.remote.endpoint.end_of(pid)) and time.monotonic() < until:
         _never.wait(_LOOK_SECONDS)
