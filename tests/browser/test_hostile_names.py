@@ -28,7 +28,7 @@ _NAMES = (
 )
 """Names of models: none has a slash, since they are folders too."""
 
-_LISTS = ("/", "/models", "/devices/cpu_acc", "/memory", "/sessions", "/metrics", "/runs", "/logs", "/compare")
+_LISTS = ("/", "/models", "/devices/cpu_acc", "/memory", "/sessions", "/metrics", "/runs", "/logs")
 
 
 @pytest.fixture(scope="module")

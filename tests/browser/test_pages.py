@@ -19,7 +19,6 @@ PAGES = (
     "/models/digits/plan",
     "/models/digits/plan?open=all&node=0",
     "/models/digits/plan?pin=index:0=cpu_ref",
-    "/compare",
     "/runs",
     "/try",
     "/try/digits",

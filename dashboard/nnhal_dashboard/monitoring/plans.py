@@ -174,12 +174,10 @@ class PlanBook:
             self._sketches.release()
         return self._take(answer)
 
-    def earlier(self, subject: PlanSubject | None = None) -> list[DatedPlan]:
-        """Return the plans of a model, or of all, that are kept, the newest first."""
+    def earlier(self, subject: PlanSubject) -> list[DatedPlan]:
+        """Return the plans of a model that are kept, the newest first."""
         with self._lock:
-            dated = [
-                each for own in self._dated.values() for each in own if subject is None or subject.may_be(each.subject)
-            ]
+            dated = [each for own in self._dated.values() for each in own if subject.may_be(each.subject)]
             kept = [each for each in dated if self._known.get(each.plan.key) is each.plan]
         return sorted(kept, key=lambda each: -each.record.at_ns)
 
@@ -194,14 +192,6 @@ class PlanBook:
                 if dated:
                     return max(dated[-1].plan.explanation.modelled_ns, 0.0)
         return 0.0
-
-    def find(self, key: str) -> KnownPlan:
-        """Return a plan that is kept. Raises LookupError."""
-        with self._lock:
-            if key not in self._known:
-                raise LookupError(f"plan {key!r} is not kept any more: the last {_KEPT_OF_EACH} of each model are")
-            self._known.move_to_end(key)
-            return self._known[key]
 
     def _take(self, message: framework_pb2.ModelExplanation) -> KnownPlan:
         key = sha256(message.SerializeToString(deterministic=True)).hexdigest()[:16]

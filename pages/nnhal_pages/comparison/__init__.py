@@ -1,4 +1,4 @@
-"""Two plans beside each other: of one model, of two models, or at two times."""
+"""Two plans of a model beside each other."""
 
 from nnhal_pages.comparison.fragment import comparison, comparison_style
 from nnhal_pages.comparison.pairing import OperationPair, pairs_of

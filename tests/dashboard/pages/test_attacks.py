@@ -150,7 +150,6 @@ def addresses(attack: str) -> list[str]:
         f"/models/{name}/versions/{name}",
         f"/models/{name}/plan",
         f"/sessions/framework/{name}/models/{name}/plan",
-        f"/compare?{urlencode({'a': 'model:' + attack, 'b': attack})}",
         f"/runs?{query}",
         "/runs/1",
         "/recordings/1",

@@ -31,7 +31,6 @@ def test_no_name_is_more_than_a_text(name: str) -> None:
         f"{own_plan}?open=all&node=0",
         f"{own_plan}?step=0",
         f"{own_plan}?pin={pin}&with={pin}&open=all&open_new=all&side=new&node=1",
-        f"/compare?a={quote('session:s1:' + name, safe='')}&b={quote('session:s1:' + name, safe='')}&node=0",
     ):
         document = parsed(browser.page(path))
         for element in document.elements:

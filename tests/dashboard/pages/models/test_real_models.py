@@ -51,7 +51,7 @@ def test_a_pin_is_tried_and_applied(browser: PageBrowser, served: Served) -> Non
     assert "runs by the new plan" in browser.page("/models/net/plan")
     with operator_of(served) as admin:
         assert model_state(admin, "net").devices == ["cpu_ref"]
-    assert "/compare?a=plan:" in browser.page("/models/net/plan")
+    assert "Run this one again" in browser.page("/models/net/plan")
 
 
 def test_an_uploaded_file_is_served_and_unloaded(browser: PageBrowser) -> None:
