@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, HTTPException, Request
+from fastapi import APIRouter, Form, Request
 from starlette.responses import PlainTextResponse, Response
 
 from nnhal.v1 import admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.forms import OperatorForm, done
-from nnhal_dashboard.web.request_state import collector_of, show_page
+from nnhal_dashboard.web.request_state import collector_of, selection_of, show_page
+from nnhal_dashboard.web.selection import QuerySelection
 from nnhal_hosting.logs import LEVELS
 from nnhal_pages.operating.snapshot import Detail
 
@@ -25,50 +26,21 @@ KEPT = 5000
 """Lines of a download."""
 
 
-@dataclass(frozen=True, slots=True)
-class LineSelection:
-    """What a line must be; an empty value asks for nothing."""
+def selected(parameters: Mapping[str, str]) -> QuerySelection:
+    """Return what lines a query selects; ``level`` is the least important one. Raises ValueError."""
+    return QuerySelection.of(parameters, ("process", "level", "text", "request"), {"level": LEVELS})
 
-    process: str = ""
-    level: str = ""
-    """The least important level."""
-    text: str = ""
-    """What it contains, in any case."""
-    request: str = ""
-    """The id of the request that it is about."""
 
-    @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> LineSelection:
-        """Return the selection of a query. Raises ValueError if the level is unknown."""
-        chosen = cls(*(parameters.get(name, "") for name in ("process", "level", "text", "request")))
-        if chosen.level and chosen.level not in LEVELS:
-            raise ValueError(f"level is {chosen.level!r}, expected one of {', '.join(LEVELS)}")
-        return chosen
+def lines_of(selection: QuerySelection, lines: Sequence[admin_pb2.LogLine], most: int) -> list[admin_pb2.LogLine]:
+    """Return the last lines that are as asked, the oldest first."""
+    return list(islice((line for line in reversed(lines) if _takes(selection, line)), most))[::-1]
 
-    @property
-    def parameters(self) -> dict[str, str]:
-        """The query of the selection."""
-        given = {"process": self.process, "level": self.level, "text": self.text, "request": self.request}
-        return {name: value for name, value in given.items() if value}
 
-    def of_lines(self, lines: Sequence[admin_pb2.LogLine], most: int) -> list[admin_pb2.LogLine]:
-        """Return the last lines that are as asked, the oldest first."""
-        found: list[admin_pb2.LogLine] = []
-        for line in reversed(lines):
-            if self._takes(line):
-                found.append(line)
-                if len(found) == most:
-                    break
-        return found[::-1]
-
-    def _takes(self, line: admin_pb2.LogLine) -> bool:
-        if self.process and line.process != self.process:
-            return False
-        if self.level and line.level and LEVELS.index(line.level) < LEVELS.index(self.level):
-            return False
-        if self.request and line.request_id != self.request:
-            return False
-        return not self.text or self.text.lower() in line.text.lower()
+def _takes(selection: QuerySelection, line: admin_pb2.LogLine) -> bool:
+    if selection["level"] and line.level and LEVELS.index(line.level) < LEVELS.index(selection["level"]):
+        return False
+    is_asked = selection.is_any_or("process", line.process) and selection.is_any_or("request", line.request_id)
+    return is_asked and selection.is_within("text", line.text)
 
 
 def visible(text: str) -> str:
@@ -87,14 +59,14 @@ router = APIRouter()
 @router.get("/logs")
 def logs(request: Request) -> Response:
     """Show the last lines, as the query selects them."""
-    collector = collector_of(request)
+    collector, selection = collector_of(request), selection_of(request, selected)
     snapshot = collector.look(Detail.PROCESSES)
     collector.logbook.read()
     values = {
-        "selection": _selection(request),
+        "selection": selection,
         "names": [process.name for process in snapshot.processes],
         "levels": LEVELS,
-        "query": urlencode(_selection(request).parameters),
+        "query": urlencode(selection.parameters),
         "shown": SHOWN,
     }
     return show_page(request, "logs/logs.html", values, "Logs")
@@ -103,7 +75,7 @@ def logs(request: Request) -> Response:
 @router.get("/logs.txt")
 def log_file(request: Request) -> Response:
     """Answer with the lines as a file."""
-    lines = _selection(request).of_lines(collector_of(request).logbook.read(), KEPT)
+    lines = lines_of(selection_of(request, selected), collector_of(request).logbook.read(), KEPT)
     headers = {"content-disposition": "attachment; filename=nnhal-logs.txt"}
     return PlainTextResponse("".join(f"{_written(line)}\n" for line in lines), headers=headers)
 
@@ -123,20 +95,13 @@ def set_level(
 
 
 def _lines(moment: Moment) -> Mapping[str, Any]:
-    lines = LineSelection.of(moment.parameters).of_lines(moment.collector.logbook.lines(), SHOWN)
+    lines = lines_of(selected(moment.parameters), moment.collector.logbook.lines(), SHOWN)
     return {"lines": [(line, visible(line.text)) for line in lines], "is_filtered": bool(moment.parameters)}
 
 
 def _levels(moment: Moment) -> Mapping[str, Any]:
     processes = [process for process in moment.snapshot.processes if process.process is not None]
     return {"levels": [(each.name, each.process.log_level) for each in processes if each.process is not None]}
-
-
-def _selection(request: Request) -> LineSelection:
-    try:
-        return LineSelection.of(request.query_params)
-    except ValueError as error:
-        raise HTTPException(400, str(error)) from error
 
 
 def _written(line: admin_pb2.LogLine) -> str:

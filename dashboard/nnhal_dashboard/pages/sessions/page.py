@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -15,7 +14,8 @@ from nnhal_dashboard.monitoring.open_sessions import OpenSession, open_sessions,
 from nnhal_dashboard.monitoring.shared_memory import shared_memories
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.forms import OperatorForm, done
-from nnhal_dashboard.web.request_state import collector_of, show_page
+from nnhal_dashboard.web.request_state import collector_of, selection_of, show_page
+from nnhal_dashboard.web.selection import QuerySelection
 from nnhal_pages.operating.snapshot import Detail, Snapshot
 
 SHOWN = 300
@@ -34,44 +34,22 @@ _ORDERS: Mapping[str, Callable[[OpenSession], Any]] = {
 ORDERS = tuple(_ORDERS)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSelection:
-    """What a session must be, and the order; an empty value asks for nothing."""
+def selected(parameters: Mapping[str, str]) -> QuerySelection:
+    """Return what sessions a query selects, and in which order. Raises ValueError for an unknown order."""
+    return QuerySelection.of(parameters, ("process", "text", "sort"), {"sort": ORDERS})
 
-    process: str = ""
-    text: str = ""
-    """What its owner, command or client name contains, in any case; or its process id."""
-    sort: str = "process"
 
-    @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> SessionSelection:
-        """Return the selection of a query. Raises LookupError for an unknown order."""
-        chosen = cls(parameters.get("process", ""), parameters.get("text", ""), parameters.get("sort") or "process")
-        if chosen.sort not in _ORDERS:
-            raise LookupError(f"sort is {chosen.sort!r}, expected one of {', '.join(_ORDERS)}")
-        return chosen
+def sessions_as_asked(selection: QuerySelection, sessions: Sequence[OpenSession]) -> list[OpenSession]:
+    """Return the sessions that are as asked, in order."""
+    return sorted(
+        (session for session in sessions if _takes(selection, session)), key=_ORDERS[selection["sort"] or "process"]
+    )
 
-    @property
-    def parameters(self) -> dict[str, str]:
-        """The query of the selection."""
-        given = {"process": self.process, "text": self.text, "sort": self.sort if self.sort != "process" else ""}
-        return {name: value for name, value in given.items() if value}
 
-    def sorted_by(self, order: str) -> str:
-        """The address of the same sessions in another order."""
-        query = urlencode({name: value for name, value in self.parameters.items() if name != "sort"} | {"sort": order})
-        return f"/sessions?{query}"
-
-    def of_sessions(self, sessions: Sequence[OpenSession]) -> list[OpenSession]:
-        """Return the sessions that are as asked, in order."""
-        return sorted((session for session in sessions if self._takes(session)), key=_ORDERS[self.sort])
-
-    def _takes(self, session: OpenSession) -> bool:
-        if self.process and session.process != self.process:
-            return False
-        wanted = self.text.lower()
-        said = (session.user, session.owner, session.state.client_name, session.nnhal_part)
-        return not wanted or wanted == str(session.state.pid) or any(wanted in text.lower() for text in said)
+def _takes(selection: QuerySelection, session: OpenSession) -> bool:
+    said = (session.user, session.owner, session.state.client_name, session.nnhal_part)
+    is_asked = selection["text"] == str(session.state.pid) or selection.is_within("text", *said)
+    return is_asked and selection.is_any_or("process", session.process)
 
 
 router = APIRouter()
@@ -80,7 +58,7 @@ router = APIRouter()
 @router.get("/sessions")
 def sessions(request: Request) -> Response:
     """Show the sessions that the query selects."""
-    selection = SessionSelection.of(request.query_params)
+    selection = selection_of(request, selected)
     snapshot = collector_of(request).look(Detail.SESSIONS)
     names = [process.name for process in snapshot.processes if process.kind != "dashboard"]
     values = {"selection": selection, "names": names, "orders": ORDERS}
@@ -107,15 +85,17 @@ def end(
 
 
 def _table(moment: Moment) -> Mapping[str, Any]:
-    selection = SessionSelection.of(moment.parameters)
+    selection = selected(moment.parameters)
     everything = open_sessions(moment.snapshot)
-    chosen = selection.of_sessions(everything)
+    chosen = sessions_as_asked(selection, everything)
     processes = [process for process in moment.snapshot.processes if process.kind != "dashboard"]
     return {
         "sessions": chosen[:SHOWN],
         "left_out": len(chosen) - SHOWN,
         "count": len(everything),
         "selection": selection,
+        "sort": selection["sort"] or "process",
+        "by": {order: f"/sessions?{urlencode({**selection.parameters, 'sort': order})}" for order in ORDERS},
         "unknown": [process.name for process in processes if process.last_said is None],
         "hidden": [process.name for process in processes if process.last_said and not process.last_said.is_whole],
     }

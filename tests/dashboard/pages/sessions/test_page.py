@@ -94,7 +94,7 @@ def test_nothing_as_asked_leads_back_to_all() -> None:
 
 
 def test_an_unknown_order_is_refused() -> None:
-    assert "sort is &#39;size&#39;" in PageBrowser(_one()).page("/sessions?sort=size", 404)
+    assert "sort is &#39;size&#39;" in PageBrowser(_one()).page("/sessions?sort=size", 400)
 
 
 def test_without_a_session_the_page_says_how_one_comes_about() -> None:
