@@ -12,7 +12,6 @@ import pytest
 from nnhal.arrays import Array
 from nnhal_mlip.program.program import MlipProgram, TaskKind, TaskWindow, TileTask
 from nnhal_mlip.simulator.report import PerfReport, perf_report
-from nnhal_mlip.simulator.roofline import roofline
 from nnhal_mlip.simulator.trace import run_trace
 from nnhal_mlip.timing.profile import TimingProfile, read_profile
 from nnhal_mlip.timing.queues import timeline
@@ -90,17 +89,6 @@ def test_pages_are_those_that_a_layer_touches() -> None:
     assert layers[1].pages[0] == layers[1].pages[2] == 37
     assert 37 + 4 <= layers[1].pages[1] <= 37 + 6
     assert report_of(network(), page_bytes=1 << 20).pages == (1, 1, 1)
-
-
-def test_no_layer_is_above_its_roof() -> None:
-    program = network()
-    for profile in (PROFILE, replace(PROFILE, ddr_bytes=1), replace(PROFILE, ddr_start_cycles=0)):
-        lines = roofline(program, report_of(program, profile), profile)
-        assert lines.modelled
-        assert lines.ridge == 3 * 256 / profile.ddr_bytes
-        assert [point.user_names for point in lines.layers] == [("conv0",), ("conv1",)]
-        for point in (*lines.layers, lines.program):
-            assert 0 < point.rate <= point.roof <= point.unit_roof
 
 
 def test_a_trace_shows_all_units_of_all_tiles() -> None:
