@@ -14,8 +14,7 @@ from rich.table import Table
 
 from benchmarks.zoo.packages import installed
 from nnhal.arrays import Array
-from nnhal_mlip.command.compiling import CompilationRequest, compile_model, target_options
-from nnhal_mlip.command.folder import open_folder
+from nnhal_mlip.command.compiling import CompilationRequest, compile_network, target_options
 from nnhal_mlip.command.network_perf import network_perf
 from nnhal_mlip.command.samples import write_arrays
 from nnhal_mlip.command.simulation import simulate
@@ -98,16 +97,16 @@ def _run(network: MlipNetwork, model: Path) -> MlipRun:
             folder = Path(name_of_folder)
             target = target_options("", "cn10ka", tiles, None, False)
             request = CompilationRequest(model, target, read_profile(), shapes={name: network.shape})
-            plan = compile_model(request, folder / "compiled")
+            compiled = compile_network(request)
             write_arrays(folder / "input.npz", {name: picture})
-            result = simulate(open_folder(folder / "compiled"), folder / "input.npz")
-            perf = network_perf(plan, result.simulators)
+            result = simulate(compiled, folder / "input.npz")
+            perf = network_perf(compiled)
             cycles[tiles] = perf.cycles, perf.least
     pairs = [(result.outputs[each] - values, values) for each, values in wanted.items()]
     return MlipRun(
         network,
-        len(plan.subgraphs),
-        sum(len(subgraph.layers) for subgraph in plan.subgraphs),
+        len(compiled.binaries),
+        sum(len(binary.report.layers) for binary in compiled.binaries),
         perf.host,
         perf.hardware_ns,
         perf.whole_ns,

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from nnhal_pages.report import tell
+
+if TYPE_CHECKING:
+    from nnhal_mlip.command.compiling import CompiledNetwork
 
 app = typer.Typer(
     help="Compile a network for an MLIP: what it takes and why not the rest, files, binaries, modelled time.",
@@ -79,10 +85,8 @@ def partition(
     tell(asdict(report), partition_parts(report, explain), as_json)
 
 
-@app.command("compile", cls=StrictCommand)
-def compile_(
+def _compiled(
     model: ModelFile,
-    out: Annotated[Path, typer.Option(help="The folder to write into.", metavar="DIR")],
     mattr: Annotated[
         str,
         typer.Option(
@@ -116,38 +120,66 @@ def compile_(
     to_host: ToHost = None,
     shape: Shape = None,
     profile: Profile = "cn106",
-    as_json: AsJson = False,
-) -> None:
-    """Compile a network into a folder: its plan, and for each subgraph two JSON files, a binary and a memory map.
-
-    What does not fit the tiles is refused with what would, and the exit status is 1. Nothing is written then.
-    """
+) -> CompiledNetwork:
+    """Compile a network by the options of a command."""
     from nnhal_frontends.input_shapes import parse_shapes
-    from nnhal_mlip.command.compiling import CompilationRequest, compile_model, target_options
-    from nnhal_mlip.command.rendering import compilation_parts
+    from nnhal_mlip.command.compiling import CompilationRequest, compile_network, target_options
     from nnhal_mlip.command.sharing import SharingChoices
     from nnhal_mlip.flow.files.options import check_target
     from nnhal_mlip.timing.profile import read_profile
 
     check_target(target)
-    request = CompilationRequest(
-        model,
-        target_options(mattr, mcpu, num_tiles, quantize, wb_pin_ocm),
-        read_profile(profile),
-        SharingChoices(public=public, keep=keep, to_host=tuple(to_host or ())),
-        parse_shapes(shape or ()),
-        tuple(calibrate or ()),
+    return compile_network(
+        CompilationRequest(
+            model,
+            target_options(mattr, mcpu, num_tiles, quantize, wb_pin_ocm),
+            read_profile(profile),
+            SharingChoices(public=public, keep=keep, to_host=tuple(to_host or ())),
+            parse_shapes(shape or ()),
+            tuple(calibrate or ()),
+        )
     )
-    plan = compile_model(request, out)
-    tell(plan.model_dump(mode="json", by_alias=True), compilation_parts(plan, out), as_json)
 
 
-Folder = Annotated[Path, typer.Argument(help="The folder that 'nnhal mlip compile' has written.", metavar="DIR")]
+def _of_a_network(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a compilation; it gets the compiled network before its own arguments."""
+    shared, (_, *own) = (
+        signature(each, locals={"CompiledNetwork": object}, eval_str=True).parameters.values()
+        for each in (_compiled, command)
+    )
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        network = _compiled(**{parameter.name: given.pop(parameter.name) for parameter in shared})
+        command(network, **given)
+
+    parameters = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in (*shared, *own)]
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined] # typer reads it
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+@app.command("compile", cls=StrictCommand)
+@_of_a_network
+def compile_(
+    network: CompiledNetwork,
+    out: Annotated[Path, typer.Option(help="The folder to write into.", metavar="DIR")],
+    as_json: AsJson = False,
+) -> None:
+    """Compile a network into a folder: for each subgraph two JSON files, a binary and a memory map.
+
+    What does not fit the tiles is refused with what would, and the exit status is 1. Nothing is written then.
+    """
+    from nnhal_mlip.command.rendering import compilation_parts
+
+    files = network.write(out)
+    tell({**network.as_dict(), "files": files}, compilation_parts(network, out, files), as_json)
 
 
 @app.command("simulate", cls=StrictCommand)
+@_of_a_network
 def simulate(
-    folder: Folder,
+    network: CompiledNetwork,
     given: Annotated[
         Path, typer.Option("--input", help="An npz file with an array for each input.", metavar="FILE.npz")
     ],
@@ -157,23 +189,21 @@ def simulate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a compiled network: its binaries on the simulator in their own arithmetic, the rest by the reference."""
-    from nnhal_mlip.command.folder import open_folder
+    """Run a network: its binaries on the simulator in their own arithmetic, the rest by the reference."""
     from nnhal_mlip.command.rendering import simulation_parts
     from nnhal_mlip.command.samples import write_arrays
     from nnhal_mlip.command.simulation import network_trace
     from nnhal_mlip.command.simulation import simulate as run
 
-    opened = open_folder(folder)
-    result = run(opened, given)
+    result = run(network, given)
     if output is not None:
         write_arrays(output, result.outputs)
     if trace is not None:
-        trace.write_text(json.dumps(network_trace(opened.plan, result.simulators)), encoding="utf-8")
+        trace.write_text(json.dumps(network_trace(network)), encoding="utf-8")
     content = {
-        "model": opened.plan.model_name,
+        "model": network.model.name,
         "modelled": True,
-        "profile": opened.plan.profile["name"],
+        "profile": network.request.profile.name,
         "outputs": {name: array.tolist() for name, array in result.outputs.items()},
         "binaries": {
             symbol: {
@@ -186,28 +216,25 @@ def simulate(
         },
     }
     saved = [f"saved to {written}" for written in (output, trace) if written is not None]
-    tell(content, [*simulation_parts(opened.plan, result), *saved], as_json)
+    tell(content, [*simulation_parts(network, result), *saved], as_json)
 
 
 @app.command("perf", cls=StrictCommand)
+@_of_a_network
 def perf(
-    folder: Folder,
+    network: CompiledNetwork,
     html: Annotated[
         Path | None, typer.Option(help="Write a page with layers, tiles and memory to FILE.", metavar="FILE")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell where the modelled time of a compiled network goes: by layer and tile, and what binds each."""
-    from nnhal_mlip.command.folder import open_folder
+    """Tell where the modelled time of a network goes: by layer and tile, and what binds each."""
     from nnhal_mlip.command.network_perf import network_perf
     from nnhal_mlip.command.rendering import perf_page, perf_parts
 
-    opened = open_folder(folder)
-    simulators = opened.simulators()
-    found = network_perf(opened.plan, simulators)
+    found = network_perf(network)
     if html is not None:
-        maps = {subgraph.symbol: opened.memory(subgraph) for subgraph in opened.plan.subgraphs}
-        html.write_text(perf_page(found, simulators, maps, opened.plan.profile), encoding="utf-8")
+        html.write_text(perf_page(network), encoding="utf-8")
     tell({**asdict(found), "whole_ns": found.whole_ns}, perf_parts(found), as_json)
 
 

@@ -1,31 +1,15 @@
-"""Compile a network into a folder: the plan, and for each subgraph its files, its binary and its memory map."""
+"""Compile a network: for each subgraph its files, its binary and its memory map."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
-from nnhal_frontends.tflite_identifier import is_tflite
 from nnhal_mlip.command.calibration import ValueRanges, calibrate
-from nnhal_mlip.command.model_file import FlowPort, parsed_onnx, read_flow_model
-from nnhal_mlip.command.plan_file import (
-    PLAN_FILE,
-    MlipPlan,
-    PlanFileError,
-    PlannedFile,
-    PlannedLayer,
-    PlannedPort,
-    PlannedStep,
-    PlannedSubgraph,
-    PlannedTarget,
-    planned,
-    profile_figures,
-    read_plan,
-)
+from nnhal_mlip.command.model_file import FlowModel, read_flow_model
 from nnhal_mlip.command.samples import read_samples
 from nnhal_mlip.command.sharing import SharingChoices, share
 from nnhal_mlip.compiler.compiler import CompiledSubgraph, compile_files
@@ -36,9 +20,12 @@ from nnhal_mlip.flow.files.options import MlipTargetOptions, parse_options
 from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
 from nnhal_mlip.flow.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_mlip.flow.partition.cutting import steps
-from nnhal_mlip.simulator.report import perf_report
+from nnhal_mlip.simulator.report import PerfReport, perf_report
+from nnhal_mlip.simulator.simulator import Simulator
 from nnhal_mlip.timing.profile import TimingProfile
-from nnhal_mlip.timing.queues import timeline
+from nnhal_mlip.timing.queues import ProgramTimeline, timeline
+
+_CALIBRATION = "calibration.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +41,118 @@ class CompilationRequest:
     """Files and directories with samples of the inputs."""
 
 
+class HostStep(NamedTuple):
+    """An operator of the host."""
+
+    name: str
+    """The user's name of the node."""
+    ns: float
+    """Modelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledBinary:
+    """A subgraph, and the binary that was made of it."""
+
+    subgraph: FlowSubgraph
+    quantize: str
+    """fp16 or int8."""
+    files: SubgraphFiles
+    compiled: CompiledSubgraph
+    times: ProgramTimeline
+    report: PerfReport
+    """Where the modelled time of a run goes."""
+
+    @property
+    def symbol(self) -> str:
+        return self.subgraph.symbol
+
+    def write(self, folder: Path) -> Iterator[str]:
+        """Write its files, and yield their names."""
+        yield from (path.name for path in self.files.write(folder))
+        name = f"{self.symbol}.bin"
+        (folder / name).write_bytes(self.compiled.binary)
+        yield name
+        yield _write(folder, f"{self.symbol}-memory.json", [asdict(each) for each in self.compiled.memory])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what JSON has of it."""
+        return {
+            "symbol": self.symbol,
+            "inputs": self.subgraph.inputs,
+            "outputs": self.subgraph.outputs,
+            "quantize": self.quantize,
+            "tiles": self.compiled.program.tiles,
+            "cycles": self.compiled.cycles,
+            "layers": [asdict(layer) for layer in self.report.layers],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledNetwork:
+    """A network that can run: binaries, and what the host computes."""
+
+    request: CompilationRequest
+    model: FlowModel
+    partition: FlowPartition
+    binaries: tuple[CompiledBinary, ...]
+    samples: int
+    ranges: ValueRanges
+    """Those of the samples; empty if none were needed."""
+
+    @property
+    def steps(self) -> list[CompiledBinary | HostStep]:
+        """The binaries and the operators of the host, in the order in which they run."""
+        graph, profile = self.partition.graph, self.request.profile
+        binaries = {binary.symbol: binary for binary in self.binaries}
+        return [
+            binaries[step.symbol]
+            if isinstance(step, FlowSubgraph)
+            else HostStep(step.name, node_host_ns(graph, step, profile))
+            for step in steps(self.partition)
+        ]
+
+    @property
+    def host(self) -> list[HostStep]:
+        """What the host computes."""
+        return [step for step in self.steps if isinstance(step, HostStep)]
+
+    def simulators(self) -> dict[str, Simulator]:
+        """Load the binaries, by their symbols."""
+        profile = self.request.profile
+        return {binary.symbol: Simulator(binary.compiled.binary, profile) for binary in self.binaries}
+
+    def write(self, folder: Path) -> list[str]:
+        """Write all files into a folder, which is made if it is not there, in place of those of an earlier compilation.
+
+        Returns their names. Raises OSError.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        for stale in (*folder.glob("tvmgen_mrvl_main_[0-9]*"), folder / _CALIBRATION):
+            stale.unlink(missing_ok=True)
+        names = [name for binary in self.binaries for name in binary.write(folder)]
+        if self.ranges:
+            ranges = {name: list(ends) for name, ends in self.ranges.items()}
+            names.append(_write(folder, _CALIBRATION, {"schema": 1, "samples": self.samples, "ranges": ranges}))
+        return names
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what JSON has of it."""
+        return {
+            "model": self.model.name,
+            "modelled": True,
+            "profile": self.request.profile.name,
+            "target": asdict(self.request.target),
+            "host": [step.name for step in self.host],
+            "subgraphs": [binary.as_dict() for binary in self.binaries],
+        }
+
+
+def _write(folder: Path, name: str, content: object) -> str:
+    (folder / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return name
+
+
 def target_options(
     mattr: str, mcpu: str, num_tiles: int | None, quantize: str | None, wb_pin_ocm: bool
 ) -> MlipTargetOptions:
@@ -66,11 +165,11 @@ def target_options(
     return parse_options(" ".join(words), mcpu, num_tiles)
 
 
-def compile_model(request: CompilationRequest, folder: Path) -> MlipPlan:
-    """Compile a model into a folder, which is made if it is not there. Return the plan that is written.
+def compile_network(request: CompilationRequest) -> CompiledNetwork:
+    """Compile a model.
 
     Raises:
-        OSError: a file cannot be read or written.
+        OSError: a file cannot be read.
         NnhalError, ValueError: the model, the options or the samples are not what they have to be, or something does
             not fit.
     """
@@ -90,31 +189,8 @@ def compile_model(request: CompilationRequest, folder: Path) -> MlipPlan:
             )
         ranges = calibrate(model, found, samples)
         options = _options(request, found, ranges)
-    compiled = [_compile(found, subgraph, options[subgraph.symbol]) for subgraph in found.subgraphs]
-    file_name, content = model_copy(request.model)
-    folder.mkdir(parents=True, exist_ok=True)
-    _clear(folder)
-    (folder / file_name).write_bytes(content)
-    del content
-    subgraphs = []
-    while compiled:  # none of them is needed once it is written
-        subgraphs.append(_written(compiled.pop(0), folder))
-    plan = MlipPlan(
-        schema=2,
-        model_name=request.model.name,
-        model=planned(folder, file_name),
-        shapes=dict(request.shapes),
-        sharing=request.sharing,
-        target=PlannedTarget(**asdict(target)),
-        profile=profile_figures(request.profile),
-        inputs=_ports(model.inputs),
-        outputs=_ports(model.outputs),
-        steps=_steps(found, request.profile),
-        subgraphs=tuple(subgraphs),
-        calibration=_write(folder, "calibration.json", _calibration(len(samples), ranges)) if ranges else None,
-    )
-    (folder / PLAN_FILE).write_text(plan.model_dump_json(by_alias=True, indent=1) + "\n", encoding="utf-8")
-    return plan
+    binaries = tuple(_compile(found, subgraph, options[subgraph.symbol]) for subgraph in found.subgraphs)
+    return CompiledNetwork(request, model, found, binaries, len(samples), ranges)
 
 
 def _options(request: CompilationRequest, found: FlowPartition, ranges: ValueRanges) -> dict[str, MlipCompilerOptions]:
@@ -146,102 +222,9 @@ def _floats(found: FlowPartition, options: Mapping[str, MlipCompilerOptions]) ->
     )
 
 
-class _Made(NamedTuple):
-    subgraph: FlowSubgraph
-    options: MlipCompilerOptions
-    files: SubgraphFiles
-    compiled: CompiledSubgraph
-
-
-def _compile(found: FlowPartition, subgraph: FlowSubgraph, options: MlipCompilerOptions) -> _Made:
+def _compile(found: FlowPartition, subgraph: FlowSubgraph, options: MlipCompilerOptions) -> CompiledBinary:
     files = describe(found, subgraph)
-    return _Made(subgraph, options, files, compile_files(files, options))
-
-
-def _written(made: _Made, folder: Path) -> PlannedSubgraph:
-    symbol, compiled = made.subgraph.symbol, made.compiled
-    nodes, constants = made.files.write(folder)
-    (folder / f"{symbol}.bin").write_bytes(compiled.binary)
-    return PlannedSubgraph(
-        symbol=symbol,
-        inputs=made.subgraph.inputs,
-        outputs=made.subgraph.outputs,
-        quantize=made.options.quantize,
-        tiles=compiled.program.tiles,
-        cycles=compiled.cycles,
-        nodes=planned(folder, nodes.name),
-        constants=planned(folder, constants.name),
-        binary=planned(folder, f"{symbol}.bin"),
-        memory=_write(folder, f"{symbol}-memory.json", [asdict(each) for each in compiled.memory]),
-        layers=_layers(compiled, made.options),
-    )
-
-
-def _layers(compiled: CompiledSubgraph, options: MlipCompilerOptions) -> tuple[PlannedLayer, ...]:
-    program = compiled.program
-    report = perf_report(program, timeline(program, options.profile), options.profile, options.page_bytes)
-    return tuple(
-        PlannedLayer(
-            name=layer.name,
-            kind=layer.kind,
-            user_names=layer.user_names,
-            split="rows" if layer.split == "rows" else "channels",
-            tiles=layer.tiles_used,
-            stripes=layer.stripes,
-            spills=layer.spills,
-            macs=layer.counters.macs,
-            weight_bytes=record.weight_bytes,
-            ddr_bytes=layer.counters.ddr_bytes,
-            pages=max(layer.pages, default=0),
-            cycles=layer.cycles,
-        )
-        for layer, record in zip(report.layers, program.layers, strict=True)
-    )
-
-
-def _steps(found: FlowPartition, profile: TimingProfile) -> tuple[PlannedStep, ...]:
-    return tuple(
-        PlannedStep(subgraph=step.symbol)
-        if isinstance(step, FlowSubgraph)
-        else PlannedStep(host=step.name, output=step.output, host_ns=node_host_ns(found.graph, step, profile))
-        for step in steps(found)
-    )
-
-
-def _ports(ports: Sequence[FlowPort]) -> tuple[PlannedPort, ...]:
-    return tuple(PlannedPort(name=port.name, shape=port.shape, type=port.element_type.name) for port in ports)
-
-
-def _calibration(samples: int, ranges: ValueRanges) -> dict[str, object]:
-    return {"schema": 1, "samples": samples, "ranges": {name: list(ends) for name, ends in ranges.items()}}
-
-
-def _write(folder: Path, name: str, content: object) -> PlannedFile:
-    (folder / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    return planned(folder, name)
-
-
-def _clear(folder: Path) -> None:
-    """Remove what an earlier compilation has left; the plan first, so that no plan is there with other files."""
-    try:
-        stale = [each.file for each in read_plan(folder).files]
-    except (OSError, PlanFileError):
-        stale = []
-    for name in (PLAN_FILE, *stale):
-        (folder / name).unlink(missing_ok=True)
-
-
-def model_copy(source: Path) -> tuple[str, bytes]:
-    """Return the name and the bytes of a copy. An ONNX model has the data in it that it had in other files.
-
-    Raises OSError, and ValueError if it is no regular file.
-    """
-    content = read_given_file(source, MOST_MODEL_BYTES, "a model")
-    return ("model.tflite", content) if is_tflite(content) else ("model.onnx", _whole(source, content))
-
-
-def _whole(source: Path, content: bytes) -> bytes:
-    if b"location" not in content:  # the key of the place of data in other files
-        return content
-    whole: bytes = parsed_onnx(source, content).SerializeToString()
-    return whole
+    compiled = compile_files(files, options)
+    times = timeline(compiled.program, options.profile)
+    report = perf_report(compiled.program, times, options.profile, options.page_bytes)
+    return CompiledBinary(subgraph, options.quantize, files, compiled, times, report)

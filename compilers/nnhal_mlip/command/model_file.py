@@ -98,15 +98,6 @@ def read_flow_model(path: Path, shapes: Mapping[str, Sequence[int]] | None = Non
     return onnx_flow_model(path.name, parsed_onnx(path, content), shapes or {}, public)
 
 
-def flow_model(name: str, content: bytes, shapes: Mapping[str, Sequence[int]], public: bool) -> FlowModel:
-    """Return the model of a file that is read already, and has all of its data. Raises as ``read_flow_model``."""
-    return (
-        _tflite(name, content, public)
-        if is_tflite(content)
-        else onnx_flow_model(name, _parsed(name, content), shapes, public)
-    )
-
-
 def parsed_onnx(path: Path, content: bytes) -> onnx.ModelProto:
     """Return the message of a file, with the data in it that other files have.
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nnhal_mlip.command.plan_file import MlipPlan
-from nnhal_mlip.simulator.report import PerfReport, perf_report
-from nnhal_mlip.simulator.simulator import Simulator
+from nnhal_mlip.command.compiling import CompiledNetwork
+from nnhal_mlip.simulator.report import PerfReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +46,11 @@ class NetworkPerf:
         return self.hardware_ns + self.firmware_ns + self.host_ns
 
 
-def network_perf(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> NetworkPerf:
-    profile = plan.timing
-    binaries = []
-    for subgraph in plan.subgraphs:
-        simulator = simulators[subgraph.symbol]
-        binaries.append(BinaryPerf(subgraph.symbol, perf_report(simulator.program, simulator.timeline, profile)))
-    reports = [each.report for each in binaries]
+def network_perf(network: CompiledNetwork) -> NetworkPerf:
+    profile = network.request.profile
+    reports = [binary.report for binary in network.binaries]
     return NetworkPerf(
-        model=plan.model_name,
+        model=network.model.name,
         modelled=True,
         profile=profile.name,
         clock_hz=profile.clock_hz,
@@ -66,7 +60,7 @@ def network_perf(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> Network
         least=sum(report.least for report in reports),
         macs=sum(report.counters.macs for report in reports),
         ddr_bytes=sum(report.counters.ddr_bytes for report in reports),
-        host=tuple(step.host for step in plan.steps if step.host),
-        host_ns=sum(step.host_ns for step in plan.steps),
-        binaries=tuple(binaries),
+        host=tuple(step.name for step in network.host),
+        host_ns=sum(step.ns for step in network.host),
+        binaries=tuple(BinaryPerf(binary.symbol, binary.report) for binary in network.binaries),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,15 +12,14 @@ import numpy as np
 
 from nnhal.types.layout import describe
 from nnhal.v1 import admin_pb2
+from nnhal_mlip.command.compiling import CompiledBinary, CompiledNetwork
 from nnhal_mlip.command.layer_names import counted, layer_title, some
-from nnhal_mlip.command.network_perf import NetworkPerf
+from nnhal_mlip.command.network_perf import NetworkPerf, network_perf
 from nnhal_mlip.command.partition_report import HostReport, KernelReport, PartitionReport, SubgraphReport
-from nnhal_mlip.command.plan_file import MlipPlan, PlannedLayer, PlannedSubgraph
 from nnhal_mlip.command.simulation import SimulationResult
-from nnhal_mlip.compiler.memory_map import OcmUse, TileMemoryRange, alike_tiles, uses_by_tile
+from nnhal_mlip.compiler.memory_map import OcmUse, alike_tiles, uses_by_tile
 from nnhal_mlip.program.program import OCM_BYTES
 from nnhal_mlip.simulator.report import LayerPerf, PerfReport
-from nnhal_mlip.simulator.simulator import Simulator
 from nnhal_mlip.timing.usage import TileUsage
 from nnhal_pages.charts.memory import memory_chart
 from nnhal_pages.document import Figure
@@ -42,8 +42,6 @@ from nnhal_pages.svg import Drawing
 
 _SHOWN = 8
 """Values of an output that are printed."""
-MemoryMaps = Mapping[str, Sequence[TileMemoryRange]]
-"""The memory map of each binary, by its symbol."""
 
 
 def partition_parts(report: PartitionReport, explain: bool) -> list[TerminalPart]:
@@ -90,40 +88,25 @@ def _host(report: PartitionReport) -> list[TerminalPart]:
     return [ReportTable("Host", columns, report.host), notes]
 
 
-def compilation_parts(plan: MlipPlan, folder: Path) -> list[TerminalPart]:
-    """Say which layers each binary has, where they run, and what they cost."""
-    hosts = [step.host for step in plan.steps if step.host]
+def compilation_parts(network: CompiledNetwork, folder: Path, files: Sequence[str]) -> list[TerminalPart]:
+    """Say which layers each binary has, where they run, and what they cost. ``files`` were written to the folder."""
+    target, profile = network.request.target, network.request.profile
+    hosts = [step.name for step in network.host]
     parts: list[TerminalPart] = [
-        f"{plan.model_name}: {some(len(plan.subgraphs), 'binary', 'binaries')} for at most "
-        f"{some(plan.target.num_tiles, 'tile')}; {some(len(hosts), 'operator')} on the host"
+        f"{network.model.name}: {some(len(network.binaries), 'binary', 'binaries')} for at most "
+        f"{some(target.num_tiles, 'tile')}; {some(len(hosts), 'operator')} on the host"
         + (f": {', '.join(hosts)}" if hosts else "")
     ]
-    for subgraph in plan.subgraphs:
-        parts += _binary(plan, subgraph, (folder / subgraph.binary.file).stat().st_size)
-    parts.append(f"written to {folder}: {', '.join(each.file for each in plan.files)}, plan.json")
-    return parts
-
-
-def _binary(plan: MlipPlan, subgraph: PlannedSubgraph, size: int) -> list[TerminalPart]:
-    columns: list[Column[PlannedLayer]] = [
-        Column("nodes", lambda layer: Name(layer_title(layer.user_names, "(added)")), wraps=True),
-        Column("layer", lambda layer: layer.kind),
-        Column("split", lambda layer: _split_word(layer.split, layer.tiles, layer.spills)),
-        Column("tiles", lambda layer: f"{layer.tiles:,}", number=True),
-        Column("stripes", lambda layer: f"{layer.stripes:,}", number=True),
-        Column("pages", lambda layer: f"{layer.pages:,}", number=True),
-        Column("weights", lambda layer: f"{layer.weight_bytes:,}", number=True),
-        Column("DDR", lambda layer: f"{layer.ddr_bytes:,}", number=True),
-        Column("MACs", lambda layer: f"{layer.macs:,}", number=True),
-        Column("cycles", lambda layer: f"{layer.cycles:,}", number=True),
-    ]
-    pinned = ", weights pinned" if plan.target.wb_pin_ocm else ""
-    microseconds = plan.timing.nanoseconds(subgraph.cycles) / 1000
-    return [
-        ReportTable(f"Layers of {subgraph.symbol}", columns, subgraph.layers),
-        f"{subgraph.symbol}: {subgraph.quantize} on {subgraph.tiles} tiles{pinned}; {size:,} bytes; modelled "
-        f"{subgraph.cycles:,} cycles, {microseconds:,.1f} µs by profile {plan.profile['name']}",
-    ]
+    pinned = ", weights pinned" if target.wb_pin_ocm else ""
+    for binary in network.binaries:
+        made = binary.compiled
+        parts += [
+            _perf_layers(binary.report),
+            f"{binary.symbol}: {binary.quantize} on {made.program.tiles} tiles{pinned}; {len(made.binary):,} bytes; "
+            f"modelled {made.cycles:,} cycles, {profile.nanoseconds(made.cycles) / 1000:,.1f} µs by profile "
+            f"{profile.name}",
+        ]
+    return [*parts, f"written to {folder}: {', '.join(files)}"]
 
 
 def _split_word(split: str, tiles: int, spills: bool) -> str:
@@ -133,11 +116,11 @@ def _split_word(split: str, tiles: int, spills: bool) -> str:
     return split + (", spills" if spills else "")
 
 
-def simulation_parts(plan: MlipPlan, result: SimulationResult) -> list[TerminalPart]:
+def simulation_parts(network: CompiledNetwork, result: SimulationResult) -> list[TerminalPart]:
     """Say what came out, and the times."""
     parts: list[TerminalPart] = [
         f"{symbol}: modelled {run.timeline.total:,} cycles, {run.hardware_ns / 1000:,.1f} µs, and "
-        f"{run.firmware_ns / 1000:,.1f} µs of firmware by profile {plan.profile['name']}"
+        f"{run.firmware_ns / 1000:,.1f} µs of firmware by profile {network.request.profile.name}"
         for symbol, run in result.runs.items()
     ]
     for name, array in result.outputs.items():
@@ -169,20 +152,19 @@ def _host_line(perf: NetworkPerf) -> str:
     )
 
 
-def perf_page(
-    perf: NetworkPerf, simulators: Mapping[str, Simulator], maps: MemoryMaps, profile: Mapping[str, int | str]
-) -> str:
+def perf_page(network: CompiledNetwork) -> str:
     """Return a whole HTML document."""
+    perf = network_perf(network)
     sections: list[tuple[str, Sequence[PagePart]]] = [("Summary", (_sums(perf), _note(perf)))]
-    for binary in perf.binaries:
-        of = f" of {binary.symbol}" if len(perf.binaries) > 1 else ""
+    for binary in network.binaries:
+        of = f" of {binary.symbol}" if len(network.binaries) > 1 else ""
         report = binary.report
         sections += [
             (f"Layers{of}", (_perf_layers(report),)),
             (f"Tiles{of}", (_tiles(report),)),
-            (f"Memory{of} over time", _memory(simulators[binary.symbol], maps[binary.symbol])),
+            (f"Memory{of} over time", _memory(binary)),
         ]
-    sections.append(("Profile", (_profile(profile),)))
+    sections.append(("Profile", (_profile(asdict(network.request.profile)),)))
     return report_page(f"{perf.model} on MLIP, modelled", sections)
 
 
@@ -272,8 +254,8 @@ def _tiles(report: PerfReport) -> ReportTable[_Tile]:
     return ReportTable(f"Cycles of the tiles of {report.program} (modelled)", columns, tiles, "tiles", caption)
 
 
-def _memory(simulator: Simulator, ranges: Sequence[TileMemoryRange]) -> tuple[PagePart, ...]:
-    groups = list(alike_tiles(uses_by_tile(ranges, simulator.timeline)).items())
+def _memory(binary: CompiledBinary) -> tuple[PagePart, ...]:
+    groups = list(alike_tiles(uses_by_tile(binary.compiled.memory, binary.times)).items())
     if not groups:
         return ("Nothing lies in the tiles' memory.",)
     first, *others = (
@@ -281,7 +263,7 @@ def _memory(simulator: Simulator, ranges: Sequence[TileMemoryRange]) -> tuple[Pa
             _tiles_word(tiles).capitalize(),
             Picture(
                 f"Memory of {_tiles_word(tiles)}",
-                _tile_memory(uses, tiles, f"{simulator.program.name}-{tiles[0]}"),
+                _tile_memory(uses, tiles, f"{binary.symbol}-{tiles[0]}"),
             ),
         )
         for uses, tiles in groups

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from dataclasses import dataclass
 
 from nnhal_mlip.costs import worth_by_cost
 from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition
@@ -12,10 +12,9 @@ from nnhal_mlip.options import MlipOptions
 from nnhal_mlip.timing.profile import TimingProfile
 
 
-class SharingChoices(BaseModel):
+@dataclass(frozen=True, slots=True)
+class SharingChoices:
     """What the user chooses."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     public: bool = False
     """Whether only what the public flow takes is taken."""

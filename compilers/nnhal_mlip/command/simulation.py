@@ -9,9 +9,8 @@ from typing import Any
 
 from nnhal.arrays import Array
 from nnhal_mlip.command.calibration import graph_inputs
-from nnhal_mlip.command.folder import CompiledFolder
+from nnhal_mlip.command.compiling import CompiledNetwork, HostStep
 from nnhal_mlip.command.model_file import FlowModel
-from nnhal_mlip.command.plan_file import MlipPlan
 from nnhal_mlip.command.samples import ModelSample, read_sample
 from nnhal_mlip.flow.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_mlip.flow.graph.reference import compute, evaluate
@@ -70,30 +69,28 @@ class SimulationResult:
     """By the user's names, in the types of the user's model."""
     runs: Mapping[str, SimulatedRun]
     """The runs of each binary, by its symbol."""
-    simulators: Mapping[str, Simulator]
 
 
-def simulate(folder: CompiledFolder, given: Path) -> SimulationResult:
+def simulate(network: CompiledNetwork, given: Path) -> SimulationResult:
     """Run a network on the arrays of an npz file.
 
     Raises:
         OSError: a file cannot be read.
         NnhalError, ValueError: a file is not what it has to be.
     """
-    simulators = folder.simulators()
-    model, found = folder.model()
+    model, found = network.model, network.partition
     sample = read_sample(given, model.inputs)
-    runner = SimulatedSubgraphs(simulators, {})
+    runner = SimulatedSubgraphs(network.simulators(), {})
     outputs = model_outputs(model, found, execute(model, found, sample, runner))
-    return SimulationResult(outputs, runner.runs, simulators)
+    return SimulationResult(outputs, runner.runs)
 
 
-def network_trace(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> dict[str, Any]:
+def network_trace(network: CompiledNetwork) -> dict[str, Any]:
     """Return a trace of all binaries with the firmware's time before each, and of what the host computes, for Perfetto.
 
     All times are modelled, one behind the other.
     """
-    profile = plan.timing
+    profile = network.request.profile
     names: dict[tuple[Any, ...], TraceEvent] = {}
     """Of processes and threads, which all binaries share."""
     for what, row, name in (
@@ -104,22 +101,21 @@ def network_trace(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> dict[s
         names[what, 0, row] = {"ph": "M", "name": what, "pid": 0, "tid": row, "args": {"name": name}}
     events: list[TraceEvent] = []
     now = 0.0
-    for step in plan.steps:
-        if step.host:
-            took = step.host_ns / 1000
-            events.append({"ph": "X", "name": f"host: {step.host}", "pid": 0, "tid": 0, "ts": now, "dur": took})
+    for step in network.steps:
+        if isinstance(step, HostStep):
+            took = step.ns / 1000
+            events.append({"ph": "X", "name": f"host: {step.name}", "pid": 0, "tid": 0, "ts": now, "dur": took})
             now += took
             continue
-        simulator = simulators[step.subgraph]
         start = now + profile.firmware_ns / 1000
         events.append(
-            {"ph": "X", "name": f"firmware: {step.subgraph}", "pid": 0, "tid": 1, "ts": now, "dur": start - now}
+            {"ph": "X", "name": f"firmware: {step.symbol}", "pid": 0, "tid": 1, "ts": now, "dur": start - now}
         )
-        for event in run_trace(simulator.program, simulator.timeline, profile)["traceEvents"]:
+        for event in run_trace(step.compiled.program, step.times, profile)["traceEvents"]:
             if event["ph"] == "M":
                 names[event["name"], event["pid"], event["tid"]] = event
             else:
                 events.append({**event, "ts": event["ts"] + start})
-        now = start + profile.nanoseconds(simulator.timeline.total) / 1000
-    facts = {"modelled": True, "profile": profile.name, "clock_hz": profile.clock_hz, "model": plan.model_name}
+        now = start + profile.nanoseconds(step.times.total) / 1000
+    facts = {"modelled": True, "profile": profile.name, "clock_hz": profile.clock_hz, "model": network.model.name}
     return {"traceEvents": [*names.values(), *events], "displayTimeUnit": "ns", "otherData": facts}

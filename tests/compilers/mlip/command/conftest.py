@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnhal_mlip.command.compiling import CompilationRequest, compile_model, target_options
-from nnhal_mlip.command.folder import CompiledFolder, open_folder
+from nnhal_mlip.command.compiling import CompilationRequest, CompiledNetwork, compile_network, target_options
 from nnhal_mlip.timing.profile import read_profile
 from tests.support.mlip_onnx import write_digits, write_two_parts
 
@@ -27,18 +26,14 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
-def compiled_digits(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> CompiledFolder:
+def compiled_digits(digits: Path) -> CompiledNetwork:
     """The network, compiled for two tiles in fp16."""
-    folder = tmp_path_factory.mktemp("compiled")
     target = target_options("", "cn10ka", 2, None, False)
-    compile_model(CompilationRequest(digits, target, read_profile()), folder)
-    return open_folder(folder)
+    return compile_network(CompilationRequest(digits, target, read_profile()))
 
 
 @pytest.fixture(scope="package")
-def compiled_parts(tmp_path_factory: pytest.TempPathFactory) -> CompiledFolder:
+def compiled_parts(tmp_path_factory: pytest.TempPathFactory) -> CompiledNetwork:
     """A network of two binaries with an operator of the host between them."""
-    folder = tmp_path_factory.mktemp("parts")
-    model = write_two_parts(folder / "two.onnx")
-    compile_model(CompilationRequest(model, target_options("", "cn10ka", 2, None, False), read_profile()), folder)
-    return open_folder(folder)
+    model = write_two_parts(tmp_path_factory.mktemp("parts") / "two.onnx")
+    return compile_network(CompilationRequest(model, target_options("", "cn10ka", 2, None, False), read_profile()))

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 from nnhal_mlip.command.binary_listing import listing
-from nnhal_mlip.command.folder import CompiledFolder
+from nnhal_mlip.command.compiling import CompiledNetwork
 from nnhal_mlip.program.binary import read_binary
 
 
-def test_a_binary_is_told_from_its_metadata_to_its_last_task(compiled_digits: CompiledFolder) -> None:
-    subgraph = compiled_digits.plan.subgraphs[0]
-    binary = read_binary((compiled_digits.path / subgraph.binary.file).read_bytes())
+def test_a_binary_is_told_from_its_metadata_to_its_last_task(compiled_digits: CompiledNetwork) -> None:
+    binary = read_binary(compiled_digits.binaries[0].compiled.binary)
     lines = list(listing(binary))
     assert "    magic: MRVL" in lines
     assert "  layer 1 tvmgen_mrvl_main_1 Conv2D: conv1 + relu1" in lines

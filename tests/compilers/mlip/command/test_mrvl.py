@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 
 from nnhal_mlip.command import mrvl
-from nnhal_mlip.command.compiling import CompilationRequest, compile_model, target_options
+from nnhal_mlip.command.compiling import CompilationRequest, compile_network, target_options
 from nnhal_mlip.timing.profile import read_profile
 from tests.support.mlip_onnx import write_digits
 
 
 def test_the_steps_make_what_the_command_makes(tmp_path: Path) -> None:
     model = write_digits(tmp_path / "digits.onnx")
-    compile_model(
-        CompilationRequest(model, target_options("", "cn10ka", 2, None, False), read_profile()), tmp_path / "by_command"
-    )
+    request = CompilationRequest(model, target_options("", "cn10ka", 2, None, False), read_profile())
+    compile_network(request).write(tmp_path / "by_command")
     partition = mrvl.partition_for_mrvl(model, mattr="-num_tiles=2")
     ((nodes, constants),) = mrvl.dump_json_meta_data_files(partition, tmp_path / "by_steps")
     for path in (nodes, constants):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnhal_mlip.command.folder import CompiledFolder
+from nnhal_mlip.command.compiling import CompiledNetwork
 from nnhal_mlip.command.pair import PairRequest, compile_pair, output_bytes, run_binary
 from nnhal_mlip.compiler.errors import MlipCompileError
 from nnhal_mlip.program.program import TensorType
@@ -18,16 +18,17 @@ STEM = "tvmgen_mrvl_main_0"
 
 
 @pytest.fixture(name="request_")
-def request_of(compiled_digits: CompiledFolder) -> PairRequest:
+def request_of(compiled_digits: CompiledNetwork, tmp_path: Path) -> PairRequest:
     """The options of the proposal, of the files of a compiled network."""
-    nodes, constants = (compiled_digits.path / f"{STEM}-{kind}.json" for kind in ("nodes", "consts"))
+    compiled_digits.write(tmp_path)
+    nodes, constants = (tmp_path / f"{STEM}-{kind}.json" for kind in ("nodes", "consts"))
     return PairRequest(nodes, constants, "MLIP", "float16", 2, "0x0", "0x100000", 1, False, None, PROFILE)
 
 
 def test_a_pair_gives_the_bytes_that_the_network_was_compiled_into(
-    request_: PairRequest, compiled_digits: CompiledFolder
+    request_: PairRequest, compiled_digits: CompiledNetwork
 ) -> None:
-    assert compile_pair(request_).binary == (compiled_digits.path / f"{STEM}.bin").read_bytes()
+    assert compile_pair(request_).binary == compiled_digits.binaries[0].compiled.binary
 
 
 def test_the_memory_that_may_be_used_is_bounded(request_: PairRequest) -> None:
@@ -63,8 +64,9 @@ def test_int8_takes_the_ranges_of_a_calibration(request_: PairRequest, tmp_path:
         compile_pair(replace(request_, quantize="int8", ranges=ranges))
 
 
-def test_a_binary_runs_on_files_of_its_inputs(compiled_digits: CompiledFolder, tmp_path: Path) -> None:
-    binary = compiled_digits.path / f"{STEM}.bin"
+def test_a_binary_runs_on_files_of_its_inputs(compiled_digits: CompiledNetwork, tmp_path: Path) -> None:
+    compiled_digits.write(tmp_path)
+    binary = tmp_path / f"{STEM}.bin"
     image = np.random.default_rng(3).uniform(-2, 2, (1, 1, 28, 28)).astype(np.float16)
     files = [tmp_path / name for name in ("wide.bin", "own.bin", "named.npy")]
     files[0].write_bytes(image.astype(np.float32).tobytes())

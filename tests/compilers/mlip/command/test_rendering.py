@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from nnhal_mlip.command.folder import CompiledFolder
+from nnhal_mlip.command.compiling import CompiledNetwork
 from nnhal_mlip.command.network_perf import network_perf
 from nnhal_mlip.command.rendering import perf_page, perf_parts
 from tests.support.consoles import printed_parts
@@ -13,19 +14,16 @@ from tests.support.html import Page, parsed
 NASTY = "<script>alert('1')</script> & \"quoted\".onnx"
 
 
-def written(folder: CompiledFolder, name: str = "digits.onnx") -> str:
-    plan = folder.plan.model_copy(update={"model_name": name})
-    simulators = folder.simulators()
-    maps = {subgraph.symbol: folder.memory(subgraph) for subgraph in plan.subgraphs}
-    return perf_page(network_perf(plan, simulators), simulators, maps, plan.profile)
+def written(network: CompiledNetwork, name: str = "digits.onnx") -> str:
+    return perf_page(replace(network, model=replace(network.model, name=name)))
 
 
 @pytest.fixture(scope="module")
-def document(compiled_digits: CompiledFolder) -> Page:
+def document(compiled_digits: CompiledNetwork) -> Page:
     return parsed(written(compiled_digits))
 
 
-def test_sections_have_headings(document: Page, compiled_parts: CompiledFolder) -> None:
+def test_sections_have_headings(document: Page, compiled_parts: CompiledNetwork) -> None:
     titles = ["Summary", "Layers", "Tiles", "Memory over time", "Profile"]
     assert [element.text for element in document.all("h2")] == titles
     several = [element.text for element in parsed(written(compiled_parts)).all("h2")]
@@ -38,18 +36,18 @@ def test_every_time_is_called_modelled_and_every_figure_a_guess(document: Page) 
     assert "The host computes scores" in document.text
 
 
-def test_the_page_loads_nothing_and_runs_nothing(compiled_digits: CompiledFolder) -> None:
+def test_the_page_loads_nothing_and_runs_nothing(compiled_digits: CompiledNetwork) -> None:
     assert not re.search(r"<script|<link|<img|@import|url\((?!#)|https?://", written(compiled_digits))
 
 
-def test_texts_are_escaped(compiled_digits: CompiledFolder) -> None:
+def test_texts_are_escaped(compiled_digits: CompiledNetwork) -> None:
     text = written(compiled_digits, NASTY)
     assert "<script" not in text
     assert NASTY in parsed(text).text
 
 
-def test_the_tables_say_what_binds_and_what_is_least(compiled_digits: CompiledFolder) -> None:
-    perf = network_perf(compiled_digits.plan, compiled_digits.simulators())
+def test_the_tables_say_what_binds_and_what_is_least(compiled_digits: CompiledNetwork) -> None:
+    perf = network_perf(compiled_digits)
     assert perf.least <= perf.cycles
     text = printed_parts(perf_parts(perf))
     assert "conv2 + relu2" in text and "bound by" in text
