@@ -75,8 +75,9 @@ def test_a_model_is_recorded_whole_and_comes_back(device: Endpoint, tmp_path: Pa
     assert opened.event.session_opened.client_name == "a client"
     (prepared,) = recorded.calls("Device.PrepareModelWithConfig")
     with recorded.read() as read:
-        model = restored_model(prepared.event.preparation.model, read.content, inline=True)
-    constants = inline_constants(model)[0]
+        model = restored_model(prepared.event.preparation.model, read.content)
+    (restored,) = (open_pool(memory, writable=False) for memory in model.pools)
+    constants = inline_constants(model, {0: restored.read(0, TENSOR_BYTES)})[0]
     assert constants[1].tolist() == np.arange(16).tolist()
     (released,) = recorded.calls("PreparedModel.Release")
     assert released.event.release.prepared_model == prepared.event.preparation.prepared_model == 1

@@ -10,7 +10,6 @@ import signal
 import threading
 from dataclasses import replace
 
-from nnhal.errors import general_failure
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandLifeTime, OperationType
 from nnhal_devices.cpu_ref.driver import CpuRef
@@ -58,8 +57,6 @@ class Faulty:
             other = {instead!r}.get(operation.type.name)
             if other and (inside or not {only_inside!r}):
                 operation = replace(operation, type=OperationType[other])
-            if operation.type.name == {refused!r}:
-                general_failure("out of descriptors")
             operations.append(operation)
         branches = tuple(
             replace(
@@ -103,7 +100,6 @@ def write_faulty_driver(
     declined: tuple[str, ...] = (),
     only_inside: bool = False,
     deadly: str = "",
-    refused: str = "",
     endless: str = "",
     crashing: str = "",
     falling: str = "",
@@ -111,8 +107,8 @@ def write_faulty_driver(
     """Write the backend file of a driver that computes some operations as others, by their names.
 
     With ``only_inside`` it does so only if the operation reads what no client can see, as a compiler that fuses. It
-    declines the operations ``declined``. Its process ends if it is to prepare the operation ``deadly`` alone. Preparing
-    the operation ``refused`` fails, though it is supported. Executing the operation ``endless`` never ends.
+    declines the operations ``declined``. Its process ends if it is to prepare the operation ``deadly`` alone. Executing
+    the operation ``endless`` never ends.
     Its process is killed by SIGSEGV if it is to prepare the operation ``crashing``, alone or with others, and by
     SIGABRT if it is to run ``falling``.
     """
@@ -123,7 +119,6 @@ def write_faulty_driver(
         declined=declined,
         only_inside=only_inside,
         deadly=deadly,
-        refused=refused,
         endless=endless,
         crashing=crashing,
         falling=falling,

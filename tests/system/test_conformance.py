@@ -113,36 +113,6 @@ def test_a_test_that_kills_the_device_fails_and_the_next_ones_run(
     assert "4 tests: 2 passed, 2 failed, 0 declined" in done.stdout
 
 
-@pytest.mark.slow
-def test_tests_that_fail_are_reduced_and_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_faulty_driver(folder / "backends", "Wrong", {"RELU": "RELU6", "TANH": "RELU6"})
-    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(folder / "backends"))
-    least = folder / "least.jsonl"
-    tests = [
-        vector("saturates", [0.0, 2.0]),
-        vector("tangent", [-0.76159416, 0.96402758], operation="TANH"),
-        vector("tangent_again", [-0.76159416, 0.96402758], operation="TANH"),
-    ]
-    (folder / "a.jsonl").write_text("".join(f"{json.dumps(test)}\n" for test in tests))
-    words = ("--device", "Wrong", "--mode=sync", "--mode=burst", "--filter=^[st]", f"--shrink={least}")
-    done = nnhal("conformance", str(folder / "a.jsonl"), *words, "--shrink-most=1")
-    assert done.returncode == 1
-    assert "tangent, sync over ashmem: TANH of TENSOR_FLOAT32 [1]: output 0: 1 of 1 values are wrong" in done.stdout
-    assert done.stdout.endswith(f"1 test written to {least}; 1 more failing test is left as it is\n")
-    (line,) = least.read_text().splitlines()
-    assert json.loads(line)["main"]["operands"][0]["dimensions"] == [1]
-
-
-@pytest.mark.slow
-def test_what_does_not_fail_is_not_reduced(folder: Path) -> None:
-    done = nnhal("conformance", str(folder), "--device", "cpu_ref", "--shrink", str(folder / "least.jsonl"))
-    assert done.returncode == 0
-    assert done.stdout.endswith("nothing to reduce: no test fails\n")
-    assert not (folder / "least.jsonl").exists()
-    done = nnhal("conformance", str(folder), "--device", "cpu_ref", "--shrink", str(folder / "absent/least.jsonl"))
-    assert (done.returncode, "No such file" in done.stderr) == (1, True)
-
-
 def test_a_broken_file_is_reported_with_its_line(folder: Path) -> None:
     (folder / "c.jsonl").write_text("{}\n")
     done = nnhal("conformance", str(folder), "--device", "cpu_ref")

@@ -6,7 +6,6 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from nnhal_tools.conformance.vectors import read_vectors
@@ -73,21 +72,6 @@ def test_what_cannot_be_done_is_said(tmp_path: Path, arguments: list[str], words
     assert done.returncode == 1
     assert words in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_recording_becomes_vectors_that_its_device_passes(conformance: Path, tmp_path: Path) -> None:
-    done = nnhal("record", "show", str(conformance), "--to-vectors", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert f"{len(ACCEPTED)} tests" in done.stdout
-    (file,) = tmp_path.iterdir()
-    vectors = {vector.operations: vector for vector in read_vectors(file)}
-    originals = {vector.operations: vector for vector in ACCEPTED}
-    assert vectors.keys() == originals.keys()
-    for operations, vector in vectors.items():
-        for given, expected in zip(vector.inputs, originals[operations].inputs, strict=True):
-            np.testing.assert_array_equal(given, expected)
-    checked = nnhal("conformance", str(file), "--device", "cpu_acc")
-    assert f"{len(ACCEPTED)} passed, 0 failed, 0 declined" in checked.stdout
 
 
 def test_a_replay_is_told_in_words_and_as_json_and_its_status_is_for_ci(

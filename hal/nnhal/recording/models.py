@@ -40,12 +40,10 @@ def refused_model(message: model_pb2.Model) -> wire.RecordedModel:
     return kept
 
 
-def restored_model(
-    recorded: wire.RecordedModel, content: Callable[[wire.RecordedContent], bytes], inline: bool = False
-) -> Model:
-    """Return the model of a recording; ``content`` returns the bytes of a constant, and may raise.
+def restored_model(recorded: wire.RecordedModel, content: Callable[[wire.RecordedContent], bytes]) -> Model:
+    """Return the model of a recording, with a new pool for what lay in pools.
 
-    What lay in pools lies in a new one, unless all constants are to be ``inline``: in the operand values.
+    ``content`` returns the bytes of a constant, and may raise.
     """
     model = model_from_wire(recorded.model, _no_descriptor)
     values = {(one.subgraph, one.operand): content(one.value) for one in recorded.constants}
@@ -55,7 +53,7 @@ def restored_model(
         value = values.get((subgraph, number))
         if value is None:
             return operand
-        is_pooled = operand.lifetime == OperandLifeTime.CONSTANT_POOL and not inline
+        is_pooled = operand.lifetime == OperandLifeTime.CONSTANT_POOL
         target = pooled if is_pooled else copied
         target.extend(bytes(-len(target) % _ALIGNMENT))
         location = DataLocation(0, len(target), len(value))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Annotated
@@ -19,13 +19,10 @@ from rich.table import Table
 from nnhal_pages.explanation.marks import counted
 from nnhal_pages.terminal import output_console, show_table
 from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import ExecutionMode, TestResult, Verdict, Way
-from nnhal_tools.conformance.shrinking import REFERENCE, Reducer, reduction_words
+from nnhal_tools.conformance.runner import ExecutionMode, TestResult, Verdict
 from nnhal_tools.conformance.surviving import SurvivingRunner
 from nnhal_tools.conformance.vectors import Vector, read_vectors
-from nnhal_tools.conformance.written import vector_line
 from nnhal_tools.given_model import require_writable
-from nnhal_tools.shrink import MOST_TRIES
 from nnhal_tools.up import RenewableDevice
 
 _CLIENT = "nnhal-conformance"
@@ -38,11 +35,11 @@ def conformance(
     device: Annotated[str, typer.Option(help="A driver, which gets a process of its own, or a running device's DIR.")],
     mode: Annotated[
         list[ExecutionMode] | None,
-        typer.Option(help="How each test is executed: as it says itself unless given, or 'sync'."),
+        typer.Option(help="How each test is executed: 'sync' unless given."),
     ] = None,
     memory: Annotated[
         list[MemoryChoice] | None,
-        typer.Option(help="The kind of the pools: as the test says unless given, or 'ashmem'."),
+        typer.Option(help="The kind of the pools: 'ashmem' unless given."),
     ] = None,
     filter_: Annotated[str, typer.Option("--filter", help="Only tests whose name matches this expression.")] = "",
     deadline: Annotated[
@@ -53,16 +50,6 @@ def conformance(
         bool, typer.Option("--paint-outputs", help="Run each test twice, and fail those that leave output unwritten.")
     ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every result to FILE.")] = None,
-    shrink: Annotated[
-        Path | None,
-        typer.Option("--shrink", help="Reduce each failing test to the least that fails so, and write these to FILE."),
-    ] = None,
-    shrink_most: Annotated[
-        int | None, typer.Option("--shrink-most", help="Reduce the first N failing tests only.", min=1)
-    ] = None,
-    shrink_tries: Annotated[
-        int, typer.Option("--shrink-tries", help="Run at most N simpler forms of one test.", min=1)
-    ] = MOST_TRIES,
 ) -> None:
     """Run conformance vectors against a device process, over its socket and link.
 
@@ -73,25 +60,21 @@ def conformance(
     Modes and memories may be given several times: each test is then executed in every mode over every memory.
     """
     console = Console(stderr=True)
-    require_writable((json_file, shrink))
+    require_writable((json_file,))
     pattern = re.compile(filter_)
     with console.status("reading vectors"):
         vectors = [vector for path in _files(paths) for vector in read_vectors(path) if pattern.search(vector.name)]
     if not vectors:
         raise ValueError(f"no test in {', '.join(map(str, paths))} matches {filter_!r}")
-    ways = {number: _ways(vector, mode, memory) for number, vector in enumerate(vectors)}
+    ways = tuple(product(dict.fromkeys(mode or [ExecutionMode.SYNC]), dict.fromkeys(memory or [MemoryChoice.ASHMEM])))
     results: list[TestResult] = []
     with RenewableDevice(device, _CLIENT) as opened:
         try:
-            every = tuple(dict.fromkeys(way for found in ways.values() for way in found))
-            _run(SurvivingRunner(opened, every, deadline, paint_outputs), vectors, ways, results, console)
+            _run(SurvivingRunner(opened, ways, deadline, paint_outputs), vectors, results, console)
         finally:  # a device that cannot be started again ends the run, and not what is known by then
             if json_file:
                 json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))
             _show(output_console(), results)
-        if shrink:
-            wanted = _Shrinking(shrink, shrink_most, shrink_tries, deadline)
-            _reduce(wanted, _first_failures(vectors, results), opened, console)
     if any(result.verdict == Verdict.FAILED for result in results):
         raise typer.Exit(1)
 
@@ -104,73 +87,12 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             yield path
 
 
-def _ways(vector: Vector, modes: Sequence[ExecutionMode] | None, memories: Sequence[MemoryChoice] | None) -> list[Way]:
-    """Return the ways in which a test is executed, as many for each test: those asked for, or its own."""
-    return list(
-        product(
-            dict.fromkeys(modes or [ExecutionMode(vector.mode or ExecutionMode.SYNC)]),
-            dict.fromkeys(memories or [MemoryChoice(vector.memory or MemoryChoice.ASHMEM)]),
-        )
-    )
-
-
-def _run(
-    runner: SurvivingRunner,
-    vectors: Sequence[Vector],
-    ways: Mapping[int, Sequence[Way]],
-    results: list[TestResult],
-    console: Console,
-) -> None:
+def _run(runner: SurvivingRunner, vectors: Sequence[Vector], results: list[TestResult], console: Console) -> None:
     with Progress(console=console) as progress:
         task = progress.add_task("tests", total=len(vectors))
-        for number, vector in enumerate(vectors):
-            results.extend(runner.run(vector, ways[number]))
+        for vector in vectors:
+            results.extend(runner.run(vector))
             progress.advance(task)
-
-
-def _first_failures(vectors: Sequence[Vector], results: Sequence[TestResult]) -> list[tuple[Vector, TestResult]]:
-    """Return the tests that fail, each with the first way of executing it in which it does."""
-    ways = len(results) // len(vectors)
-    first = (
-        next((result for result in results[ways * number : ways * (number + 1)] if result.failure), None)
-        for number in range(len(vectors))
-    )
-    return [(vector, result) for vector, result in zip(vectors, first, strict=True) if result is not None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Shrinking:
-    """The options of --shrink."""
-
-    file: Path
-    most: int | None
-    tries: int
-    seconds: float | None
-
-
-def _reduce(
-    wanted: _Shrinking, failing: Sequence[tuple[Vector, TestResult]], opened: RenewableDevice, console: Console
-) -> None:
-    """Reduce tests, and write and say each as it is found: who does not want to wait for the rest has it."""
-    output = output_console()
-    if not failing:
-        output.print("nothing to reduce: no test fails")
-        return
-    reduced = failing[: wanted.most]
-    with wanted.file.open("w", encoding="utf-8") as lines, RenewableDevice(REFERENCE, _CLIENT) as reference:
-        reducer = Reducer(opened, reference, wanted.tries, wanted.seconds)
-        for number, (vector, result) in enumerate(reduced, 1):
-            with console.status(f"reducing {vector.name}, {number} of {len(reduced)}"):
-                found = reducer.reduce(vector, result)
-            lines.write(f"{vector_line(found.vector)}\n")
-            lines.flush()
-            output.print(reduction_words(found), markup=False, soft_wrap=True)
-    left = f"; {_more(len(failing) - len(reduced))}" if len(failing) > len(reduced) else ""
-    output.print(f"{counted(len(reduced), 'test')} written to {wanted.file}{left}", markup=False, soft_wrap=True)
-
-
-def _more(tests: int) -> str:
-    return "1 more failing test is left as it is" if tests == 1 else f"{tests} more failing tests are left as they are"
 
 
 def _show(console: Console, results: Sequence[TestResult]) -> None:

@@ -97,12 +97,6 @@ def diff(
     relaxed: Annotated[
         bool, typer.Option("--relaxed", help="Let devices compute float32 with the range and precision of float16.")
     ] = False,
-    shrink: Annotated[
-        Path | None,
-        typer.Option(
-            "--shrink", help="Write the least model that still has the first error made, as a vector, to FILE."
-        ),
-    ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the coloured graph to FILE.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show layers without any error too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -118,7 +112,7 @@ def diff(
     are judged as conformance tests are, integers must have no bias, and noise is allowed.
     """
     console = Console(stderr=True, soft_wrap=True)
-    require_writable((html, shrink))
+    require_writable((html,))
     given = read_model(model, dim or (), shape or (), signature)
     arrays = read_samples(inputs or (), [tensor.name for tensor in given.inputs])
     limits = Limits(max_ulp, min_sqnr, max_error, min_cosine, signed_zeros)
@@ -134,15 +128,12 @@ def diff(
         shape or (),
         signature,
         relaxed,
-        shrink is not None,
         deadline,
     )
     with console.status(f"running {model.name} on {ref} and {dut}") as status:
         report = diff_model(request, told_in_silence(console, status.update))
     if html:
         html.write_text(diff_page(report))
-    if shrink and report.reduced:
-        shrink.write_text(f"{report.reduced.vector}\n")
     if as_json:
         print(json.dumps(report.as_dict(), allow_nan=False))
     else:

@@ -21,7 +21,6 @@ from nnhal_tools.cli.completion import complete_driver
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, print_json, print_rows, say
 from nnhal_tools.record.recorded_device import recorded_device
 from nnhal_tools.record.report import COLUMNS, headline, models, rows
-from nnhal_tools.record.vectors import vectors_of
 from nnhal_tools.settings import ClientSettings
 
 _SHOW = "show"
@@ -56,9 +55,6 @@ def record(
     max_bytes: Annotated[
         int, typer.Option(help="Bytes that the file may have; then contents are left out, and calls.", min=0)
     ] = 4 << 30,
-    to_vectors: Annotated[
-        Path | None, typer.Option("--to-vectors", help="With 'show': write executions as conformance vectors to DIR.")
-    ] = None,
     directory: DirectoryOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -71,14 +67,8 @@ def record(
     """
     given = list(words or ())
     if not device:
-        file = _shown_file(given, output)
-        if to_vectors is not None:
-            _write_vectors(file, to_vectors, as_json)
-        else:
-            _show(file, as_json)
+        _show(_shown_file(given, output), as_json)
         return
-    if to_vectors is not None:
-        raise ValueError("got --to-vectors with --device, expected it with 'show' and a FILE")
     if output is None:
         raise ValueError("--device without --output FILE, expected both")
     left_out = set(leave_out or ())
@@ -140,16 +130,6 @@ def _shown_file(words: list[str], output: Path | None) -> Path:
     if len(words) != 2 or words[0] != _SHOW or output is not None:
         raise ValueError("expected --device and --output to record, or 'show' and one FILE")
     return Path(words[1])
-
-
-def _write_vectors(file: Path, directory: Path, as_json: bool) -> None:
-    with read_device_recording(file) as recording:
-        lines, left_out = vectors_of(recording, file.stem)
-    directory.mkdir(parents=True, exist_ok=True)
-    target = directory / f"{file.stem}.jsonl"
-    target.write_text("".join(f"{line}\n" for line in lines))
-    reasons = "".join(f"; left out: {count} {reason}" for reason, count in left_out.items())
-    say(f"{target}: {len(lines)} tests{reasons}", as_json, file=str(target), tests=len(lines), left_out=dict(left_out))
 
 
 def _show(file: Path, as_json: bool) -> None:

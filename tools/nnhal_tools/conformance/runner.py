@@ -20,7 +20,6 @@ from nnhal_tools.conformance.compare import distribution_mismatch, mismatch
 from nnhal_tools.conformance.launched import awaited
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.vectors import Vector
-from nnhal_tools.distance import Limits, judged
 from nnhal_tools.hal_runner import deadline_in
 from nnhal_tools.paint import unwritten
 
@@ -118,15 +117,12 @@ class VectorRunner:
 
     def results(self, vector: Vector, ways: Sequence[Way]) -> Iterator[TestResult]:
         """Run one vector in some of the ways, one after another. Raises DeadObjectError if the device is gone."""
-        model = _ModelOnDevice(self._device, vector.model, self._seconds_of(vector))
+        model = _ModelOnDevice(self._device, vector.model, self._seconds)
         try:
             for way in ways:
                 yield result_of(vector, way, *self._judge(vector, model, way))
         finally:
             model.release()
-
-    def _seconds_of(self, vector: Vector) -> float | None:
-        return vector.seconds if self._seconds is None else self._seconds
 
     def _judge(self, vector: Vector, model: _ModelOnDevice, way: Way) -> _Outcome:
         try:
@@ -149,12 +145,11 @@ class VectorRunner:
             request = arguments.request(vector, prepared)
             if mode == ExecutionMode.FENCED and _has_open_outputs(vector.model):
                 return _unless_refused(lambda: prepared.execute_fenced(request))
-            seconds = self._seconds_of(vector)
-            result = _run(prepared, request, mode, deadline_in(seconds))
-            if (self._paints or vector.paints) and result.output_sufficient_size:
+            result = _run(prepared, request, mode, deadline_in(self._seconds))
+            if self._paints and result.output_sufficient_size:
                 first = _written(vector, result, arguments)
                 if arguments.paint(1):
-                    result = _run(prepared, request, mode, deadline_in(seconds))
+                    result = _run(prepared, request, mode, deadline_in(self._seconds))
                     left = _left(vector, first, _written(vector, result, arguments))
                     if left:
                         return _failed(UNWRITTEN, left)
@@ -252,20 +247,10 @@ def _compare(vector: Vector, result: ExecutionResult, arguments: Arguments) -> _
             )
         else:
             wrong = mismatch(expected, got, dimensions)
-            if vector.limits is not None and expected.compared and dimensions == expected.values.shape:
-                wrong = _beyond(vector.limits, vector, operand, got, expected.values)
         if wrong:
             has_dimensions = dimensions == expected.values.shape
             return _failed(VALUES if has_dimensions else DIMENSIONS, f"output {number}: {wrong}")
     return _PASSED
-
-
-def _beyond(limits: Limits, vector: Vector, operand: Operand, got: Array, expected: Array) -> str:
-    """Say which limits an output exceeds; empty if none."""
-    main = vector.model.main
-    given = zip(main.input_indexes, vector.inputs, strict=True)
-    inputs = {f"input {n}": (main.operands[n], [values]) for n, values in given if values is not None}
-    return "; ".join(judged(limits, operand, vector.half, [got.reshape(expected.shape)], [expected], inputs)[1])
 
 
 def _too_small(vector: Vector, result: ExecutionResult) -> str:

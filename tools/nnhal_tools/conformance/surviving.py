@@ -20,12 +20,12 @@ class SurvivingRunner:
         self._device, self._ways, self._seconds, self._paints = device, tuple(ways), seconds, paints
         self._runner = VectorRunner(device.remote, self._ways, seconds, paints)
 
-    def run(self, vector: Vector, ways: Sequence[Way] | None = None) -> Iterator[TestResult]:
-        """Run one vector in every way, or in some of them, one after another.
+    def run(self, vector: Vector) -> Iterator[TestResult]:
+        """Run one vector in every way, one after another.
 
         Raises StartError if the device cannot be started again, DeadObjectError if a running one does not come back.
         """
-        left = list(self._ways if ways is None else ways)
+        left = list(self._ways)
         while left:
             try:
                 for result in self._runner.results(vector, tuple(left)):

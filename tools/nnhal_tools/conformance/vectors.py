@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,13 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
-from nnhal_tools.distance import Limits, tolerance_of
+from nnhal_tools.distance import tolerance_of
 
 _MOST_LINE_BYTES = 256 << 20
+_KEYS = {
+    *("name", "spec", "version", "relaxed", "expect_failure", "multinomial_tolerance"),
+    *("main", "referenced"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,51 +69,6 @@ class Vector:
     """Allowed deviation of frequencies from probabilities; 0 if outputs are no samples."""
     operations: tuple[str, ...]
     """Names of the model's operations."""
-    names: tuple[str, ...] = ()
-    """The user's names of the first operands of main; empty words for one without."""
-    mode: str = ""
-    """How it is executed unless something else is asked for; empty words if it does not say."""
-    memory: str = ""
-    """The kind of its pools, in the same way."""
-    limits: Limits | None = None
-    """What judges its outputs, as ``nnhal diff`` does; None for the tolerances of ``outputs``."""
-    seconds: float | None = None
-    """How long each preparation and each execution may take unless something else is asked for."""
-    paints: bool = False
-    """Whether it is run twice, to find outputs that are not written, whether or not that is asked for."""
-
-    @property
-    def half(self) -> bool:
-        """Whether floats of 32 bits may be computed with the precision of float16."""
-        graphs = (self.model.main, *self.model.referenced)
-        codes = {operand.type for graph in graphs for operand in graph.operands}
-        return self.model.relax_computation_float32_to_float16 or OperandType.TENSOR_FLOAT16 in codes
-
-
-def vector_of(
-    name: str,
-    group: str,
-    model: Model,
-    inputs: Sequence[Array],
-    outputs: Sequence[Array],
-    uncompared: Collection[int] = (),
-    half: bool = False,
-    expect_failure: bool = False,
-) -> Vector:
-    """Return a test that expects these outputs of a model whose operations are all of the base set.
-
-    ``uncompared`` are outputs whose values are not compared, but only their dimensions. With ``half`` floats of 32
-    bits may be computed with the precision of float16, as they may if the model says so or has a tensor of float16.
-    """
-    main = model.main
-    codes = {operand.type for operand in main.operands}
-    half = half or model.relax_computation_float32_to_float16 or OperandType.TENSOR_FLOAT16 in codes
-    expected = tuple(
-        Expectation(values, number not in uncompared, *tolerance_of(main.operands[number].type, half))
-        for number, values in zip(main.output_indexes, outputs, strict=True)
-    )
-    operations = tuple(OperationType(operation.type).name for operation in main.operations)
-    return Vector(name, group, model, tuple(inputs), expected, expect_failure, 0.0, operations)
 
 
 def read_vectors(path: Path) -> Iterator[Vector]:
@@ -129,6 +88,8 @@ def read_vectors(path: Path) -> Iterator[Vector]:
 
 def parse_vector(test: dict[str, Any]) -> Vector:
     """One test from its JSON form."""
+    if unknown := set(test) - _KEYS:
+        raise ValueError(f"got {', '.join(sorted(unknown))}, expected only {', '.join(sorted(_KEYS))}")
     constants = bytearray()
     graphs = [_subgraph(graph, constants) for graph in (test["main"], *test.get("referenced", ()))]
     model = Model(graphs[0], tuple(graphs[1:]), bytes(constants), (), test["relaxed"])
@@ -144,12 +105,6 @@ def parse_vector(test: dict[str, Any]) -> Vector:
         test["expect_failure"],
         test["multinomial_tolerance"],
         tuple(operation["type"] for operation in test["main"]["operations"]),
-        tuple(operand.get("name", "") for operand in operands),
-        test.get("mode", ""),
-        test.get("memory", ""),
-        Limits.of(test["limits"]) if "limits" in test else None,
-        float(test["deadline"]) if "deadline" in test else None,
-        bool(test.get("paint_outputs")),
     )
 
 

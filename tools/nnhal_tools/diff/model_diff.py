@@ -21,7 +21,6 @@ from nnhal_frontends.tflite_identifier import is_tflite
 from nnhal_tools.diff.comparison import compare
 from nnhal_tools.diff.device_side import HELPER, AskedDevice, DeviceSide
 from nnhal_tools.diff.report import DiffReport
-from nnhal_tools.diff.shrinking import shrunk
 from nnhal_tools.diff.side import ComparedSide
 from nnhal_tools.diff.subject import Subject
 from nnhal_tools.distance.limits import Limits
@@ -58,8 +57,6 @@ class DiffRequest:
     """The entry point of a TFLite file."""
     relaxed: bool = False
     """Whether devices may compute float32 with the range and precision of float16."""
-    shrink: bool = False
-    """Whether the first layer that makes an error is reduced to the least that still has it."""
     seconds: float | None = None
     """How long each preparation and each execution on the device may take; without it, for ever."""
 
@@ -85,11 +82,7 @@ def diff_model(request: DiffRequest, tell: Callable[[str], None] | None = None) 
     ]
     samples = [stored_sample(subject, sample) for sample in arrays]
     with _sides(request, content, subject, tell) as (ref, dut, helper):
-        comparison = compare(subject, ref, dut, samples, request.limits, helper)
-        report = comparison.report(request.model.name)
-        if not request.shrink:
-            return report
-        return shrunk(comparison, report, ref if isinstance(ref, DeviceSide) else helper())
+        return compare(subject, ref, dut, samples, request.limits, helper).report(request.model.name)
 
 
 def _shapes(given: GivenModel, samples: Sequence[Mapping[str, Array]]) -> Mapping[str, Dimensions]:

@@ -75,21 +75,6 @@ class LayerDiff:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduced:
-    """The least model that still has the error of a layer."""
-
-    layer: int
-    operations: tuple[str, ...]
-    dimensions: tuple[tuple[int, ...], ...]
-    """The dimensions of its inputs."""
-    tries: int
-    is_least: bool
-    """Whether everything simpler agrees; else the search ended before."""
-    vector: str
-    """A test as conformance vectors have it, with the reference's outputs."""
-
-
-@dataclass(frozen=True, slots=True)
 class DiffReport:
     """A model on two sides."""
 
@@ -102,8 +87,6 @@ class DiffReport:
     declined: dict[str, str]
     """Operations that the device declines, by name, with the reasons if it gives any: the helper computes them."""
     notes: tuple[str, ...]
-    reduced: Reduced | None = None
-    """The first layer that makes an error over the limits, if it was to be reduced and could be."""
 
     @property
     def over(self) -> tuple[LayerDiff, ...]:
@@ -125,7 +108,6 @@ class DiffReport:
             "first": None if self.first is None else self.first.number,
             "declined": self.declined,
             "notes": list(self.notes),
-            "reduced": None if self.reduced is None else asdict(self.reduced),
             "layers": [layer.as_dict() for layer in self.layers],
         }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nnhal.types.layout import describe
 from nnhal_pages.text import shortened
 from nnhal_tools.diff.report import MADE, NOISE, DiffReport, LayerDiff
 from nnhal_tools.distance.figures import Figures
@@ -59,8 +58,8 @@ def title_of(layer: LayerDiff) -> str:
 
 
 def notes_of(report: DiffReport) -> list[str]:
-    """Return what is said beside the verdict: what the device declines, notes, and what a layer is reduced to."""
-    return list(filter(None, (*_declined(report), *report.notes, _reduced(report))))
+    """Return what is said beside the verdict: what the device declines, and notes."""
+    return [*_declined(report), *report.notes]
 
 
 def _declined(report: DiffReport) -> list[str]:
@@ -75,16 +74,6 @@ def _declined(report: DiffReport) -> list[str]:
         lines.append(f"{report.dut} declines {shown}{more}; cpu_ref computes it{f': {reason}' if reason else ''}")
     left = len(found) - _SHOWN_REASONS
     return [*lines, f"it declines more for {left} other reasons; --json has all"] if left > 0 else lines
-
-
-def _reduced(report: DiffReport) -> str:
-    """Say what a layer is reduced to; empty if none is."""
-    least = report.reduced
-    if least is None:
-        return ""
-    shapes = ", ".join(describe(shape) for shape in least.dimensions)
-    end = "" if least.is_least else "; the search ended there"
-    return f"layer {least.layer} is reduced to {' + '.join(least.operations)} of {shapes} in {least.tries} tries{end}"
 
 
 def verdict(report: DiffReport) -> str:

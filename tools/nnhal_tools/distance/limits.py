@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,19 +30,6 @@ class Limits:
     min_cosine: float | None = None
     signed_zeros: bool = False
     """Whether no zero may have the other sign."""
-
-    @classmethod
-    def of(cls, said: Mapping[str, float]) -> Limits:
-        """Return the limits that a file has by name. Raises ValueError for what is none."""
-        known = {each.name for each in fields(cls)}
-        for name, limit in said.items():
-            if name not in known or not isinstance(limit, int | float):
-                raise ValueError(f"got a limit {name!r} of {limit!r}, expected numbers for {', '.join(sorted(known))}")
-        return cls(**said)  # type: ignore[arg-type]
-
-    def said(self) -> dict[str, float]:
-        """Return those that are given by name, as ``of`` takes them."""
-        return {name: limit for name, limit in asdict(self).items() if limit is not None and limit is not False}
 
     @property
     def given(self) -> bool:

@@ -51,7 +51,7 @@ class ReplayReport:
     left_out: Counter[str] = field(default_factory=Counter)
     """How many calls were not made, or not compared, by the reason."""
     origins: dict[int, str] = field(default_factory=dict)
-    """From which operation on a model's values differ, by the number of the prepared model."""
+    """From which operation on a model's values differ, or that no operation is wrong, by the number of the model."""
     notes: list[str] = field(default_factory=list)
     """What the recording lacks."""
 
@@ -80,8 +80,8 @@ class Found:
         self._copy = copy
         self.models: dict[int, Model] = {}
         """The models that were prepared, by their numbers."""
-        self.runs: dict[int, list[wire.RecordedExecution]] = {}
-        """The executions of each model, up to the first whose values differ."""
+        self.runs: dict[int, tuple[int, wire.RecordedExecution]] = {}
+        """The first execution of each model whose values differ, or else the last, with its number among them."""
         self.differing: set[int] = set()
         """The models of which an execution has other values."""
 
@@ -104,7 +104,8 @@ class Found:
         """Keep an execution, unless one of the model has differed."""
         with self._lock:
             if model not in self.differing:
-                self.runs.setdefault(model, []).append(execution)
+                before, _ = self.runs.get(model, (0, None))
+                self.runs[model] = before + 1, execution
 
     def differ_in_values(self, model: int) -> None:
         """Note that the values of the execution that was kept last differ."""

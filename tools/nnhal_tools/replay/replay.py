@@ -7,13 +7,12 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
-from nnhal.arrays import Array
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.recording import DeviceRecording, RecordedCall, read_device_recording
@@ -21,14 +20,15 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import Model
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_frontends.imported import ImportedModel
+from nnhal_tools.conformance.arguments import bytes_of
 from nnhal_tools.diff.comparison import compare
 from nnhal_tools.diff.device_side import AskedDevice, DeviceSide
 from nnhal_tools.diff.subject import Subject
 from nnhal_tools.distance.limits import Limits
+from nnhal_tools.hal_runner import run_on
 from nnhal_tools.record.report import lacks, place
-from nnhal_tools.record.vectors import UnreadableError, arrays_of, with_inputs_of
-from nnhal_tools.replay.earlier_runs import EarlierRuns
-from nnhal_tools.replay.outcomes import Found, ReplayReport
+from nnhal_tools.replay.outcomes import Found, ReplayReport, difference_of
+from nnhal_tools.replay.recorded_values import UnreadableError, arrays_of, with_inputs_of
 from nnhal_tools.replay.session import PLAYED, PlayedSession
 from nnhal_tools.up import opened_device
 
@@ -138,7 +138,7 @@ class _Copy:
 
 
 def _origins(request: ReplayRequest, recording: DeviceRecording, copies: Sequence[_Copy]) -> dict[int, str]:
-    """Say for each model whose values differ from which operation on, or after which runs."""
+    """Say for each model whose values differ from which operation on."""
     # A device tells nothing beside itself: the recorded one does.
     name = recording.header.driver if request.device == request.reference else request.reference
     origins: dict[int, str] = {}
@@ -161,36 +161,31 @@ def _origin(
     number: int,
     reference: tuple[str, Callable[[], RemoteDevice]],
 ) -> str:
-    model, runs = found.models[number], found.runs[number]
-    earlier = _earlier_runs(model, runs, recording, lambda: opened_device(request.device, _CLIENT))
-    if earlier is not None and earlier.is_right_by_itself:
-        shortest = earlier.shortest()
-        return str(shortest) if shortest is not None else _not_of_runs(len(runs))
+    model, (place_of_run, run) = found.models[number], found.runs[number]
+    with suppress(NnhalError, UnreadableError), opened_device(request.device, _CLIENT) as device:
+        if is_right_by_itself(model, run, recording, device):
+            return (
+                f"no operation: by itself run {place_of_run} of the model is right. {request.device} keeps something "
+                "between runs, or what was asked at the same time matters"
+            )
     with opened_device(request.device, _CLIENT) as device:
-        return origin_of(model, runs[-1], recording, (request.device, device), reference)
+        return origin_of(model, run, recording, (request.device, device), reference)
 
 
-def _earlier_runs(
-    model: Model,
-    runs: Sequence[wire.RecordedExecution],
-    recording: DeviceRecording,
-    opened: Callable[[], AbstractContextManager[RemoteDevice]],
-) -> EarlierRuns | None:
-    """Return what looks for the runs of a model that make its last one wrong; None if these cannot be made again."""
-    known = with_inputs_of(model, runs[-1], recording)
-    found: dict[int, list[Array]] = {}
-    for number, run in enumerate(runs, 1):
-        if with_inputs_of(model, run, recording) == known:
-            with suppress(UnreadableError):
-                found[number] = arrays_of(known, known.main.input_indexes, run.inputs, recording)
-    return EarlierRuns(known, found, runs[-1], recording, opened) if len(runs) in found else None
+def is_right_by_itself(
+    model: Model, execution: wire.RecordedExecution, recording: DeviceRecording, device: RemoteDevice
+) -> bool:
+    """Return whether a device that has run nothing else computes what was recorded.
 
-
-def _not_of_runs(count: int) -> str:
-    before = {1: "", 2: ", and after the run before it"}.get(count, f", and after the {count - 1} runs before it")
-    return (
-        f"no operation: by itself run {count} of the model is right{before}. What was asked about other models, or at "
-        "the same time, matters: replay the whole recording to have it again"
+    Raises UnreadableError if its inputs are not all in the recording.
+    """
+    known = with_inputs_of(model, execution, recording)
+    (outputs,) = run_on(device, known, [arrays_of(known, known.main.input_indexes, execution.inputs, recording)])
+    operands = [known.main.operands[index] for index in known.main.output_indexes]
+    return not any(
+        difference_of(known, operand, recording.content(content), bytes_of(got))
+        for operand, content, got in zip(operands, execution.outputs, outputs, strict=True)
+        if recording.has(content)
     )
 
 

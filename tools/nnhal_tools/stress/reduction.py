@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
-from nnhal_tools.shrink import Search
 from nnhal_tools.stress.report import NO_CLIENT, StressReport
 from nnhal_tools.stress.script import ClientScript, StressScript
 from nnhal_tools.stress.supervisor import Watch
+
+_MOST_TRIES = 500
+Part = TypeVar("Part")
 
 
 class ScriptRunner(Protocol):
@@ -68,6 +71,43 @@ class _Judge:
         return self.kind in self.run(script, lambda report: self.kind in report.kinds).kinds
 
 
+@dataclass(slots=True)
+class _Search:
+    """A search for shorter scripts that still show the violation, which counts its tries."""
+
+    fails: Callable[[StressScript], bool]
+    tries: int = 0
+    """How many scripts were tried."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more scripts are tried."""
+        return self.tries >= _MOST_TRIES
+
+    def try_script(self, script: StressScript) -> bool:
+        """Return whether a script shows the violation; False if the search is over."""
+        if self.is_over:
+            return False
+        self.tries += 1
+        return self.fails(script)
+
+    def fewest(
+        self, script: StressScript, parts: Sequence[Part], script_of: Callable[[Sequence[Part]], StressScript]
+    ) -> StressScript:
+        """Leave out parts as long as what is left fails: halves, then quarters, down to single ones."""
+        size = len(parts) // 2
+        while size and not self.is_over:
+            start = 0
+            while start < len(parts):
+                left = [*parts[:start], *parts[start + size :]]
+                if left and self.try_script(shorter := script_of(left)):
+                    script, parts = shorter, left
+                else:
+                    start += size
+            size //= 2
+        return script
+
+
 def reduce_script(
     script: StressScript,
     shown: StressReport,
@@ -81,22 +121,20 @@ def reduce_script(
     None if the whole script does not. Raises NnhalError if the device is gone for good.
     """
     judge = _Judge(run, shown.kinds[0], tries, found)
-    search: Search[StressScript] = Search(judge.fails)
+    search = _Search(judge.fails)
     least = _with(script, _places(script))
-    if not search.try_form(least):
+    if not search.try_script(least):
         return None
     culprit = shown.findings[0].client if shown.findings else NO_CLIENT
     alone = least.with_clients(client for client in least.clients if client.client == culprit)
-    if 0 < len(alone.clients) < len(least.clients) and search.try_form(alone):
+    if 0 < len(alone.clients) < len(least.clients) and search.try_script(alone):
         least = alone
-    least = search.least(
-        least,
-        [
-            lambda each: search.fewest(each, each.clients, each.with_clients),
-            lambda each: search.fewest(each, _threads(each), lambda left: _with_threads(each, left)),
-            lambda each: search.fewest(each, _places(each), lambda left: _with(each, left)),
-        ],
-    )
+    before = None
+    while least is not before and not search.is_over:
+        before = least
+        least = search.fewest(least, least.clients, least.with_clients)
+        least = search.fewest(least, _threads(least), partial(_with_threads, least))
+        least = search.fewest(least, _places(least), partial(_with, least))
     is_least, runs = not search.is_over, judge.runs
     times = sum(judge.shows(least) for _ in range(tries))
     return ReducedScript(least, judge.kind, search.tries, runs, times, tries, is_least)
