@@ -331,8 +331,8 @@ def _add(code: str) -> Callable[[Maker], Maker]:
 def _reduce(code: str, kinds: Any, limit: Limit) -> None:
     def make(d: Any) -> None:
         x = d.pick(kinds, 1, exact=True)
-        if not x.array.size:
-            return  # its kernels find now this, now that
+        if not x.array.size and np.size(x.scale) and code in ("SUM", "REDUCE_PROD"):
+            return  # LiteRT leaves the result as its memory was
         axes = d.indexes(d.axes(x.array.ndim, 1))
         made = x if code in ("REDUCE_MAX", "REDUCE_MIN") or d.chance() else x.array.dtype
         d.operator(code, [x, axes], [made], limit, ("ReducerOptions", {"KeepDims": d.chance()}))

@@ -107,6 +107,9 @@ FOUND_TFLITE = {
     ),
     "TOPK_V2": one("TOPK_V2", [int32(2, 6), numbers(4)], [int32(2, 4), int32(2, 4)]),
     "a constant without elements": one("LOG", [(np.zeros((4, 0)), int8(4, 0))], int8(4, 0)),
+    "the extreme of nothing": one("REDUCE_MAX", [floats(2, 0), numbers([1])], floats(2)),
+    "the mean of nothing": one("MEAN", [floats(2, 0), numbers([1])], floats(2)),
+    "the mean of no codes": one("MEAN", [Spec((0, 2), np.int8, 0.05, 3, signature=(-1, 2)), numbers([0])], int8(2)),
     "an output without elements": one("DEQUANTIZE", [(np.zeros((0, 1)), int8(0, 1))], floats(0, 1)),
 }
 """Files that were answered otherwise than by LiteRT once."""
