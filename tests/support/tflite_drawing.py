@@ -16,7 +16,7 @@ from tflite import ActivationFunctionType
 from nnhal.arrays import Array
 from tests.support.random_models import Case, Drawing, Limit, Maker, Value, difference
 from tests.support.tflite_files import CODES, Options, Spec, TfliteFile
-from tests.support.tflite_operators import OPTIMISED, by_any_kernel, by_litert
+from tests.support.tflite_operators import OPTIMISED, REFERENCE, by_any_kernel, by_litert
 
 FLOAT = (np.float32,)
 BYTES = (np.int8, np.uint8)
@@ -27,6 +27,8 @@ ANY = (*NUMBERS, np.bool_)
 BUILTIN = (0.0078125, 0.05, 0.25, 0.0123)
 """Scales of inputs."""
 
+_DEPTHWISE = "DEPTHWISE_CONV_2D"
+"""The operator whose optimised kernel in LiteRT ends the process if it has no bias."""
 Out = tuple[Any, float, int]
 """The type of an output, with its scale and zero point."""
 
@@ -149,8 +151,7 @@ class TfliteDrawing(Drawing):
         content = written([node], given, [v for v in known.values() if v.name in self.fixed], [v.name for v in made])
         arrays = {value.name: value.array for value in given}
         results = run_plainly(content, arrays)
-        # LiteRT's optimised kernel of this operator ends the process for some windows.
-        others = results if code == "DEPTHWISE_CONV_2D" else run_plainly(content, arrays, OPTIMISED)
+        others = results if code == _DEPTHWISE else run_plainly(content, arrays, OPTIMISED)
         if results is None or others is None or any(r.size > 1 << 14 or r.ndim > 6 for r in results):
             return
         carried = sum(value.epsilons for value in known.values())
@@ -179,7 +180,9 @@ class TfliteDrawing(Drawing):
         fixed = [value for value in self.fixed.values() if value.name in used]
         content = written(self.steps, inputs, fixed, names)
         given = {value.name: value.array for value in inputs}
-        results = run_plainly(content, given)
+        results = run_plainly(
+            content, given, REFERENCE if any(node.code == _DEPTHWISE for node in self.steps) else None
+        )
         if results is None:
             return None
         heads = [f"{v.name}: {v.array.dtype}{list(v.array.shape)}{_scales(v)} {v.signature or ''}" for v in inputs]
@@ -280,6 +283,8 @@ def _binary(
         element = left.array.dtype
         shape = [1 if d.number(0, 3) == 3 else length for length in left.array.shape]
         shape = shape[d.number(0, len(shape)) if d.number(0, 2) == 2 else 0 :]
+        if code == "ATAN2":  # else LiteRT reads beyond the shorter one
+            shape = list(left.array.shape)
         array = d.array(shape, element)
         if code in ("DIV", "FLOOR_DIV", "FLOOR_MOD"):
             array[array == left.zero_point] += 1

@@ -18,11 +18,11 @@ from nnhal_frontends.tflite import import_tflite
 from tests.support.onnx_models import by_cpu_ref, operations
 from tests.support.tflite_files import Options, Spec, TfliteFile, Variable
 
-_REFERENCE = OpResolverType.BUILTIN_REF
+REFERENCE = OpResolverType.BUILTIN_REF
 OPTIMISED = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
 
 
-def by_litert(content: bytes, inputs: Mapping[str, Array], resolver: OpResolverType = _REFERENCE) -> list[Array]:
+def by_litert(content: bytes, inputs: Mapping[str, Array], resolver: OpResolverType = REFERENCE) -> list[Array]:
     """Return the outputs that LiteRT computes."""
     interpreter = Interpreter(model_content=content, experimental_op_resolver_type=resolver)
     for detail in interpreter.get_input_details():

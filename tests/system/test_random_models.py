@@ -107,6 +107,18 @@ FOUND_TFLITE = {
     ),
     "TOPK_V2": one("TOPK_V2", [int32(2, 6), numbers(4)], [int32(2, 4), int32(2, 4)]),
     "a constant without elements": one("LOG", [(np.zeros((4, 0)), int8(4, 0))], int8(4, 0)),
+    **{
+        f"{code} of open channels": one(
+            code,
+            [Spec((1, 3, 3, 4), signature=(1, 3, 3, -1)), np.ones(shape, np.float32), *bias],
+            Spec((1, 3, 3, 4), signature=(1, 3, 3, -1)),
+            (options, {"StrideH": 1, "StrideW": 1}),
+        )
+        for code, shape, options, bias in (
+            ("CONV_2D", (4, 1, 1, 2), "Conv2DOptions", [np.ones(4, np.float32)]),
+            ("DEPTHWISE_CONV_2D", (1, 2, 2, 4), "DepthwiseConv2DOptions", []),
+        )
+    },
     "the extreme of nothing": one("REDUCE_MAX", [floats(2, 0), numbers([1])], floats(2)),
     "the mean of nothing": one("MEAN", [floats(2, 0), numbers([1])], floats(2)),
     "the mean of no codes": one("MEAN", [Spec((0, 2), np.int8, 0.05, 3, signature=(-1, 2)), numbers([0])], int8(2)),

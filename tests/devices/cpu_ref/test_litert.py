@@ -13,7 +13,8 @@ from nnhal.support import SUPPORTED, Unsupported
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_frontends.tflite import import_tflite
 from tests.support.onnx_models import resolved
-from tests.support.tflite_files import TfliteFile, floats
+from tests.support.tflite_files import TfliteFile, floats, int8, int32
+from tests.support.tflite_operators import OneOperator, numbers, one
 from tests.support.tflite_variables import running_sum
 
 
@@ -58,3 +59,28 @@ def test_a_message_that_would_keep_values_for_any_other_run_is_refused(make: Cal
     (answer,) = CpuRef().supported_operations(with_message(make()))
     assert isinstance(answer, Unsupported)
     assert (answer.code, answer.got) == ("OP", got)
+
+
+@pytest.mark.parametrize(
+    ("operator", "got"),
+    [
+        (one("ATAN2", [floats(2, 3), floats(2, 1)], floats(2, 3)), "ATAN2 of [2, 3] and [2, 1]"),
+        (one("REVERSE_V2", [floats(2, 0), numbers([1])], floats(2, 0)), "REVERSE_V2 of [2, 0] and [1]"),
+        (one("SOFTMAX", [floats(2, 0)], floats(2, 0), ("SoftmaxOptions", {"Beta": 1.0})), "SOFTMAX of [2, 0]"),
+        (
+            one(
+                "REVERSE_SEQUENCE",
+                [floats(0, 3), int32(0)],
+                floats(0, 3),
+                ("ReverseSequenceOptions", {"SeqDim": 1}),
+            ),
+            "REVERSE_SEQUENCE of [0, 3] and [0]",
+        ),
+        (one("SUM", [int8(2, 0), numbers([1])], int8(2)), "SUM of [2, 0] and [1]"),
+    ],
+    ids=lambda value: value.code if isinstance(value, OneOperator) else "",
+)
+def test_what_kernels_of_litert_fail_at_without_a_word_is_refused(operator: OneOperator, got: str) -> None:
+    (answer,) = CpuRef().supported_operations(with_message(operator.file()))
+    assert isinstance(answer, Unsupported)
+    assert answer.got == f"LiteRT: it has no result for {got}"

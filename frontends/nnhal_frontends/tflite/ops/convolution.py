@@ -21,8 +21,8 @@ def conv_2d(b: OperatorBuilder) -> None:
     options = b.options(Conv2DOptions)
     weights = weights_of(b, INPUT, FILTER)
     channels, _, _, depth = _filter(b, weights.operand)
-    images = b.shape(INPUT)
-    groups = images[-1] // depth if depth and images[-1] > depth else 1
+    given = _depth(b)
+    groups = given // depth if depth and given > depth else 1
     inputs = [b.input(INPUT), weights.operand, bias_of(b, INPUT, BIAS, weights, channels), *_window(b, options)]
     activation, dilations = b.activation(options.FusedActivationFunction), _dilations(b, options)
     if groups == 1:
@@ -38,11 +38,9 @@ def depthwise_conv_2d(b: OperatorBuilder) -> None:
     options = b.options(DepthwiseConv2DOptions)
     weights = weights_of(b, INPUT, FILTER)
     *_, channels = _filter(b, weights.operand)
-    depth = b.shape(INPUT)[-1]
-    multiplier = channels // depth if depth else options.DepthMultiplier
     inputs = [b.input(INPUT), weights.operand, bias_of(b, INPUT, BIAS, weights, channels), *_window(b, options)]
     activation, dilations = b.activation(options.FusedActivationFunction), _dilations(b, options)
-    b.finish(OperationType.DEPTHWISE_CONV_2D, [*inputs, b.int32(multiplier), activation, *dilations])
+    b.finish(OperationType.DEPTHWISE_CONV_2D, [*inputs, b.int32(channels // _depth(b)), activation, *dilations])
 
 
 def transpose_conv(b: OperatorBuilder) -> None:
@@ -68,6 +66,14 @@ def _filter(b: OperatorBuilder, operand: int) -> tuple[int, int, int, int]:
     if len(dimensions) != 4:
         raise b.unsupported(f"a filter of rank {len(dimensions)}", "rank 4")
     return dimensions
+
+
+def _depth(b: OperatorBuilder) -> int:
+    """Return the channels of images, which tell the groups of a filter."""
+    depth = b.shape(INPUT)[-1]
+    if not depth:
+        raise b.unsupported("images of unknown depth", "a depth that is known, which tells the filter's groups")
+    return depth
 
 
 def _window(b: OperatorBuilder, options: OperatorOptions) -> list[int]:
