@@ -119,7 +119,7 @@ def binary() -> Iterator[Point]:
         f32(-2, -2, -2, 0, 0, 2, INF, 1),
         f32(2, 3, 0.5, 0, -1, -INF, 0, NAN),
     )
-    yield point("Pow", "integers", i32(2, -2, 3, 7), i32(3, 3, 0, 10))
+    yield point("Pow", "integers", i32(2, -2, 3, 7, 10, -3, 0), i32(3, 3, 0, 10, 12, 25, -1))
     for operator in ("Equal", "Greater"):
         yield point(operator, "beyond 2^53", i64(2**53, 2**53 + 1), i64(2**53 + 1, 2**53))
     yield point("Where", "NaN", np.array([True, False]), f32(NAN, 1), f32(2, INF))
@@ -204,6 +204,11 @@ def places() -> Iterator[Point]:
     yield point("GatherND", "negative indices", rows, i64(-1, 0).reshape(1, 2))
     yield point("ScatterElements", "negative indices", COUNT, i64(-1, 1), f32(9, 8))
     yield point("ScatterND", "negative indices", COUNT, i64(-1).reshape(1, 1), f32(9))
+    for reduction in ("max", "min"):
+        given, updates = f32(NAN, 1, NAN, 1, 3), f32(1, NAN, NAN, 2, 2)
+        yield point("ScatterElements", f"{reduction}, NaN", given, i64(0, 1, 2, 3, 4), updates, reduction=reduction)
+        places = i64(0, 1, 2, 3, 4).reshape(5, 1)
+        yield point("ScatterND", f"{reduction}, NaN", given, places, updates, reduction=reduction)
     yield point("OneHot", "negative and beyond", i64(0, -1, 3, -4), constants={1: i64(3), 2: f32(0, 1)})
     for start, end, step in (
         (1, 100, 1),

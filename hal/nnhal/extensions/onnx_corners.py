@@ -5,11 +5,12 @@ cpu_ref computes with them, and so does what folds constants.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from onnx.reference.op_run import OpRun
-from onnx.reference.ops import op_global_average_pool, op_squeeze
+from onnx.reference.ops import op_global_average_pool, op_scatter_elements, op_scatternd, op_squeeze
 
 from nnhal.arrays import Array
 
@@ -117,17 +118,19 @@ class GlobalAveragePool(op_global_average_pool.GlobalAveragePool):
 
 
 class Pow(OpRun):
-    """Integers to negative integers too: 1 and -1 are kept, others become 0, and 0 the least, as in ONNX Runtime."""
+    """Integers as ONNX Runtime raises them: squares and cubes by products that wrap around, others in float64: what is
+    too large becomes the least integer.
+    """
 
     op_domain = ""
 
     def _run(self, x: Array, y: Array) -> tuple[Array, ...]:
-        if x.dtype.kind not in "iu" or y.dtype.kind not in "iu":
+        if x.dtype.kind not in "iu":
             return (np.power(x, y).astype(x.dtype),)
-        powers = np.power(x, np.maximum(y, 0).astype(np.int64) if y.dtype.kind == "i" else y)
-        inverse = np.where(x == 1, 1, np.where(x.astype(np.int64) == -1, 1 - 2 * (y % 2).astype(np.int64), 0))
-        inverse = np.where((x == 0) & (x.dtype.kind == "i"), np.iinfo(x.dtype).min, inverse)
-        return (np.where(y < 0, inverse, powers).astype(x.dtype),)
+        if y.size == 1 and y.item() in (2, 3):
+            return (np.power(x, np.asarray(y, x.dtype)),)
+        with np.errstate(all="ignore"):
+            return (np.power(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype),)
 
 
 class ReduceMean(OpRun):
@@ -145,6 +148,41 @@ class ReduceMean(OpRun):
         if not count:
             return (np.zeros_like(np.sum(data, along, keepdims=keeps), data.dtype),)
         return (np.asarray(np.mean(data, along, keepdims=keeps)).astype(data.dtype),)
+
+
+def _extremes(data: Array, updates: Array, places: Iterable[tuple[Any, Any]], reduction: str) -> Array:
+    """Return data with updates at places, where they are no less extreme: NaN replaces all, and all replace it."""
+    result, before = np.copy(data), np.greater if reduction == "max" else np.less
+    for to, at in places:
+        result[to] = np.where(before(result[to], updates[at]), result[to], updates[at])
+    return result
+
+
+class ScatterElements(op_scatter_elements.ScatterElements):
+    """Extremes with NaN as ONNX Runtime finds them."""
+
+    op_domain = ""
+
+    def _run(self, data: Array, indices: Array, updates: Array, axis: Any = None, reduction: Any = None) -> Any:
+        own: Any = super()._run
+        if reduction not in ("max", "min"):
+            return own(data, indices, updates, axis, reduction)
+        axis %= data.ndim
+        places = (((*at[:axis], indices[at], *at[axis + 1 :]), at) for at in np.ndindex(indices.shape))
+        return (_extremes(data, updates, places, reduction),)
+
+
+class ScatterND(op_scatternd.ScatterND):
+    """Extremes with NaN as ONNX Runtime finds them."""
+
+    op_domain = ""
+
+    def _run(self, data: Array, indices: Array, updates: Array, reduction: Any = None) -> Any:
+        own: Any = super()._run
+        if reduction not in ("max", "min"):
+            return own(data, indices, updates, reduction)
+        places = ((tuple(indices[at]), at) for at in np.ndindex(indices.shape[:-1]))
+        return (_extremes(data, updates, places, reduction),)
 
 
 class Shape(OpRun):
@@ -200,6 +238,8 @@ CORNERS = (
     Mean,
     Pow,
     ReduceMean,
+    ScatterElements,
+    ScatterND,
     Shape,
     Slice,
     Softsign,
