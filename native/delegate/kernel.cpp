@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <numeric>
 
 namespace nnhal::tflite {
+
+using client::count_of, client::not_empty, client::words;
+
 namespace {
 
 constexpr std::size_t kGuess = 4096;    // bytes for an output of which nothing is known
@@ -13,20 +15,9 @@ constexpr int kAttempts = 3;  // for a run that a framework's end has cut off
 constexpr std::int64_t kDetourNs =
     100'000'000;  // how long runs go through the framework until they may be direct again
 
-std::size_t count_of(const std::vector<std::int64_t>& dimensions) {
-  return std::accumulate(dimensions.begin(), dimensions.end(), std::size_t{1},
-                         [](std::size_t product, std::int64_t extent) { return product * extent; });
-}
-
 std::vector<std::int64_t> dimensions_of(const Tensor& tensor) {
   if (!tensor.dimensions || tensor.dimensions->size == 0) return {1};  // a scalar, as the HAL has it
   return {tensor.dimensions->begin(), tensor.dimensions->end()};
-}
-
-std::string words(const std::vector<std::int64_t>& dimensions) {
-  std::string text;
-  for (const std::int64_t extent : dimensions) text += (text.empty() ? "" : ",") + std::to_string(extent);
-  return "[" + text + "]";
 }
 
 void make_dynamic(Tensor& tensor) {
@@ -197,8 +188,7 @@ Kernel::Slot& Kernel::slot_for(const Context& context) {
   slot.inputs = std::move(open);
   auto given = slot.inputs.begin();
   for (const Border& input : inputs_) {
-    const std::size_t count = count_of(input.is_open ? *given++ : input.dimensions);
-    if (!count) throw Failure("input '" + input.name + "' has no elements, which devices do not take");
+    const std::size_t count = count_of(not_empty(input.is_open ? *given++ : input.dimensions));
     slot.rooms.push_back(count * client::bytes_of(input.stored));
   }
   for (const Border& output : outputs_) {
@@ -225,6 +215,7 @@ void Kernel::bind(Slot& slot) {
     slot.memory = take(SharedMemory::make(size, "nnhal-tflite-run"));
     auto given = slot.inputs.begin();
     std::vector<client::BoundTensor> inputs, outputs;
+    std::vector<client::InputDimensions> lengths;  // of empty inputs, which runs tell
     for (std::size_t index = 0; index < slot.places.size(); ++index) {
       const bool is_input = index < inputs_.size();
       const Border& border = is_input ? inputs_[index] : outputs_[index - inputs_.size()];
@@ -232,15 +223,23 @@ void Kernel::bind(Slot& slot) {
       tensor.name = border.name;
       tensor.location = {0, static_cast<std::int64_t>(slot.places[index]),
                          static_cast<std::int64_t>(slot.rooms[index])};
+      if (!is_input) {
+        tensor.declared = border.dimensions;
+        tensor.element_bytes = client::bytes_of(border.stored);
+      }
       if (!is_input || !border.is_open) continue;
-      tensor.dimensions.assign(given->begin(), given->end());
-      ++given;
+      if (!count_of(*given)) lengths.push_back({border.name, {given->begin(), given->end()}});
+      const Dimensions dimensions = not_empty(*given++);
+      tensor.dimensions.assign(dimensions.begin(), dimensions.end());
     }
     const std::uint64_t id = take(framework.link().put(slot.memory.file));
+    client::BindOptions options;
+    options.varies_inputs = !lengths.empty();
     Result<std::unique_ptr<client::Binding>> binding = framework.bind(
-        model_->description().name, inputs, outputs, {memory.pool(id, static_cast<std::int64_t>(size))});
+        model_->description().name, inputs, outputs, {memory.pool(id, static_cast<std::int64_t>(size))}, options);
     (void)framework.link().drop({id});  // the binding keeps what it maps
     slot.binding = take(std::move(binding));
+    slot.binding->resize(std::move(lengths));
     slot.bound_ns = now_ns();
   } while (!learn(slot, slot.binding->known_outputs()));
 }
@@ -266,9 +265,10 @@ void Kernel::read_inputs(const Context& context, const Slot& slot) const {
     const Border& input = inputs_[index];
     const Tensor& tensor = context.tensors[input.tensor];
     const std::size_t count = count_of(input.is_open ? *given++ : input.dimensions);
-    if (!tensor.data || tensor.bytes != count * client::bytes_of(input.element))
-      throw Failure("input '" + input.name + "' has " + std::to_string(tensor.data ? tensor.bytes : 0) +
-                    " bytes, expected " + std::to_string(count * client::bytes_of(input.element)));
+    const std::size_t found = tensor.data ? tensor.bytes : 0, expected = count * client::bytes_of(input.element);
+    if (found != expected)
+      throw Failure("input '" + input.name + "' has " + std::to_string(found) + " bytes, expected " +
+                    std::to_string(expected));
     check(client::convert(tensor.data, input.element, slot.memory.data() + slot.places[index], input.stored, count));
   }
 }

@@ -58,8 +58,13 @@ BoundRun::BoundRun(Compilation& compilation, std::string key, const ArgumentList
   std::vector<client::BoundTensor> bound_inputs, bound_outputs;
   for (const std::optional<Argument>& argument : inputs.all())
     bound_inputs.push_back(bound("input" + std::to_string(bound_inputs.size()), *argument, descriptors));
-  for (const std::optional<Argument>& argument : outputs.all())
+  for (const std::optional<Argument>& argument : outputs.all()) {
+    const client::Operand& operand = outputs.operand(static_cast<std::int32_t>(bound_outputs.size()));
     bound_outputs.push_back(bound("output" + std::to_string(bound_outputs.size()), *argument, descriptors));
+    bound_outputs.back().declared.assign(operand.dimensions.begin(), operand.dimensions.end());
+    if (!argument->memory || !argument->memory->has_roles())
+      bound_outputs.back().element_bytes = byte_size(operand.type, {1});
+  }
   auto made = session_->framework().bind(compilation.name(), bound_inputs, bound_outputs, pools_, options);
   // Each argument was checked by itself when it was set: what is wrong with all of them is no bad argument of NNAPI's.
   if (made.status().code() == Code::kInvalidArgument) refuse(kOpFailed, made.status().text());

@@ -275,7 +275,6 @@ void Execution::run(std::int64_t deadline_ns) {
     const Status status = run.binding().run(&outcome.report, deadline_ns);
     outcome.code = code_of(status);
     outcome.text = status.text();
-    if (status.ok()) require_declared(outcome.report);
   } catch (const Refusal& refusal) {
     outcome = {refusal.code, refusal.text, {}};
   } catch (const std::bad_alloc&) {
@@ -284,17 +283,6 @@ void Execution::run(std::int64_t deadline_ns) {
     outcome = {kOpFailed, error.what(), {}};
   }
   complete(std::move(outcome));
-}
-
-void Execution::require_declared(const client::RunReport& report) const {
-  for (const client::OutputReport& output : report.outputs) {
-    const std::int32_t index = std::stoi(output.name.substr(std::string("output").size()));
-    const Dimensions found(output.dimensions.begin(), output.dimensions.end());
-    const Dimensions& declared = outputs_.operand(index).dimensions;
-    if (!combine(declared, found))
-      refuse(kOpFailed, "the device reported dimensions " + describe(found) + " of " + output.name + ", expected " +
-                            describe(declared));
-  }
 }
 
 void Execution::complete(Outcome outcome) {

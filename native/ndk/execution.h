@@ -80,8 +80,6 @@ class Execution : public Object, public std::enable_shared_from_this<Execution> 
   // With the state kRunning.
   BoundRun& bound();
   void run(std::int64_t deadline_ns);
-  // Refuses outputs of other dimensions than the model's.
-  void require_declared(const client::RunReport& report) const;
   void complete(Outcome outcome);
   // Ends the execution if `work` refuses or throws.
   void guarded(const std::function<void()>& work);

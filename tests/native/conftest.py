@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from nnhal_tools.up.fault_options import FaultOptions
 from tests.support.compiled import compiled_objects
 from tests.support.processes import WARM
 
@@ -50,7 +51,7 @@ def testbed() -> Iterator[Testbed]:
 def started(directory: Path) -> Testbed:
     """A framework in a directory, over cpu_acc and cpu_ref."""
     devices = (DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref"))
-    return Testbed(Topology(device=devices), directory, zygote=WARM)
+    return Testbed(Topology(device=devices), directory, faults=FaultOptions(allowed=True), zygote=WARM)
 
 
 def environment(libraries: Path, framework: Path | str) -> Mapping[str, str]:

@@ -18,9 +18,12 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType, load_delegate
 from hypothesis import given
+from hypothesis import strategies as st
 
 import nnhal_client
 from nnhal.arrays import Array
+from nnhal.endpoint import Endpoint
+from nnhal.remote.faults import FaultControl
 from nnhal_tools.up import Testbed
 from tests.native.conftest import started
 from tests.support.drawn_values import random
@@ -312,6 +315,22 @@ def test_another_models_file_is_refused(made: Made, tmp_path: Path) -> None:
         made(negated_sum(), model=str(path))
 
 
+@pytest.mark.parametrize("signature", [(), (-1, 3), (2, -1)])
+def test_a_device_that_reports_dimensions_which_the_model_cannot_have_gives_no_answer(
+    made: Made, testbed: Testbed, tmp_path: Path, signature: tuple[int, ...]
+) -> None:
+    file, spec, path = TfliteFile(), Spec((2, 3), signature=signature), tmp_path / "relu.tflite"
+    path.write_bytes(file.build(unary(file, "RELU", file.input("x", spec), "y", spec)))
+    one = made(path, model=str(path), devices="cpu_acc")
+    assert_same(answers(one, np.ones((2, 3))), [np.ones((2, 3), np.float32)])
+    with FaultControl(Endpoint(testbed.directory / "cpu_acc")) as control:
+        control.set({"what": "shapes"})
+        with pytest.raises(RuntimeError, match=r"dimensions \[2, 4\] of "):
+            one.invoke()
+        control.clear()
+    assert_same(answers(one, np.ones((2, 3))), [np.ones((2, 3), np.float32)])
+
+
 def test_an_interpreter_outlives_its_framework(library: str) -> None:
     given = random(2, 3)
     with tempfile.TemporaryDirectory(prefix="nnhal-") as name:
@@ -352,7 +371,7 @@ def test_a_forked_process_has_a_session_of_its_own(library: str, testbed: Testbe
 
 
 @examples(40)
-@given(case=models(MAKERS, 4, kind=TfliteDrawing))
+@given(case=st.booleans().flatmap(lambda empties: models(MAKERS, 4, empties, TfliteDrawing)))
 def test_random_models_are_answered_as_by_litert(made: Made, tmp_path: Path, case: Case | None) -> None:
     if case is not None:
         path = tmp_path / "random.tflite"

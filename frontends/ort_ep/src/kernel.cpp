@@ -1,12 +1,14 @@
 #include "kernel.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 #include "calls.h"
 
 namespace nnhal::ort_ep {
+
+using client::count_of, client::not_empty, client::words;
+
 namespace {
 
 constexpr std::size_t kGuess = 4096;      // bytes for an output of which nothing is known
@@ -18,17 +20,6 @@ constexpr std::int64_t kDetourNs =
 
 using Dimensions = std::vector<std::int64_t>;
 
-std::size_t count_of(const Dimensions& dimensions) {
-  return std::accumulate(dimensions.begin(), dimensions.end(), std::size_t{1},
-                         [](std::size_t product, std::int64_t extent) { return product * extent; });
-}
-
-// The least that memory has room for: in a binding an axis of length 0 is one of unknown length.
-Dimensions not_empty(Dimensions dimensions) {
-  for (std::int64_t& extent : dimensions) extent = std::max<std::int64_t>(extent, 1);
-  return dimensions;
-}
-
 Dimensions dimensions_of(const OrtValue* value) {
   auto* const info = read<OrtTensorTypeAndShapeInfo*>(ort().GetTensorTypeAndShape, value);
   Dimensions dimensions(read<std::size_t>(ort().GetDimensionsCount, info));
@@ -36,12 +27,6 @@ Dimensions dimensions_of(const OrtValue* value) {
   ort().ReleaseTensorTypeAndShapeInfo(info);
   check(status);
   return dimensions;
-}
-
-std::string words(const Dimensions& dimensions) {
-  std::string words;
-  for (const std::int64_t extent : dimensions) words += (words.empty() ? "" : ", ") + std::to_string(extent);
-  return "[" + words + "]";
 }
 
 std::vector<Tensor> tensors_of(const std::vector<client::TensorInfo>& infos, const std::vector<std::string>& names) {
@@ -290,8 +275,11 @@ std::unique_ptr<Slot> Kernel::bind(const Run& run, std::shared_ptr<client::Owned
       if (!count_of(dimensions)) lengths.push_back({inputs_[index].name, {dimensions.begin(), dimensions.end()}});
       inputs.push_back(bound(index, inputs_[index].name, not_empty(dimensions)));
     }
-    for (std::size_t index = 0; index < outputs_.size(); ++index)
+    for (std::size_t index = 0; index < outputs_.size(); ++index) {
       outputs.push_back(bound(inputs_.size() + index, outputs_[index].name, {}));
+      outputs.back().declared = outputs_[index].dimensions;
+      outputs.back().element_bytes = client::bytes_of(outputs_[index].stored);
+    }
     const std::vector<std::uint64_t> ids = take(framework.link().put(files));
     std::vector<Message> pools;
     for (std::size_t at = 0; at < ids.size(); ++at) pools.push_back(memory.pool(ids[at], sizes[at]));

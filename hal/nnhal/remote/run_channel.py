@@ -33,7 +33,7 @@ class RemoteRunChannel:
         ``outputs`` are the names of those outputs whose dimensions answers may report, in the order of their shapes,
         and an empty string for what is no output of the model. ``known`` are dimensions that answers do not report.
         ``inputs`` are the names of the execution's inputs, if runs give their lengths. ``declared`` are the dimensions
-        of the model's outputs, which no answer may contradict.
+        of the model's outputs, which no answer may contradict, and neither ``known`` unless runs give lengths.
         """
         self.channel = channel
         self.may_fall_back = may_fall_back
@@ -81,6 +81,8 @@ class RemoteRunChannel:
         found = {name: dimensions for name, dimensions in zip(self._outputs, shapes, strict=False) if name}
         for name, dimensions in found.items():
             declared = self._declared.get(name, ())
+            if not self._positions:  # runs of other lengths are none that it was known for
+                declared = self._known.get(name, declared)
             if 0 not in dimensions and combine(declared, dimensions) is None:
                 got, expected = describe(dimensions), describe(declared)
                 raise TransportError(f"the device reported dimensions {got} of output {name!r}, expected {expected}")

@@ -1,6 +1,7 @@
 // Runs of a binding: directly on the devices, or through the framework.
 #include <algorithm>
 
+#include "nnhal/client/elements.h"
 #include "nnhal/client/framework.h"
 
 namespace nnhal::client {
@@ -62,7 +63,7 @@ Status Binding::run_directly(RunReport* report, const Patience& patience) {
     const std::vector<std::uint32_t>& dimensions = result->shapes[index].dimensions;
     report->outputs.push_back({outputs_[index], {dimensions.begin(), dimensions.end()}, true});
   }
-  return {};
+  return require_possible(*report, run_channel_->place());
 }
 
 Status Binding::run_through_framework(RunReport* report, std::int64_t deadline_ns, const Status& lost_because,
@@ -75,7 +76,33 @@ Status Binding::run_through_framework(RunReport* report, std::int64_t deadline_n
   add_lengths(call, 4, inputs_);
   Result<Channel::Answer> answer = channel_->exchange(std::move(call), {}, patience);
   if (!answer.ok()) return answer.status();
-  return decode_run_answer(answer->bytes, channel_->place(), report);
+  Status status = decode_run_answer(answer->bytes, channel_->place(), report);
+  return status.ok() ? require_possible(*report, channel_->place()) : status;
+}
+
+Status Binding::require_possible(const RunReport& report, const std::string& place) const {
+  for (const OutputReport& output : report.outputs) {
+    const auto bound = std::find_if(bound_outputs_.begin(), bound_outputs_.end(),
+                                    [&](const BoundTensor& each) { return each.name == output.name; });
+    if (bound == bound_outputs_.end()) continue;
+    const auto known = std::find_if(known_.begin(), known_.end(),
+                                    [&](const OutputReport& each) { return each.name == output.name; });
+    const bool follows = known != known_.end() && lengths_.empty();
+    const std::vector<std::int64_t>& declared = follows ? known->dimensions : bound->declared;
+    const std::string told = place + " reported dimensions " + words(output.dimensions) + " of '" + output.name + "'";
+    const bool is_fitting =
+        std::equal(output.dimensions.begin(), output.dimensions.end(), declared.begin(), declared.end(),
+                   [](std::int64_t found, std::int64_t expected) {
+                     return !found || !expected || found == expected;  // 0 is empty, or still unknown
+                   });
+    if (!is_fitting && !declared.empty() && !output.dimensions.empty())
+      return {Code::kGeneralFailure, told + ", expected " + words(declared)};
+    double bytes = static_cast<double>(bound->element_bytes);
+    for (const std::int64_t length : output.dimensions) bytes *= static_cast<double>(length);
+    if (bytes > static_cast<double>(bound->location.length))
+      return {Code::kGeneralFailure, told + ", which its memory cannot hold"};
+  }
+  return {};
 }
 
 }  // namespace nnhal::client

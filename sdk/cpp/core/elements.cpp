@@ -1,8 +1,10 @@
 #include "nnhal/client/elements.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <map>
+#include <numeric>
 
 namespace nnhal::client {
 namespace {
@@ -101,6 +103,22 @@ std::size_t bytes_of(Element element) {
     case Element::kComplex128: return 16;
     default: return 0;
   }
+}
+
+std::size_t count_of(const std::vector<std::int64_t>& dimensions) {
+  return std::accumulate(dimensions.begin(), dimensions.end(), std::size_t{1},
+                         [](std::size_t product, std::int64_t extent) { return product * extent; });
+}
+
+std::vector<std::int64_t> not_empty(std::vector<std::int64_t> dimensions) {
+  for (std::int64_t& extent : dimensions) extent = std::max<std::int64_t>(extent, 1);
+  return dimensions;
+}
+
+std::string words(const std::vector<std::int64_t>& dimensions) {
+  std::string text;
+  for (const std::int64_t extent : dimensions) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  return "[" + text + "]";
 }
 
 Status convert(const void* from, Element from_type, void* to, Element to_type, std::size_t count) {

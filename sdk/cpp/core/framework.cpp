@@ -146,7 +146,7 @@ Result<std::unique_ptr<Binding>> Framework::bind(const std::string& model, const
   Result<Fd> socket = link_->take_channel(channel_id);
   if (!socket.ok()) return socket.status();
   auto channel = std::make_unique<Channel>(std::move(*socket), "the binding's channel", link_->numbers_answers());
-  std::unique_ptr<Binding> binding(new Binding(handle, std::move(channel)));
+  std::unique_ptr<Binding> binding(new Binding(handle, std::move(channel), outputs));
   Result<std::vector<OutputReport>> known = decode_known_outputs(*answer, kMethod);
   if (!known.ok()) return known.status();
   binding->known_ = std::move(*known);

@@ -28,8 +28,11 @@ def test_dimensions_have_the_names_of_the_models_outputs() -> None:
     assert ours.check(answer()) == {"k": (9,)}
 
 
-def test_what_answers_report_counts_more_than_what_was_known() -> None:
-    assert channel("a", a=(2,)).check(answer((1,))) == {"a": (1,)}
+def test_what_answers_report_counts_more_than_what_was_known_of_other_lengths() -> None:
+    ours = RemoteRunChannel(channel_pair()[0], 7, True, ("a",), {"a": (2,)}, inputs=("x",))
+    assert ours.check(answer((1,))) == {"a": (1,)}
+    with pytest.raises(TransportError, match=r"reported dimensions \[1\] of output 'a', expected \[2\]"):
+        channel("a", a=(2,)).check(answer((1,)))
 
 
 def test_equal_answers_give_the_same_dimensions_which_nobody_can_change() -> None:

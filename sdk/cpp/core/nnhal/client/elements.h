@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "../status.h"
 
@@ -42,6 +43,14 @@ Element element_named(const std::string& name);
 Element stored_element(std::int32_t operand_type, Element own);
 
 std::size_t bytes_of(Element element);
+
+std::size_t count_of(const std::vector<std::int64_t>& dimensions);
+
+// The least that memory has room for: in a binding an axis of length 0 is one of unknown length.
+std::vector<std::int64_t> not_empty(std::vector<std::int64_t> dimensions);
+
+// For people: [1, 8].
+std::string words(const std::vector<std::int64_t>& dimensions);
 
 // Copies elements, and converts them if the types differ: the HAL has 32 bits where models have 64. INVALID_ARGUMENT if
 // a whole number does not fit, or if there is no such conversion.

@@ -28,6 +28,10 @@ struct BoundTensor {
   std::vector<std::uint32_t> dimensions;  // those that refine the model's; empty takes the model's
   bool is_omitted = false;
   std::int64_t memory = 0;  // the handle of memory from allocate(), which is used whole; 0 for none
+  // Of an output: what no device may contradict, a 0 for an axis that is open and nothing for an open rank, and the
+  // bytes of an element; 0 if they are not to be compared with the memory.
+  std::vector<std::int64_t> declared{};
+  std::size_t element_bytes = 0;
 };
 
 // The dimensions of an input. As options of a load, those that the file leaves open, and 0 for one that stays so.
@@ -66,15 +70,19 @@ class Binding {
 
  private:
   friend class Framework;
-  Binding(std::int64_t handle, std::unique_ptr<Channel> channel) : handle_(handle), channel_(std::move(channel)) {}
+  Binding(std::int64_t handle, std::unique_ptr<Channel> channel, std::vector<BoundTensor> outputs)
+      : handle_(handle), channel_(std::move(channel)), bound_outputs_(std::move(outputs)) {}
   // Adds the dimensions that resize() was given to a call which names inputs by their places in `names`.
   void add_lengths(Message& call, int field, const std::vector<std::string>& names) const;
   Status run_directly(RunReport* report, const Patience& patience);
   Status run_through_framework(RunReport* report, std::int64_t deadline_ns, const Status& lost_because,
                                const Patience& patience);
+  // GENERAL_FAILURE if a report contradicts what is declared of an output, or has an output that its memory cannot hold.
+  Status require_possible(const RunReport& report, const std::string& place) const;
 
   const std::int64_t handle_;
   const std::unique_ptr<Channel> channel_;
+  const std::vector<BoundTensor> bound_outputs_;
   std::mutex mutex_;
   std::unique_ptr<Channel> run_channel_;  // none if the plan or a limit does not allow one
   std::int64_t execution_ = 0;

@@ -1,0 +1,48 @@
+"""Random models of ONNX, served by the protocol and called as tritonclient does, answer as ONNX Runtime does."""
+
+from __future__ import annotations
+
+import numpy as np
+import tritonclient.grpc
+import tritonclient.http
+from hypothesis import given
+from hypothesis import strategies as st
+from tritonclient.http import InferRequestedOutput
+
+from nnhal.arrays import Array
+from tests.support.model_server import Served
+from tests.support.onnx_operators import MAKERS
+from tests.support.random_models import Case, examples, models
+from tests.support.tritonclients import Triton, input_of
+
+NAME = "random"
+APIS = {"grpc": tritonclient.grpc, "http": tritonclient.http}
+
+
+def answers(served: Served, case: Case, way: str) -> dict[str, Array]:
+    """Load the model, run it by one of ``grpc``, ``http`` (tensors as bytes) and ``json``, and unload it."""
+    protocol = "grpc" if way == "grpc" else "http"
+    with Triton(protocol, APIS[protocol], getattr(served, protocol)) as triton:
+        triton.client.load_model(NAME, config='{"max_batch_size": 0}', files={"file:1/model.onnx": case.content})
+        described = triton.shown("get_model_metadata", NAME)
+        assert [tensor["name"] for tensor in described.get("inputs", [])] == [*case.inputs]
+        assert [tensor["name"] for tensor in described["outputs"]] == [*case.expected]
+        outputs, how = None, {}
+        if way == "json" and not any(array.dtype == np.float16 for array in (case.inputs | case.expected).values()):
+            outputs, how = (
+                [InferRequestedOutput(name, binary_data=False) for name in case.expected],
+                {"binary_data": False},
+            )
+        inputs = [input_of(triton.api, name, array, **how) for name, array in case.inputs.items()]
+        answer = triton.client.infer(NAME, inputs, outputs=outputs)
+        return {name: answer.as_numpy(name) for name in case.expected}
+
+
+@examples(40)
+@given(
+    case=st.booleans().flatmap(lambda empties: models(MAKERS, 4, empties)),
+    way=st.sampled_from(["http", "json", "grpc"]),
+)
+def test_random_models_are_answered_as_by_onnxruntime(served: Served, case: Case | None, way: str) -> None:
+    if case is not None:
+        assert case.differences(answers(served, case, way)) == []
