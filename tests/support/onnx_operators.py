@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import gt
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx import helper
 
+from nnhal.arrays import Array
 from tests.support.random_models import FLOATS, INTEGERS, NUMBERS, Drawing, Limit, Maker, Value
 
-_ANY = (*NUMBERS, np.bool_)
+_ANY = (*NUMBERS, np.bool_, np.object_)
 _REAL = (np.float32, np.float32, np.float16)
 _UNSIGNED = (np.uint8, np.uint32)
 
@@ -593,7 +597,101 @@ _recurrent("RNN", 1)
 _recurrent("GRU", 3)
 _recurrent("LSTM", 4)
 
+
+def _inner(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], **inputs: Array) -> onnx.GraphProto:
+    """A graph of an attribute; its inputs have these types and dimensions."""
+    taken = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in inputs.items()
+    ]
+    return helper.make_graph(nodes, "inner", taken, [onnx.ValueInfoProto(name=name) for name in outputs])
+
+
+def _if_else(d: Drawing) -> None:
+    condition, x = d.fresh(d.array((), np.bool_)), d.pick(FLOATS)
+    other = d.pick(FLOATS)  # of another rank, it may be
+    then = _inner([helper.make_node("Add", [x.name, x.name], ["t"])], ["t"])
+    otherwise = _inner([helper.make_node(d.one_of("Neg", "Relu", "Identity"), [other.name], ["e"])], ["e"])
+    d.node("If", [condition], Limit.ROUNDED, outer=[x, other], then_branch=then, else_branch=otherwise)
+
+
+def _loop(d: Drawing) -> None:
+    x = d.pick((np.float32, np.int64, np.int32))
+    more = d.like(x)
+    trips = d.fresh(np.asarray(d.number(0 if d.empties else 1, 4), np.int64)) if d.chance() else None
+    end = d.one_of(3, 1, 9)
+    steps = [
+        helper.make_node(d.one_of("Add", "Sub", "Max"), ["v", more.name], ["w"]),
+        helper.make_node("Identity", ["w"], ["s"]),
+        helper.make_node("Constant", [], ["end"], value_int=end),
+        helper.make_node("Less", ["i", "end"], ["go"]),
+    ]
+    body = _inner(steps, ["go", "w", "s"], i=np.zeros((), np.int64), c=np.zeros((), bool), v=x.array)
+    start = d.fresh(d.array((), np.bool_)) if d.chance() else None
+    d.node("Loop", [trips, start, x], Limit.SUM, outputs=2, outer=[more], body=body)
+
+
+def _scan(d: Drawing) -> None:
+    x = d.pick(FLOATS, 1)
+    row = x.array[:1].reshape(x.array.shape[1:]) if len(x.array) else np.zeros(x.array.shape[1:], np.float32)
+    start = d.fresh(d.array(row.shape))
+    steps = [helper.make_node("Add", ["s", "r"], ["t"]), helper.make_node(d.one_of("Neg", "Relu"), ["t"], ["o"])]
+    ways: dict[str, Any] = {
+        key: [d.number(0, 1)] for key in ("scan_input_directions", "scan_output_directions") if d.chance()
+    }
+    body = _inner(steps, ["t", "o"], s=start.array, r=row)
+    d.node("Scan", [start, x], Limit.SUM, outputs=2, body=body, num_scan_inputs=1, **ways)
+
+
+def _dequantised_sum(d: Drawing) -> None:
+    """DequantizeLinear, operator, QuantizeLinear, which devices make one."""
+    x = d.fresh(d.array((2, 3, 4, 4), d.one_of(np.uint8, np.int8), -99, 99))
+    scale, zero = d.constant(0.25, np.float32), d.constant(d.number(0, 9), x.array.dtype)
+    d.node("DequantizeLinear", [x, scale, zero], Limit.EXACT)
+    if not d.values:
+        return
+    real = d.values[-1]
+    weights = d.constant(d.array((2, 3, 3, 3), np.int8, -99, 99))
+    d.node("DequantizeLinear", [weights, d.constant(0.125, np.float32)], Limit.EXACT)
+    operator = d.one_of("Conv", "Add", "Relu", "AveragePool", "Sigmoid", "Concat", "MatMul")
+    given = {"Conv": [real, d.values[-1]], "Add": [real, real], "MatMul": [real, real], "Concat": [real, real]}
+    more: dict[str, Any] = {"AveragePool": {"kernel_shape": [2, 2]}, "Concat": {"axis": 1}}
+    d.node(operator, given.get(operator, [real]), Limit.EXACT, **more.get(operator, {}))
+    out = d.one_of(np.uint8, np.int8)
+    d.node("QuantizeLinear", [d.values[-1], d.constant(4.0, np.float32), d.constant(3, out)], Limit.STEP)
+
+
+def _string_concat(d: Drawing) -> None:
+    x = d.pick((np.object_,))
+    d.node("StringConcat", [x, d.like(x)])
+
+
+def _string_normalizer(d: Drawing) -> None:
+    x = d.fresh(d.array((d.number(1, 5),), np.object_))
+    more: dict[str, Any] = {"case_change_action": d.one_of("NONE", "LOWER", "UPPER")}
+    if d.chance():
+        more |= {"stopwords": ["a", "BB"], "is_case_sensitive": d.number(0, 1)}
+    d.node("StringNormalizer", [x], **more)
+
+
+def _regex(d: Drawing) -> None:
+    d.node("RegexFullMatch", [d.pick((np.object_,))], pattern=d.one_of("[a-z]+", ".*", "", "[0-9]+|a b"))
+
+
+def _string_split(d: Drawing) -> None:
+    more: dict[str, Any] = {"delimiter": d.one_of("", " ", "s")} if d.chance() else {}
+    d.node("StringSplit", [d.pick((np.object_,))], outputs=2, **more, **_if(d.chance(), maxsplit=1))
+
+
 for _operator, _maker in {
+    "If": _if_else,
+    "Loop": _loop,
+    "Scan": _scan,
+    "quantised": _dequantised_sum,
+    "StringConcat": _string_concat,
+    "StringNormalizer": _string_normalizer,
+    "RegexFullMatch": _regex,
+    "StringSplit": _string_split,
     "Where": _where,
     "Clip": _clip,
     "Cast": _cast,

@@ -21,10 +21,12 @@ from onnx import helper, numpy_helper
 from nnhal.arrays import Array
 
 OPSET = 21
+OPSETS = (OPSET, 18, 13, 16, 11, 9)
 _MANY = int(os.environ.get("NNHAL_RANDOM_MODELS", 0))
 FLOATS = (np.float32,)
 INTEGERS = (np.int8, np.uint8, np.int32, np.int64)
-NUMBERS = (np.float32, np.float32, np.float16, np.float64, *INTEGERS)
+NUMBERS = (np.float32, np.float32, np.float16, np.float64, *INTEGERS, np.int16, np.uint16, np.uint32, np.uint64)
+WORDS = ("", "a", "Bb", "käse", "a b", "10")
 
 
 class Limit(Enum):
@@ -119,6 +121,7 @@ class Drawing:
     constants: dict[str, Array] = field(default_factory=dict)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     read: set[str] = field(default_factory=set)
+    opset: int = OPSET
 
     def one_of(self, *choices: Any) -> Any:
         """Draw one of these, the simplest first."""
@@ -158,10 +161,24 @@ class Drawing:
         element: np.dtype[Any] = np.dtype(kind)
         if element.kind == "b":
             return np.asarray(random.integers(0, 2, shape), bool)
+        if element.kind == "O":
+            return np.asarray(random.choice(WORDS, shape), object)
         if element.kind == "f":
             return np.asarray(random.integers(int(low * 4), int(high * 4) + 1, shape) / 4, element)
         least = max(int(low), np.iinfo(element).min)
         return np.asarray(random.integers(least, max(int(high), least) + 1, shape), element)
+
+    def value(self, shape: Sequence[int], kind: Any) -> Array:
+        """Draw values as ``array`` does, in one of eight some of which are extremes: NaN, infinities, -0, limits."""
+        array = self.array(shape, kind)
+        if array.dtype.kind in "bO" or self.number(0, 7) < 7:
+            return array
+        limits: Any = np.finfo(array.dtype) if array.dtype.kind == "f" else np.iinfo(array.dtype)
+        extremes = [limits.max, limits.min]
+        if array.dtype.kind == "f":
+            extremes += [np.nan, np.inf, -np.inf, -0.0, limits.smallest_normal]
+        random = np.random.default_rng(self.number(0, 2**16))
+        return np.where(random.random(array.shape) < 0.3, random.choice(extremes, array.shape), array).astype(kind)
 
     def constant(self, array: Any, kind: Any = None) -> Value:
         """Add a constant."""
@@ -200,7 +217,7 @@ class Drawing:
         if fitting and self.number(0, 3):
             found: Value = self.one_of(*fitting[::-1])
             return found
-        return self.fresh(self.array(self.shape(least, most, longest), self.one_of(*kinds)))
+        return self.fresh(self.value(self.shape(least, most, longest), self.one_of(*kinds)))
 
     def like(self, value: Value) -> Value:
         """Pick a value of the same type, of dimensions that can be broadcast to it or with it."""
@@ -210,7 +227,7 @@ class Drawing:
             return found
         shape = [1 if self.number(0, 3) == 3 else length for length in value.array.shape]
         return self.fresh(
-            self.array(shape[self.number(0, len(shape)) if self.number(0, 2) == 2 else 0 :], value.array.dtype)
+            self.value(shape[self.number(0, len(shape)) if self.number(0, 2) == 2 else 0 :], value.array.dtype)
         )
 
     def node(
@@ -220,14 +237,19 @@ class Drawing:
         limit: Limit = Limit.EXACT,
         outputs: int = 1,
         domain: str = "",
+        outer: Sequence[Value] = (),
         **attributes: Any,
     ) -> None:
-        """Add an operator, unless ONNX Runtime refuses it."""
+        """Add an operator, unless ONNX Runtime refuses it. Graphs in its attributes read the ``outer`` values."""
         names = [f"v{len(self.nodes)}_{n}" for n in range(outputs)]
         given = [value.name if value else "" for value in inputs]
         node = helper.make_node(operator, given, names, domain=domain, **attributes)
-        known = {value.name: value for value in inputs if value is not None}
-        results = run_alone(node, {name: value.array for name, value in known.items()})
+        known = {value.name: value for value in (*inputs, *outer) if value is not None}
+        if not domain and not onnx.defs.has(operator, self.opset, ""):
+            return  # some are in ONNX Runtime before they are in ONNX
+        if limit == Limit.SUM and any(_is_vast(value.array) for value in known.values()):
+            return  # sums that overflow are nobody's
+        results = run_alone(node, {name: value.array for name, value in known.items()}, self.opset)
         if results is None or sum(result.size for result in results) > 1 << 16:
             return
         self.nodes.append(node)
@@ -240,17 +262,16 @@ class Drawing:
     def case(self) -> Case | None:
         """Return the model; None if it has no operator, or if ONNX Runtime refuses it as a whole."""
         outputs = [value for value in self.values if value.name not in self.read or self.number(0, 3) == 3]
-        used = {name for node in self.nodes for name in node.input}
-        inputs = {name: array for name, array in self.inputs.items() if name in used}
+        inputs = {name: array for name, array in self.inputs.items() if name in self.read}
         graph = helper.make_graph(
             self.nodes,
             "drawn",
             [_info(name, array, self.open_axes[name]) for name, array in inputs.items()],
             [_info(value.name, value.array, None) for value in outputs],
-            [numpy_helper.from_array(array, name) for name, array in self.constants.items() if name in used],
+            [numpy_helper.from_array(array, name) for name, array in self.constants.items() if name in self.read],
         )
         domains = {node.domain for node in self.nodes} | {""}
-        opsets = [helper.make_opsetid(domain, OPSET if not domain else 1) for domain in sorted(domains)]
+        opsets = [helper.make_opsetid(domain, 1 if domain else self.opset) for domain in sorted(domains)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
         results = run_plainly(model, inputs) if self.nodes else None
         if results is None:
@@ -260,11 +281,15 @@ class Drawing:
         return Case(model.SerializeToString(), inputs, expected, limits, onnx.printer.to_text(model))
 
 
+def _is_vast(array: Array) -> bool:
+    return array.dtype.kind in "iu" and array.itemsize > 1 and bool((abs(array.astype(np.float64)) > 1 << 14).any())
+
+
 def _info(name: str, array: Array, shape: Sequence[str | int] | None) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shape)
 
 
-def run_alone(node: onnx.NodeProto, inputs: dict[str, Array]) -> list[Array] | None:
+def run_alone(node: onnx.NodeProto, inputs: dict[str, Array], opset: int) -> list[Array] | None:
     """Run one node by ONNX Runtime; None if it refuses."""
     graph = helper.make_graph(
         [node],
@@ -272,7 +297,7 @@ def run_alone(node: onnx.NodeProto, inputs: dict[str, Array]) -> list[Array] | N
         [_info(name, array, array.shape) for name, array in inputs.items()],
         [onnx.ValueInfoProto(name=name) for name in node.output],
     )
-    opsets = [helper.make_opsetid("", OPSET), *([helper.make_opsetid(node.domain, 1)] if node.domain else [])]
+    opsets = [helper.make_opsetid("", opset), *([helper.make_opsetid(node.domain, 1)] if node.domain else [])]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     return run_plainly(model, inputs)
 
@@ -325,6 +350,7 @@ def models(
     @st.composite
     def drawn(draw: st.DrawFn) -> Case | None:
         drawing = (kind or Drawing)(draw, empties)
+        drawing.opset = drawing.one_of(*OPSETS) if drawing.chance() else OPSET
         for _ in range(drawing.number(1, most)):
             drawing.one_of(*makers.values())(drawing)
         return drawing.case()

@@ -93,6 +93,10 @@ class TfliteDrawing(Drawing):
             low, high = np.iinfo(kind).min, np.iinfo(kind).max
         return super().array(shape, kind, low, high)
 
+    def value(self, shape: Sequence[int], kind: Any) -> Array:
+        """Draw values without NaN and infinities, by which some kernels of LiteRT end the process."""
+        return self.array(shape, kind)
+
     def quantised(self, kind: Any) -> tuple[float, int] | tuple[tuple[()], int]:
         """Draw a scale and zero point for a type."""
         element = np.dtype(kind)

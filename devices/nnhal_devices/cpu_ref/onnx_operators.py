@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto, helper
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import (
+    op_batch_normalization,
     op_conv_transpose,
     op_dequantize_linear,
     op_grid_sample,
@@ -278,6 +279,41 @@ class StringNormalizer(OpRun):
         return (np.array(kept, object).reshape((1, -1) if x.ndim == 2 else -1),)
 
 
+class StringSplit(OpRun):
+    """Of any rank. An empty string has no parts, and what a maximum leaves has no white space around it."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, delimiter: str | None = None, maxsplit: int | None = None) -> tuple[Array, ...]:
+        most = -1 if maxsplit is None else maxsplit
+
+        def parts(word: str) -> list[str]:
+            if delimiter:
+                return word.split(delimiter, most) if word else []
+            return [part.decode() for part in word.encode().strip().split(None, most)]  # by white space of ASCII
+
+        found = [parts(str(word)) for word in x.reshape(-1)]
+        longest = max(map(len, found), default=0)
+        padded = np.array([[*each, *[""] * (longest - len(each))] for each in found], object)
+        return padded.reshape(*x.shape, longest), np.array([*map(len, found)], np.int64).reshape(x.shape)
+
+
+class BatchNormalization(op_batch_normalization.BatchNormalization_14):
+    """Opsets before 14 normalise by what they are given; the evaluator's do so by the batch."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, *given: Array, **attributes: Any) -> tuple[Array, ...]:
+        usual = {"epsilon": 1e-5, "momentum": 0.9, "training_mode": 0}
+        own: Any = super()._run
+        results: tuple[Array, ...] = own(
+            x,
+            *given,
+            **{name: value if attributes.get(name) is None else attributes[name] for name, value in usual.items()},
+        )
+        return results
+
+
 class _Flattened(OpRun):
     """Opsets before 13: over all axes from ``axis`` on, 1 unless it is given; then along one axis, the last."""
 
@@ -363,6 +399,7 @@ OPERATORS = (
     *(AveragePool, LpPool, MaxPool),
     *(Loop, RNN, GRU, LSTM, Pad, ReduceSumSquare, ReduceLogSum, ReduceLogSumExp, ConvTranspose, GridSample),
     *(NonMaxSuppression, OneHot, DequantizeLinear, StringNormalizer, Softmax, LogSoftmax, Hardmax),
+    *(BatchNormalization, StringSplit),
     *(QuantizeLinear, ReduceMax, ReduceMin, GlobalMaxPool, LpNormalization, LRN, Resize, Upsample),
     *CORNERS,
 )

@@ -117,6 +117,16 @@ def others() -> list[Case]:
     ]
     stops: list[dict[str, Any]] = [{}, {"stopwords": ["STOP", "é"]}]
     return [
+        *(
+            case("BatchNormalization", floats(2, 3, 4), *floats(3, 3), floats(3) + 2, opset=opset, epsilon=epsilon)
+            for opset in (7, 9, 14, 15)
+            for epsilon in (1e-5, 0.25)
+        ),
+        *(
+            case("StringSplit", np.array(texts, object), outputs=2, opset=20, **use)
+            for texts in ("a b", ["", " ", "  a  b ", "as s", "ss"], [[""]], [])
+            for use in ({}, {"delimiter": ""}, {"delimiter": "s"}, {"maxsplit": 1}, {"delimiter": " ", "maxsplit": 0})
+        ),
         *(case("Pad", x, integers(-1, 2, 1, -1), opset=19, mode=mode) for mode in ("constant", "reflect", "edge")),
         case("Pad", x, integers(-1, 2), np.float32(7), integers(-1), opset=19),
         case("Pad", x, opset=2, pads=[-1, 0, 0, 2], value=2.0),
