@@ -19,8 +19,7 @@ from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
 from nnhal.types import DataLocation, Operand, OperandLifeTime, OperandType, Operation
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, is_scalar
 from nnhal_tools.conformance.vectors import Vector
-from tests.support.model_mutations.mutation import place
-from tests.support.mutations import subgraphs, with_graph, with_operand, with_operation, without
+from tests.support.mutations import place, subgraphs, with_graph, with_operand, with_operation, without
 
 _CONSTANT = (OperandLifeTime.CONSTANT_COPY, OperandLifeTime.CONSTANT_POOL)
 _HUGE = (1 << 20, 2**31 - 1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from nnhal.types import Model, Operand, OperandLifeTime, Subgraph
+from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, Subgraph
+from nnhal.types.layout import byte_size
 
 T = TypeVar("T")
 
@@ -42,6 +43,27 @@ def with_unread(model: Model, operand: Operand) -> Model:
     if operand.lifetime == OperandLifeTime.SUBGRAPH_INPUT:
         inputs = (*inputs, len(model.main.operands))
     return with_main(model, operands=(*model.main.operands, operand), input_indexes=inputs)
+
+
+def with_other(model: Model, graph: int, index: int, operand: Operand) -> Model:
+    return with_graph(model, graph, operands=without(subgraphs(model)[graph].operands, index, operand))
+
+
+def with_further(model: Model, graph: int, *operands: Operand) -> Model:
+    return with_graph(model, graph, operands=(*subgraphs(model)[graph].operands, *operands))
+
+
+def with_copied_zeros(model: Model, operand: Operand) -> tuple[Model, Operand]:
+    """Return the model with additional bytes of zero, and the operand as their constant. Its size must be known."""
+    start = len(model.operand_values) + -len(model.operand_values) % 4
+    size = byte_size(operand.type, operand.dimensions)
+    values = model.operand_values.ljust(start, b"\0") + bytes(size)
+    constant = replace(operand, lifetime=OperandLifeTime.CONSTANT_COPY, location=DataLocation(0, start, size))
+    return replace(model, operand_values=values), constant
+
+
+def place(graph: int, what: str) -> str:
+    return f"{what} of referenced subgraph {graph - 1}" if graph else what
 
 
 def without(items: tuple[T, ...], index: int, *instead: T) -> tuple[T, ...]:
