@@ -22,8 +22,8 @@ from nnhal_client import Framework, V2Server, connect
 from nnhal_service.serving import TensorDescription
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.deaths import kill_for_good
+from tests.support.holding import holder
 from tests.support.model_server import Devices, Served, devices, model_server
-from tests.support.native_holder import native_holder
 from tests.support.processes import WARM
 from tests.support.repositories import onnx_file, write
 from tests.support.v2 import FakeModel
@@ -183,7 +183,7 @@ def test_a_killed_client_leaves_nothing_behind(tmp_path: Path) -> None:
             return usage.executions, usage.mappings, len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
 
         def kill() -> None:
-            with native_holder(server.endpoint.directory, "tanh") as client:
+            with holder("bindings", server.endpoint.directory, "tanh") as client:
                 assert device.usage().executions == 4
                 client.send_signal(signal.SIGKILL)
                 client.wait()
