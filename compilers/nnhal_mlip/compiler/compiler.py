@@ -9,7 +9,7 @@ from nnhal_mlip.compiler.layers.aliasing import alias_values
 from nnhal_mlip.compiler.layers.reading import read_layers
 from nnhal_mlip.compiler.memory_map import TileMemoryRange, memory_map
 from nnhal_mlip.compiler.numbers.scales import int8_scales, unit_scales
-from nnhal_mlip.compiler.numbers.weights import WeightsError, weights_bytes
+from nnhal_mlip.compiler.numbers.weights import weights_bytes
 from nnhal_mlip.compiler.search import best_program
 from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
 from nnhal_mlip.program.binary import write_binary
@@ -26,8 +26,6 @@ class CompiledSubgraph:
     """Modelled, of a run."""
     memory: tuple[TileMemoryRange, ...]
     """What lies where in the tiles' memory, and how long."""
-    weights_errors: tuple[WeightsError, ...]
-    """How far the weights of each layer are from the real ones."""
 
 
 def compile_files(files: SubgraphFiles, options: MlipCompilerOptions | None = None) -> CompiledSubgraph:
@@ -44,6 +42,5 @@ def compile_files(files: SubgraphFiles, options: MlipCompilerOptions | None = No
     else:
         aliased, element_type = alias_values(network, int8_scales(network, options.ranges)), TensorType.INT8
     found = best_program(aliased, element_type, options)
-    weights, errors = weights_bytes(aliased, element_type, found.ddr)
-    binary = write_binary(found.program, weights)
-    return CompiledSubgraph(binary, found.program, found.cycles, memory_map(found.plan), errors)
+    binary = write_binary(found.program, weights_bytes(aliased, element_type, found.ddr))
+    return CompiledSubgraph(binary, found.program, found.cycles, memory_map(found.plan))

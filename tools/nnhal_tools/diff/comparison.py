@@ -56,8 +56,6 @@ class Comparison:
         self.half = is_half(subject.model)
         self._changing = set[int]()
         """The layers that give other values in a second run."""
-        self.harder: dict[int, Sequence[Values]] = {}
-        """Inputs on which layers are over the limits that are within them on all samples, by the layers' numbers."""
         self._names = ["the reference", "the device"] if ref.name == dut.name else [ref.name, dut.name]
 
     def report(self, name: str) -> DiffReport:
@@ -169,8 +167,6 @@ class Comparison:
         except HalError:
             return {}
         _, over, _ = self._figures(layer, results, expected, samples)
-        if any(over.values()):
-            self.harder[layer.number] = samples
         return {value: [f"{each}, {words}" for each in found] for value, found in over.items()}
 
     def _figures(

@@ -161,13 +161,6 @@ class DeviceSide:
                 values.update(more)
         return [{operand: values[operand] for operand in outputs} for values in known]
 
-    def run_model(self, model: Model, inputs: Sequence[Array]) -> list[Array]:
-        """Run another model on the device, without the helper. Raises HalError if it declines, fails or dies."""
-        if not all(self._device.remote.supported_operations(model)):
-            general_failure(f"{self.name} declines operations")
-        (outputs,) = self._device.run(model, [inputs], "a smaller model")
-        return outputs
-
     def _one_by_one(self, piece: _Segment, end: str) -> Observed:
         """Run each operation alone, since the device dies of all together, and find those that it dies of."""
         known = [dict(sample) for sample in piece.samples]

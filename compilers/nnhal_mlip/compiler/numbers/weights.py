@@ -31,18 +31,6 @@ class PackedWeights:
     """float32, in int8."""
 
 
-@dataclass(frozen=True, slots=True)
-class WeightsError:
-    """How far the numbers of a layer's weights are from the real ones."""
-
-    kernel: str
-    user_names: tuple[str, ...]
-    largest: float
-    """The largest distance."""
-    relative: float
-    """The root of the mean square of the distances, relative to that of the weights."""
-
-
 def pack(layer: TileLayer, aliased: AliasedNetwork, element_type: TensorType) -> PackedWeights:
     """Return the constants of a convolution in the numbers of the tiles.
 
@@ -70,27 +58,8 @@ def pack(layer: TileLayer, aliased: AliasedNetwork, element_type: TensorType) ->
     return PackedWeights(numbers, biases, (given * scales / scale).astype(np.float32))
 
 
-def weights_error(layer: TileLayer, aliased: AliasedNetwork, packed: PackedWeights) -> WeightsError:
-    assert layer.weights is not None
-    kernel, note = layer.weights.kernel.astype(np.float64), aliased.network.kernels[layer.kernel]
-    real = packed.kernel.astype(np.float64)
-    if packed.factors is not None:
-        unit = aliased.scales[layer.output.value] / aliased.scales[layer.inputs[0].value]
-        real = real * (packed.factors.astype(np.float64) * unit)[:, None, None, None]
-    distance = real - kernel
-    size = float(np.sqrt(np.mean(kernel**2)))
-    return WeightsError(
-        note.name,
-        note.user_names,
-        float(np.abs(distance).max()),
-        float(np.sqrt(np.mean(distance**2))) / size if size else 0.0,
-    )
-
-
-def weights_bytes(
-    aliased: AliasedNetwork, element_type: TensorType, ddr: DdrMap
-) -> tuple[bytes, tuple[WeightsError, ...]]:
-    """Return the weights of a binary, and how far they are from the real ones, layer by layer.
+def weights_bytes(aliased: AliasedNetwork, element_type: TensorType, ddr: DdrMap) -> bytes:
+    """Return the weights of a binary.
 
     Raises:
         MlipCompileError: fp16 cannot hold a constant.
@@ -100,11 +69,9 @@ def weights_bytes(
     blocks: dict[int, list[tuple[ConstantsBlock, int]]] = {}
     for block, offset in ddr.blocks.items():
         blocks.setdefault(block.layer, []).append((block, offset))
-    errors = []
     for number, own in blocks.items():
         layer = network.layers[number]
         numbers = pack(layer, aliased, element_type)
-        errors.append(weights_error(layer, aliased, numbers))
         for block, offset in own:
             layout = constants_layout(layer, block.stop - block.start, element_type)
             kernel = numbers.kernel[block.start : block.stop]
@@ -123,7 +90,7 @@ def weights_bytes(
         else:
             limited = np.clip(rounded(constant / aliased.scales[root]), -LARGEST - 1, LARGEST)
             _put(blob, offset, limited.astype(np.int8))
-    return blob.tobytes(), tuple(errors)
+    return blob.tobytes()
 
 
 def as_fp16(array: Array, place: str) -> Array:
