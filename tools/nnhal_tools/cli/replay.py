@@ -27,9 +27,6 @@ def replay(
     pace: Annotated[
         ReplayPace, typer.Option(help="'fast', or 'recorded': no call is made earlier than in the recording.")
     ] = ReplayPace.FAST,
-    sessions: Annotated[
-        int, typer.Option(help="Replay it so many times at once, each in sessions of its own.", min=1, max=64)
-    ] = 1,
     ref: Annotated[
         str,
         typer.Option(
@@ -48,7 +45,7 @@ def replay(
     """
     console = Console(stderr=True)
     with console.status(f"replaying {recording.name} on {device}"):
-        report = replay_recording(ReplayRequest(recording, device, pace, sessions, ref))
+        report = replay_recording(ReplayRequest(recording, device, pace, ref))
     if as_json:
         print_json(report.as_dict())
     else:
@@ -61,9 +58,8 @@ def replay(
 def _lines(report: ReplayReport) -> list[str]:
     shown, told = [], set()
     for difference in report.differences[:_SHOWN]:
-        copy = f" (copy {difference.copy})" if difference.copy > 1 else ""
         model = f"model {difference.model}: " if difference.model else ""
-        shown.append(f"{difference.call}{copy}: {model}{difference.what}")
+        shown.append(f"{difference.call}: {model}{difference.what}")
         if difference.model in report.origins and difference.model not in told:
             told.add(difference.model)
             origin = report.origins[difference.model]

@@ -33,8 +33,6 @@ class Difference:
     """What was got, and what the recording has."""
     model: int = 0
     """The prepared model that it was about, by its number in the recording; 0 for none."""
-    copy: int = 1
-    """In which of the copies that were replayed at once, from 1 on."""
 
 
 @dataclass(slots=True)
@@ -71,13 +69,11 @@ class ReplayReport:
 
 
 class Found:
-    """Fills a report for one copy of the recording. Safe to use from several threads."""
+    """Fills a report. Safe to use from several threads."""
 
-    def __init__(self, report: ReplayReport, lock: threading.Lock, copy: int) -> None:
-        """``lock`` guards the report, which other copies fill too."""
+    def __init__(self, report: ReplayReport) -> None:
         self._report = report
-        self._lock = lock
-        self._copy = copy
+        self._lock = threading.Lock()
         self.models: dict[int, Model] = {}
         """The models that were prepared, by their numbers."""
         self.runs: dict[int, tuple[int, wire.RecordedExecution]] = {}
@@ -98,7 +94,7 @@ class Found:
     def differ(self, call: str, what: str, model: int = 0) -> None:
         """Note a difference."""
         with self._lock:
-            self._report.differences.append(Difference(call, what, model, self._copy))
+            self._report.differences.append(Difference(call, what, model))
 
     def ran(self, model: int, execution: wire.RecordedExecution) -> None:
         """Keep an execution, unless one of the model has differed."""

@@ -1,4 +1,4 @@
-"""A recording, sent again to another device: all of its sessions, and several copies of them at once if wanted."""
+"""A recording, sent again to another device: all of its sessions."""
 
 from __future__ import annotations
 
@@ -52,8 +52,6 @@ class ReplayRequest:
     device: str
     """A driver, which gets a process of its own, or the directory of a running device."""
     pace: ReplayPace = ReplayPace.FAST
-    copies: int = 1
-    """How many times at once, each in sessions of its own."""
     reference: str = "cpu_ref"
     """What tells from which operation on values differ: a driver, or a running device's directory; empty for none."""
 
@@ -67,25 +65,21 @@ def replay_recording(request: ReplayRequest) -> ReplayReport:
     with read_device_recording(request.recording) as recording:
         report = ReplayReport(str(request.recording), request.device, notes=lacks(recording))
         calls = [call for call in recording.calls if call.event.WhichOneof("about") in PLAYED]
-        lock = threading.Lock()
+        found = Found(report)
         with opened_device(request.device, _CLIENT) as device:
-            copies = [
-                _Copy(recording, calls, device.endpoint, Found(report, lock, number), request.pace)
-                for number in range(1, request.copies + 1)
-            ]
-            threads = [work for copy in copies for work in copy.sessions]
-            if threads:
-                with ThreadPoolExecutor(len(threads)) as pool:
-                    for ended in [pool.submit(work) for work in threads]:
+            sessions = _Player(recording, calls, device.endpoint, found, request.pace).sessions
+            if sessions:
+                with ThreadPoolExecutor(len(sessions)) as pool:
+                    for ended in [pool.submit(work) for work in sessions]:
                         ended.result()
             is_gone = device.gone
         if request.reference and not is_gone:
-            report.origins = _origins(request, recording, copies)
+            report.origins = _origins(request, recording, found)
     return report
 
 
-class _Copy:
-    """One copy of a recording that is replayed."""
+class _Player:
+    """Plays the sessions of a recording."""
 
     def __init__(
         self,
@@ -98,7 +92,7 @@ class _Copy:
         self._recording = recording
         self._calls = calls
         self._endpoint = endpoint
-        self.found = found
+        self._found = found
         self._pace = pace
         self._turns = Turns(calls)
         self._began_ns = time.monotonic_ns() - min((call.started_ns for call in calls), default=0)
@@ -120,12 +114,12 @@ class _Copy:
                     time.sleep(max(0, self._began_ns + call.started_ns - time.monotonic_ns()) / 1e9)
                 if session is None:
                     session = PlayedSession(
-                        self._recording, RemoteDevice(self._endpoint, _CLIENT), self.found, self._calls, numbers
+                        self._recording, RemoteDevice(self._endpoint, _CLIENT), self._found, self._calls, numbers
                     )
                 try:
                     session.play(number, call)
                 except DeadObjectError:
-                    self.found.differ(place(call), "the device has ended, or ended the session, in this call")
+                    self._found.differ(place(call), "the device has ended, or ended the session, in this call")
                     self._turns.fail()
                     return
                 self._turns.end(number)
@@ -137,21 +131,19 @@ class _Copy:
                 session.close()
 
 
-def _origins(request: ReplayRequest, recording: DeviceRecording, copies: Sequence[_Copy]) -> dict[int, str]:
+def _origins(request: ReplayRequest, recording: DeviceRecording, found: Found) -> dict[int, str]:
     """Say for each model whose values differ from which operation on."""
     # A device tells nothing beside itself: the recorded one does.
     name = recording.header.driver if request.device == request.reference else request.reference
-    origins: dict[int, str] = {}
     with ExitStack() as stack:
 
         @cache
         def reference() -> RemoteDevice:
             return stack.enter_context(opened_device(name, _CLIENT))
 
-        for copy in copies:
-            for number in sorted(copy.found.differing - origins.keys()):
-                origins[number] = _origin(request, recording, copy.found, number, (name, reference))
-    return origins
+        return {
+            number: _origin(request, recording, found, number, (name, reference)) for number in sorted(found.differing)
+        }
 
 
 def _origin(
