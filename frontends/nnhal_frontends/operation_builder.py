@@ -73,7 +73,12 @@ class OperationBuilder(ABC):
         return self.add_constant(OperandType.TENSOR_INT32, np.array(values))
 
     def add_constant(self, code: OperandType, values: Array, **quantization: Any) -> int:
-        """Add a constant operand; ``quantization`` as for ModelBuilder.constant."""
+        """Add a constant operand; ``quantization`` as for ModelBuilder.constant.
+
+        Raises UnsupportedNode if there are no elements.
+        """
+        if not values.size:
+            raise self.unsupported("a constant without elements", "at least one")
         return self.model.constant(code, values, **quantization)
 
     def listed(self, values: Array, what: str) -> list[int]:

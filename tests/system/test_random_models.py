@@ -122,6 +122,12 @@ FOUND_TFLITE = {
     "the extreme of nothing": one("REDUCE_MAX", [floats(2, 0), numbers([1])], floats(2)),
     "the mean of nothing": one("MEAN", [floats(2, 0), numbers([1])], floats(2)),
     "the mean of no codes": one("MEAN", [Spec((0, 2), np.int8, 0.05, 3, signature=(-1, 2)), numbers([0])], int8(2)),
+    "no booleans": one(
+        "SQUEEZE",
+        [(np.zeros((1, 0), bool), Spec((1, 0), np.bool_))],
+        Spec((0,), np.bool_),
+        ("SqueezeOptions", {"SqueezeDims": [0]}),
+    ),
     "an output without elements": one("DEQUANTIZE", [(np.zeros((0, 1)), int8(0, 1))], floats(0, 1)),
 }
 """Files that were answered otherwise than by LiteRT once."""

@@ -405,7 +405,7 @@ class OperatorBuilder(OperationBuilder):
         if self.quantization(index) is None:
             return self.input(index)
         values = self.real_constant(index)
-        if values is not None and values.size:
+        if values is not None:
             return self.add_constant(OperandType.TENSOR_FLOAT32, np.atleast_1d(values))
         return self.apply(OperationType.DEQUANTIZE, [self.input(index)], like=FLOAT)
 
