@@ -24,7 +24,7 @@ from tests.support.processes import WARM
 from tests.support.random_models import Case, examples, models, parsed
 from tests.support.testbeds import framework_over
 from tests.support.tflite_drawing import TfliteDrawing
-from tests.support.tflite_files import Spec, floats, int8, int32
+from tests.support.tflite_files import Spec, booleans, floats, int8, int32
 from tests.support.tflite_operators import by_any_kernel, numbers, one
 
 DEFAULT = ("cpu_acc", "cpu_ref")
@@ -106,6 +106,12 @@ FOUND_TFLITE = {
         ("SplitVOptions", {"NumSplits": 2}),
     ),
     "TOPK_V2": one("TOPK_V2", [int32(2, 6), numbers(4)], [int32(2, 4), int32(2, 4)]),
+    "booleans without elements": one(
+        "CONCATENATION",
+        [(np.zeros((2, 0)), booleans(2, 0)), booleans(2, 1)],
+        booleans(2, 1),
+        ("ConcatenationOptions", {"Axis": 1}),
+    ),
     "a constant without elements": one("LOG", [(np.zeros((4, 0)), int8(4, 0))], int8(4, 0)),
     **{
         f"{code} of open channels": one(

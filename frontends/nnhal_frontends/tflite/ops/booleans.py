@@ -42,6 +42,8 @@ def _bytes(b: OperatorBuilder, index: int) -> int:
     """Return an input as bytes of 1 and 0."""
     values = b.constant(index)
     if values is not None:
+        if not values.size:
+            raise b.unsupported("an input without elements, which no constant is")
         return b.add_constant(_BYTE, np.atleast_1d(values), **_PLAIN)
     shape = common_shape(b, b.shape(index))
     return b.apply(
