@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ class Loop(op_loop.Loop):
 
 
 class Pad(op_pad.Pad_18):
-    """Negative pads crop, before the others are filled."""
+    """Negative pads crop, before the others are filled unless it is by a constant."""
 
     op_domain = ""
 
@@ -89,10 +90,15 @@ class Pad(op_pad.Pad_18):
         widths = [(0, 0)] * data.ndim
         for axis, *width in zip(places, pads[: len(pads) // 2], pads[len(pads) // 2 :], strict=True):
             widths[axis] = (width[0], width[1])
-        cropped = data[tuple(slice(max(-b, 0), n - max(-e, 0)) for n, (b, e) in zip(data.shape, widths, strict=True))]
         filled = [(max(b, 0), max(e, 0)) for b, e in widths]
-        options: dict[str, Any] = {"constant_values": value} if mode == "constant" else {}
-        return (np.pad(cropped, filled, mode=mode, **options).astype(data.dtype),)
+        if mode == "constant":
+            return (_cropped(np.pad(data, filled, constant_values=value), widths).astype(data.dtype),)
+        return (np.pad(_cropped(data, widths), filled, mode=mode),)
+
+
+def _cropped(data: Array, widths: Sequence[tuple[int, int]]) -> Array:
+    lengths = zip(data.shape, widths, strict=True)
+    return data[tuple(slice(max(-before, 0), max(n - max(-after, 0), 0)) for n, (before, after) in lengths)]
 
 
 class _Reduction(OpRun):

@@ -92,8 +92,6 @@ def prepare_mean(op: OperationContext) -> tuple[Dimensions, ...]:
     if op.main_type() in QUANT8:
         require_input_quantization(op)
     dimensions, axes = op.ranked(MeanInput.INPUT, (1, 4)), axes_of_mean(op)
-    if op.executing and any(dimensions[axis] == 0 for axis in axes):
-        op.refuse(f"the mean over axes {list(axes)} of {list(dimensions)} has no elements, expected at least 1")
     return (reduced(dimensions, axes, op.integer(MeanInput.KEEP) > 0),)
 
 
