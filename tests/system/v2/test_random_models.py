@@ -35,7 +35,15 @@ def answers(served: Served, case: Case, way: str) -> dict[str, Array]:
             )
         inputs = [input_of(triton.api, name, array, **how) for name, array in case.inputs.items()]
         answer = triton.client.infer(NAME, inputs, outputs=outputs)
-        return {name: answer.as_numpy(name) for name in case.expected}
+        return {name: decoded(answer.as_numpy(name)) for name in case.expected}
+
+
+def decoded(array: Array) -> Array:
+    """The strings of an array of bytes; another array as it is."""
+    if array.dtype.kind != "O":
+        return array
+    words = [word if isinstance(word, str) else word.decode() for word in array.reshape(-1)]
+    return np.array(words, object).reshape(array.shape)
 
 
 @examples(40)
