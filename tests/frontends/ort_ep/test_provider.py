@@ -78,6 +78,12 @@ def test_a_model_has_several_inputs(provider: Testbed) -> None:
     assert_same(session(model), model, given)
 
 
+def test_an_input_with_a_default_may_be_given_or_left_out(provider: Testbed) -> None:
+    add, x, w = helper.make_node("Add", ["x", "w"], ["y"]), np.ones(2, np.float32), np.array([3, -4], np.float32)
+    model = model_of([add], [("x", FLOAT, [2]), ("w", FLOAT, [2])], [("y", FLOAT, [2])], {"w": 2 * w})
+    assert_same(session(model), model, {"x": x}, {"x": x, "w": w}, {"x": x})
+
+
 def test_dimensions_change_from_run_to_run(provider: Testbed) -> None:
     model = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", FLOAT, ["n", 3])], [("y", FLOAT, ["n", 3])])
     given = [{"x": np.full((count, 3), count - 5, np.float32)} for count in (1, 4, 7, 4, 2000, 1)]
