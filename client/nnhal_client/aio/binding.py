@@ -22,7 +22,7 @@ from nnhal_client.launched import LaunchedRun
 from nnhal_client.reports import RunReport
 from nnhal_client.v2.binding import BoundArrays, seconds_to
 from nnhal_client.v2.calls import INFER, R
-from nnhal_client.v2.described import DescribedModel
+from nnhal_client.v2.described import V2Description
 
 
 class AsyncLaunchedRun:
@@ -115,7 +115,7 @@ class AsyncV2Binding(BoundArrays, AsyncClosing):
         self,
         caller: AsyncCaller,
         turns: asyncio.Semaphore,
-        model: DescribedModel,
+        model: V2Description,
         measure_timing: bool,
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, object],

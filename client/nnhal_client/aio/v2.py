@@ -29,7 +29,7 @@ from nnhal_client.v2.calls import (
     failure_of,
     serialized,
 )
-from nnhal_client.v2.described import DescribedModel
+from nnhal_client.v2.described import V2Description
 from nnhal_client.v2.messages import outputs_of
 
 
@@ -70,7 +70,7 @@ class AsyncV2Server(AsyncClosing):
         await self._channel.close(None)
 
 
-class AsyncV2Model(DescribedModel, AsyncClosing):
+class AsyncV2Model(V2Description, AsyncClosing):
     """As ``V2Model``, for asyncio. Use as a context."""
 
     def __init__(

@@ -20,7 +20,7 @@ from nnhal.types.layout import Dimensions
 from nnhal_client.reports import RunReport
 from nnhal_client.tensors import fill, input_dimensions, require_known
 from nnhal_client.v2.calls import INFER, R
-from nnhal_client.v2.described import DescribedModel
+from nnhal_client.v2.described import V2Description
 from nnhal_client.v2.messages import V2Tensor, outputs_of
 
 _IDENTIFIER_BITS = 62
@@ -42,7 +42,7 @@ class BoundArrays:
 
     def __init__(
         self,
-        model: DescribedModel,
+        model: V2Description,
         measure_timing: bool,
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, object],
@@ -129,7 +129,7 @@ class V2Binding(BoundArrays, Closing):
         self,
         caller: V2Caller,
         turns: threading.Semaphore,
-        model: DescribedModel,
+        model: V2Description,
         measure_timing: bool,
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, object],

@@ -10,7 +10,7 @@ from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_client.v2.messages import V2Tensor, request_of, tensor_of
 
 
-class DescribedModel:
+class V2Description:
     """The name and tensors that ``V2Model`` and ``AsyncV2Model`` have in common, and requests made from them."""
 
     transport: Literal["v2"] = "v2"

@@ -31,7 +31,7 @@ from nnhal_client.v2.calls import (
     failure_of,
     serialized,
 )
-from nnhal_client.v2.described import DescribedModel
+from nnhal_client.v2.described import V2Description
 from nnhal_client.v2.messages import outputs_of
 
 _Metadata = tuple[tuple[str, str], ...]
@@ -98,7 +98,7 @@ class V2Server(Closing):
         self._channel.close()
 
 
-class V2Model(DescribedModel, Closing):
+class V2Model(V2Description, Closing):
     """A model of a server. Use as a context."""
 
     def __init__(
