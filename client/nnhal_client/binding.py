@@ -32,7 +32,7 @@ class BindingOptions:
     memories: Mapping[str, DomainMemoryHandle] = field(default_factory=dict)
     direct: bool = True
     prepares: bool = True
-    """Whether the framework may prepare a plan for the dimensions."""
+    """True if the framework may prepare a plan for the dimensions."""
 
 
 class NativeBinding:

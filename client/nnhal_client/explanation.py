@@ -31,11 +31,11 @@ class OperationStory:
     pin: str = ""
     """What the pin matches that holds it on its device; empty if none does."""
     has_open_dimensions: bool = False
-    """Whether a dimension of a value that it reads or writes is unknown: modelled times have 1 in its place."""
+    """True if a dimension of a value that it reads or writes is unknown: modelled times have 1 in its place."""
     number: int | None = None
     """Its number in the model, by which a pin names it. None for operations of subgraphs, and for added ones."""
     added: bool = False
-    """Whether the framework added it, to bring images from one layout to another."""
+    """True if the framework added it, to bring images from one layout to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ImageLayoutStory:
     """The layout of images, if some devices want channels last and the model in the file has images with them first."""
 
     channels_last: bool
-    """Whether the plan has them last."""
+    """True if the plan has them last."""
     wanting: tuple[str, ...]
     """The devices that want it."""
     other_ns: float
@@ -88,7 +88,7 @@ class EdgeStory:
     alignment: int
     """Bytes."""
     sync: bool
-    """Whether the source has to make the value visible first."""
+    """True if the source has to make the value visible first."""
     reason: str
     """Why it is this strategy."""
     modelled_ns: float
@@ -174,7 +174,7 @@ class Measured:
 
     @property
     def copied(self) -> CopiedBytes:
-        """What devices copied in the last run, by place."""
+        """Return what devices copied in the last run, by place."""
         return copied_by(self.ledger)
 
 
@@ -211,7 +211,7 @@ class Explanation:
         return tuple(story for story in self.operations if story.added)
 
     def pin_of(self, index: int) -> str:
-        """What a pin has to match for this operation alone, by its index in ``operations``.
+        """Return what a pin has to match for this operation alone, by its index in ``operations``.
 
         It is one of the operation's nodes, if no other operation stands for that; else its number. It is empty for
         operations that have neither: those of subgraphs, and those that the framework added.

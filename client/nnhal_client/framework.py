@@ -79,7 +79,7 @@ class Framework(Closing):
         self.successor: Framework | None = None
         """The session that has taken the place of this one, whose framework has gone; it ends with this."""
         self.is_closed = False
-        """Whether the session was ended here."""
+        """True if the session was ended here."""
 
     def devices(self) -> list[DeviceInfo]:
         answer = self._calls.call(self._stub.ListDevices, wire.ListDevicesRequest())
@@ -295,7 +295,7 @@ class Framework(Closing):
         request: wire.LoadModelRequest,
         weights: Mapping[str, Ashmem] | None,
     ) -> wire.ModelInfo:
-        """Where the operations of a file are, which is loaded for a moment as it was loaded before.
+        """Return where the operations of a file are, which is loaded for a moment as it was loaded before.
 
         Raises HalError, also if the file is another one by now.
         """
@@ -328,7 +328,7 @@ def _require_path(path: object) -> str | os.PathLike[str]:
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
-    """What tells a file from another one, and from what it was before; None if it is gone."""
+    """Return what tells a file from another one, and from what it was before; None if it is gone."""
     try:
         status = path.stat()
     except OSError:

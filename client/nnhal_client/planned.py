@@ -61,7 +61,7 @@ class ModelPlan:
     left: tuple[LeftNode, ...]
     node_count: int
     kept_seconds: float
-    """How long the framework keeps it after its last use."""
+    """The time that the framework keeps it after its last use."""
 
 
 def plan_from_wire(message: wire.PlanModelResponse) -> ModelPlan:

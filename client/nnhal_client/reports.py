@@ -28,13 +28,13 @@ class RunReport:
     started_ns: int = -1
     """When the framework began."""
     fell_back: bool = False
-    """Whether another device replaced one that failed."""
+    """True if another device replaced one that failed."""
     called_ns: int = field(default=-1, compare=False)
     """When the client called, if the binding measures."""
     answered_ns: int = field(default=-1, compare=False)
     """When the client had the answer, if the binding measures."""
     direct: bool = field(default=False, compare=False)
-    """Whether it was a direct run, over the run channel."""
+    """True if it was a direct run, over the run channel."""
 
 
 def dimensions_from_wire(message: wire.RunReport) -> dict[str, Dimensions]:

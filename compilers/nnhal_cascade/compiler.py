@@ -71,7 +71,7 @@ class CompilerOptions:
     max_plan_parts: int | None = None
     """The most parts of one cascade; 1 for no cascades. None for ten, and for more as long as less memory is found."""
     recompute: bool = False
-    """Whether values may be computed twice to save memory."""
+    """True if values may be computed twice to save memory."""
     stripe_factors: int | None = None
     """How many extents of stripes are tried along an axis: all, a half and so on, and one last; None for all halves."""
     always_copy_size: int = 0

@@ -22,11 +22,11 @@ class MlipOptions:
     tiles: int = 8
     """How many tiles a network may take."""
     pinned: bool = False
-    """Whether weights are put into on-chip memory when a network is prepared."""
+    """True if weights are put into on-chip memory when a network is prepared."""
     public: bool = False
-    """Whether the device takes only what the public flow takes."""
+    """True if the device takes only what the public flow takes."""
     checked: bool = False
-    """Whether reading a byte of on-chip memory that was not written for the reader is an error."""
+    """True if reading a byte of on-chip memory that was not written for the reader is an error."""
 
 
 def read_options(given: Mapping[str, str]) -> MlipOptions:

@@ -154,7 +154,7 @@ def create_app(
 
 
 def _takes_files(path: str) -> bool:
-    """Whether forms sent to a path may have files. Who sends them is looked at before these are read."""
+    """Return whether forms sent to a path may have files. Who sends them is looked at before these are read."""
     return path == "/models" or path.startswith("/try/")
 
 

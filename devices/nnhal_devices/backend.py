@@ -54,7 +54,7 @@ class MemoryRules:
     """Bytes."""
 
     unlocked: bool = False
-    """Whether runs access arguments only without the interpreter's lock, as ONNX Runtime and ``ctypes`` do, and numpy
+    """True if runs access arguments only without the interpreter's lock, as ONNX Runtime and ``ctypes`` do, and numpy
     does not; in the caller's thread, or in threads that were started when the model was prepared.
 
     Files that may shrink are then mapped under a guard. If one shrinks during a run, the thread that accesses it is
@@ -173,11 +173,11 @@ class Backend:
     that extension's language; empty if there is none."""
 
     takes_files: bool = False
-    """Whether it may be given a whole file as that one operation without having been asked: preparing it tells whether
+    """True if it may be given a whole file as that one operation without having been asked: preparing it tells whether
     it is supported. No device that ``is_reference`` may be modelled to be faster at any operation."""
 
     is_reference: bool = False
-    """Whether it is there for operations that no other device takes, and slower than others at each."""
+    """True if it is there for operations that no other device takes, and slower than others at each."""
 
     together: Callable[[ResolvedModel], Sequence[Sequence[int]]] = lambda _: ()
     """Operations of main that it takes only together, in ascending order. An operation is in one group at most, and

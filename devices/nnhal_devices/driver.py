@@ -61,7 +61,7 @@ class PrepareOptions:
     """What the workload of the same model gave to be cached, if the model comes from a cache: see CompiledWorkload."""
 
     is_cached: bool = False
-    """Whether the host will ask the workload for an artifact, to write it to a cache."""
+    """True if the host will ask the workload for an artifact, to write it to a cache."""
 
     def check(self) -> None:
         """Raise MISSED_DEADLINE_TRANSIENT if the deadline has passed. Drivers call it between parts of the work."""
@@ -83,7 +83,7 @@ class Control:
     loop_timeout_ns: int = DEFAULT_LOOP_TIMEOUT_NS
 
     cancelled: bool = False
-    """Whether the run is to end before its deadline; ``reason`` says why."""
+    """True if the run is to end before its deadline; ``reason`` says why."""
 
     reason: str = CANCELLED
     """Why the run was cancelled, if it was."""
@@ -92,7 +92,7 @@ class Control:
     """Has the work end soon, and returns at once. The host calls it in another thread, and perhaps more than once."""
 
     interrupted: bool = False
-    """Whether the host has called ``stop``, or would have."""
+    """True if the host has called ``stop``, or would have."""
 
     def check(self) -> None:
         """Raise MISSED_DEADLINE_TRANSIENT if the deadline has passed, GENERAL_FAILURE if the run was cancelled."""
@@ -295,7 +295,7 @@ class SerialDriver(Protocol):
     """A driver that says whether its runs may overlap. Those of other drivers may."""
 
     is_serial: bool
-    """Whether a run begins only after the one before it has ended, however many workers are asked for."""
+    """True if a run begins only after the one before it has ended, however many workers are asked for."""
 
 
 class Driver(Protocol):

@@ -123,7 +123,7 @@ class TimedOperation:
     """The operations of main that it stands for; empty if it is none of the model's, such as a copy."""
 
     duration: float
-    """How long it takes in one run."""
+    """The time that it takes in one run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class OperationTimes:
     """Nanoseconds, or cycles."""
 
     is_modelled: bool = False
-    """Whether a model of the hardware says so, and not a clock."""
+    """True if a model of the hardware says so, and not a clock."""
 
     note: str = ""
     """What was measured, in a sentence, or why there are no times."""

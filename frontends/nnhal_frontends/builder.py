@@ -53,7 +53,7 @@ class ModelBuilder:
     weights: Weights = field(default_factory=dict)
     """Memory that constants may lie in already. They stay there."""
     _is_open: bool = False
-    """Whether lengths of a result are unknown when its operation is added."""
+    """True if lengths of a result are unknown when its operation is added."""
     _values: dict[int, Array] = field(default_factory=dict)
     _references: dict[int, tuple[Memory, int, int]] = field(default_factory=dict)
     """The memory, the start and the length of constants that nobody looks at here."""

@@ -54,7 +54,7 @@ class ImportedState:
 
     @property
     def name(self) -> str:
-        """What the user calls it."""
+        """Return what the user calls it."""
         return self.before.name
 
 

@@ -107,7 +107,7 @@ def pool_of(pools: Mapping[str, WeightsPool], values: Array) -> tuple[WeightsPoo
 
 
 def _version_of(file: Descriptor) -> tuple[int, int]:
-    """What changes with the content of a file. Removing or renaming it does not."""
+    """Return what changes with the content of a file. Removing or renaming it does not."""
     status = os.fstat(file.fileno())
     return status.st_size, status.st_mtime_ns
 

@@ -53,7 +53,7 @@ def general_failure(message: str) -> NoReturn:
 
 
 def without_frames(error: E) -> E:
-    """The same error without its traceback, and without those of the errors that led to it.
+    """Return the same error without its traceback, and without those of the errors that led to it.
 
     A traceback holds the frames that the error came through, and so their memory. Call this before an error is kept.
     """

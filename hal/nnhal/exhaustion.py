@@ -21,7 +21,7 @@ _NO_THREAD = "can't start new thread"
 
 
 def lack_of(error: BaseException) -> str:
-    """What the host lacks, as words that end a sentence; empty if the error means something else."""
+    """Return what the host lacks, as words that end a sentence; empty if the error means something else."""
     if isinstance(error, MemoryError):
         return _NO_MEMORY
     if isinstance(error, OSError):
@@ -39,6 +39,6 @@ def reason_of(error: OSError | ValueError | RuntimeError | OverflowError) -> str
 
 
 def host_failure(what: str, error: OSError | ValueError | RuntimeError | OverflowError) -> HalError:
-    """What the host has refused: RESOURCE_EXHAUSTED_TRANSIENT if it lacks something, else GENERAL_FAILURE."""
+    """Return what the host has refused: RESOURCE_EXHAUSTED_TRANSIENT if it lacks something, else GENERAL_FAILURE."""
     status = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT if lack_of(error) else ErrorStatus.GENERAL_FAILURE
     return HalError(status, f"{what}: {reason_of(error)}")

@@ -92,7 +92,7 @@ class ValueUse(Protocol):
 
     @property
     def copied_bytes(self) -> int:
-        """What hosts of devices copy for it."""
+        """Return what hosts of devices copy for it."""
 
 
 def copied_by(uses: Iterable[ValueUse]) -> CopiedBytes:

@@ -60,7 +60,7 @@ class Tensor:
     stored: np.dtype[np.generic]
     """The type of an element in memory."""
     scalar: bool = False
-    """Whether the model's tensor has rank 0."""
+    """True if the model's tensor has rank 0."""
     index: int | None = None
     """Its index in the graph of a TFLite file, where names may be empty or repeated."""
 

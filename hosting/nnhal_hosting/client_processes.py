@@ -31,7 +31,7 @@ from nnhal_hosting.socket_holders import Holders, find_holders, peer_inode
 _log = get_logger(__name__)
 _SO_PEERPIDFD = 77
 _LOOK_SECONDS = 0.25
-"""How long to wait before each look for who holds a link whose client has ended."""
+"""The time that to wait before each look for who holds a link whose client has ended."""
 _LOOKS = 2
 """How often nobody must be found before a session ends: a process may be forked during a look."""
 _SWEEP_SECONDS = 2.0

@@ -34,11 +34,11 @@ class ConnectionLimits:
     connections: int = 1024
     """How many there may be at a time."""
     stalled_seconds: float = 10
-    """How long a client may take for a head, and for the next byte of a body or a response."""
+    """The time that a client may take for a head, and for the next byte of a body or a response."""
     idle_seconds: float = 60
-    """How long a connection may be open without a request."""
+    """The time that a connection may be open without a request."""
     head_bytes: int = 32 * 1024
-    """How long the head of a request may be, with the trailers and whatever else is beside its body."""
+    """The time that the head of a request may be, with the trailers and whatever else is beside its body."""
     headers: int = 128
     """How many headers it may have, trailers among them."""
 
@@ -160,14 +160,14 @@ class LimitedConnection(HttpToolsProtocol):
         self._unanswered: list[RequestResponseCycle] = []
         """The requests whose heads uvicorn has been given, the first of which is served."""
         self._is_last = False
-        """Whether the connection ends with the request that was read last."""
+        """True if the connection ends with the request that was read last."""
         self._is_refused = False
         self._refusal: RefusedError | None = None
         """Waits for the answers to the requests before."""
         self._stops = False
-        """Whether the parser stops after the head that it reads, since it asks for another protocol."""
+        """True if the parser stops after the head that it reads, since it asks for another protocol."""
         self._is_repeated = False
-        """Whether the parser reads a head for the second time."""
+        """True if the parser reads a head for the second time."""
         self._discarded = 0
         self._piece = 0
         self._head_bytes = 0

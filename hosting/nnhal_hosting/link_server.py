@@ -54,7 +54,7 @@ _OPERATOR_HELLO_SECONDS = 1.0
 nothing."""
 _END_SECONDS = 2.0
 _ACCEPT_PAUSE_SECONDS = 0.1
-"""How long clients wait if the process has run out of descriptors."""
+"""The time that clients wait if the process has run out of descriptors."""
 _NAME_LENGTH = 160
 _numbers = itertools.count(1)
 
@@ -141,7 +141,7 @@ class _OpenLink:
     channel: Channel
     thread: threading.Thread
     is_spare: bool
-    """Whether it is one of those that only operators get, and takes no other client's place."""
+    """True if it is one of those that only operators get, and takes no other client's place."""
 
 
 class _NoRoomError(Exception):

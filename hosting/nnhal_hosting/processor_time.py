@@ -32,7 +32,7 @@ class ThreadTime(NamedTuple):
     waited: float
     """Seconds for which it was ready and did not run, but for a wait that has not ended."""
     is_ready: bool
-    """Whether it runs or would like to, at this moment."""
+    """True if it runs or would like to, at this moment."""
 
 
 _NEW = ThreadTime(0.0, 0.0, False)

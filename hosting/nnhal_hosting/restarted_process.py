@@ -64,7 +64,7 @@ class RestartedProcess:
 
     @property
     def waits_for(self) -> str:
-        """What is waited for, in words; empty if the process serves."""
+        """Return what is waited for, in words; empty if the process serves."""
         if self.state is RestartState.WAITING:
             return f"its next start in {max(0.0, self._next_start - time.monotonic()):.1f} s"
         with suppress(OSError):  # who has no descriptor left cannot look, and tells the rest

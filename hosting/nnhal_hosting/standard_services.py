@@ -80,7 +80,7 @@ REFLECT = f"/{SERVICE_NAME}/{_METHOD}"
 
 
 def reflection_handler(services: Sequence[str]) -> grpc.GenericRpcHandler[Any, Any]:
-    """What answers for the named services, whose descriptors are in protobuf's default pool."""
+    """Return what answers for the named services, whose descriptors are in protobuf's default pool."""
 
     @cache
     def servicer() -> Any:

@@ -52,7 +52,7 @@ _LONGEST_KEY = 257
 _PIPE_BYTES = 65536
 _STOP_SECONDS = 10.0
 _READER_SECONDS = 2.0
-"""How long to wait for the rest of an ended process's output: what it has started may hold standard error open."""
+"""The time that to wait for the rest of an ended process's output: what it has started may hold standard error open."""
 _LONGEST_LINE = 65536
 """Bytes after which a line of a process's output is taken for complete."""
 
@@ -249,7 +249,7 @@ class Child:
         self.command = command
         self.name = " ".join(command)
         self.hung = False
-        """Whether it was killed since it hung."""
+        """True if it was killed since it hung."""
         self._hang_seconds = hang_seconds
         self._said: list[str] = []
         self._heard = heard
@@ -363,7 +363,7 @@ class Child:
         return ProcessorTime(self.pid, os.getpid())
 
     def _received(self, most: int) -> bytes:
-        """What the process has written to its end of the socket pair; nothing if it has closed that."""
+        """Return what the process has written to its end of the socket pair; nothing if it has closed that."""
         try:
             return self._socket.recv(most)
         except OSError:  # with a key that it has not read

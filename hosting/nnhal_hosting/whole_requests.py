@@ -34,7 +34,7 @@ class Responder(Protocol):
     """The connection of a request, for its answer. Only the loop uses it."""
 
     user_is_admitted: bool
-    """Whether the user who opened the client's end has been admitted, which stays so while the connection lives."""
+    """True if the user who opened the client's end has been admitted, which stays so while the connection lives."""
 
     @property
     def peer(self) -> str:
@@ -64,7 +64,7 @@ class WholeRequests(Protocol):
     """How requests begin that are served so."""
 
     def known(self, path: str, headers: Mapping[bytes, bytes]) -> Any:
-        """What is to be kept of a head, for all requests with the same; None if they are not served so.
+        """Return what is to be kept of a head, for all requests with the same; None if they are not served so.
 
         ``headers`` are by their names in lower case, the first one of a name.
         """
@@ -144,9 +144,9 @@ class DirectWay:
     def __init__(self, connection: WholeConnection, requests: WholeRequests, heads: KeptHeads) -> None:
         self.user_is_admitted = False
         self.is_serving = False
-        """Whether a request has begun and has not been answered."""
+        """True if a request has begun and has not been answered."""
         self.closes = False
-        """Whether the connection is closed after the request that is served."""
+        """True if the connection is closed after the request that is served."""
         self._peer = ""
         self._connection = connection
         self._requests = requests

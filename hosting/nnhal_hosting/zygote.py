@@ -40,10 +40,10 @@ _ROOM = " " * 4096
 _FIRST_OTHER = 3
 """The first descriptor after standard error."""
 _SECONDS = 15.0
-"""How long a zygote may take to answer."""
+"""The time that a zygote may take to answer."""
 _LOOK_SECONDS = 0.5
 _IMPORTING_SECONDS = 60.0
-"""How long it may take to answer for the first time, when it has imported its modules."""
+"""The time that it may take to answer for the first time, when it has imported its modules."""
 _ARGUMENTS_START, _STATE = 48, 3
 """Fields of /proc/PID/stat (proc(5)), counted from 1."""
 UNKNOWN_STATUS = 256

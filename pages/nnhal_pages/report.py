@@ -70,9 +70,9 @@ class Column(Generic[Row]):
     """A page begins it with a capital letter."""
     cell: Callable[[Row], Cell]
     number: bool = False
-    """Whether it is aligned to the right."""
+    """True if it is aligned to the right."""
     wraps: bool = False
-    """Whether a narrow terminal may break its cells into lines."""
+    """True if a narrow terminal may break its cells into lines."""
     only: Medium | None = None
     page_header: str = ""
     """The header on a page, if it is another one."""

@@ -48,7 +48,7 @@ class Drawing:
     """What it shows, for those who do not see it."""
     content: str
     interactive: bool = False
-    """Whether parts of it can be focused."""
+    """True if parts of it can be focused."""
 
     def embedded(self) -> str:
         """Return the picture for a page that has ``drawing_style()``. No attribute of it is a style."""

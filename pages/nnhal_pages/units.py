@@ -49,7 +49,7 @@ def number(value: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """How many times as much, in three digits."""
+    """Return how many times as much, in three digits."""
     return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
 
 
@@ -67,7 +67,7 @@ def measured_words(explanation: Explanation) -> str:
 
 
 def median_of(measured: Measured) -> str:
-    """What measured times are."""
+    """Return what measured times are."""
     return f"median of {measured.runs} {'run' if measured.runs == 1 else 'runs'}"
 
 

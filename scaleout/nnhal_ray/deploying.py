@@ -68,7 +68,7 @@ def deploy(
 
 
 def _waited_for(application: Any) -> str:
-    """How many hosts serve, and what Serve says of the others. Raises DeployError if they never will."""
+    """Return how many hosts serve, and what Serve says of the others. Raises DeployError if they never will."""
     if application is None or "Host" not in application.deployments:
         return "the application is deployed"
     hosts = application.deployments["Host"]
@@ -81,7 +81,7 @@ def _waited_for(application: Any) -> str:
 
 
 def _shortened(message: str) -> str:
-    """What a message of Serve says at last: of a traceback, the error that it ends with."""
+    """Return what a message of Serve says at last: of a traceback, the error that it ends with."""
     _, is_traced, traced = message.rpartition("Traceback (most recent call last):\n")
     lines = [line for line in (traced if is_traced else message).splitlines() if line.strip()]
     return "\n".join(dropwhile(lambda line: bool(is_traced) and line.startswith(" "), lines))

@@ -29,7 +29,7 @@ _OWN_REQUEST_HEADERS = {"authorization", "connection", "content-length", "host",
 """Headers of a request that belong to one connection, or that this replica has answered for."""
 _OWN_REPLY_HEADERS = {"connection", "content-length", "date", "server", "transfer-encoding"}
 _AGAIN_SECONDS = 30.0
-"""How long an inference waits for a framework that was killed: Serve replaces a host that takes longer."""
+"""The time that an inference waits for a framework that was killed: Serve replaces a host that takes longer."""
 _MOST_AGAIN = 3
 """How often an inference is asked again: it may be what kills the framework."""
 _READY_SECONDS = 1.0

@@ -60,7 +60,7 @@ class ProtocolReply:
     code: grpc.StatusCode = grpc.StatusCode.OK
     text: str = ""
     is_unanswered: bool = False
-    """Whether the framework has not answered at all: what it was asked may be asked again."""
+    """True if the framework has not answered at all: what it was asked may be asked again."""
 
     @property
     def is_ok(self) -> bool:

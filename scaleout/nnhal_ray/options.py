@@ -59,7 +59,7 @@ class ScaleOutOptions(BaseModel):
     """Give every host the dashboard of ``nnhal up``, at port 8003 of the host unless the topology says otherwise."""
 
     drain_seconds: float = Field(default=30.0, ge=0)
-    """How long a host that is to end has for its requests."""
+    """The time that a host that is to end has for its requests."""
 
     @model_validator(mode="after")
     def _possible(self) -> ScaleOutOptions:

@@ -75,7 +75,7 @@ class BindingRuns:
         self._positions = {name: position for position, name in enumerate(inputs)}
         self._lengths: Mapping[str, Dimensions] = {}
         self.lost_run_channel = False
-        """Whether there was a run channel that has closed or failed. Runs go through the framework from then on."""
+        """True if there was a run channel that has closed or failed. Runs go through the framework from then on."""
 
     @property
     def channels(self) -> list[Channel]:

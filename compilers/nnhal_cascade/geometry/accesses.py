@@ -253,7 +253,7 @@ class Resized:
     length: int
     outputs: int
     nearest: bool = False
-    """Whether an output is one element, and not a mean of two."""
+    """True if an output is one element, and not a mean of two."""
     align_corners: bool = False
     half_pixel_centers: bool = False
 

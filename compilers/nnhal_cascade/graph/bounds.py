@@ -61,7 +61,7 @@ def _waiting(graph: CascaderGraph) -> Iterator[MemoryBound]:
 
 
 def _is_pixel_by_pixel(read: PartInput, made: Shape, given: Shape) -> bool:
-    """Whether each pixel depends on all channels of the same pixel."""
+    """Return whether each pixel depends on all channels of the same pixel."""
     if made[:2] != given[:2]:
         return False
     last = Interval(made.rows - 1, made.rows), Interval(made.columns - 1, made.columns)

@@ -25,9 +25,9 @@ class CascaderTensor:
     operand: int
     """The operand of the HAL model. Of operands that share memory (RESHAPE), the first."""
     is_input: bool = False
-    """Whether it is an input of the network."""
+    """True if it is an input of the network."""
     is_output: bool = False
-    """Whether it is an output of the network."""
+    """True if it is an output of the network."""
     element_bytes: int = 1
     """Bytes of an element."""
 
@@ -105,7 +105,7 @@ class PartConstants:
     scale_bytes: int
     """Bytes of scale and bias for one channel of the output: 10 on Ethos-U, 0 if there are none."""
     compressed: bool = False
-    """Whether the weights are stored in the NPU's compressed form."""
+    """True if the weights are stored in the NPU's compressed form."""
 
     def bytes_of(self, channels: Interval) -> int:
         """The bytes for some channels of the output."""

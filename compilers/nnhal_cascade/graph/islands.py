@@ -58,7 +58,7 @@ class FloatIsland:
     main: int
     """The operation that names the part: the reduction, or the last one before QUANTIZE; QUANTIZE if there is none."""
     reduces: bool
-    """Whether ``main`` is a reduction."""
+    """True if ``main`` is a reduction."""
     pairs: int
     """How many operations are of two tensors: 0 for a table."""
 
@@ -120,7 +120,7 @@ class _Islands:
         return not is_extension(kind) and kind in UNARY | REDUCTIONS | {OperationType.DEQUANTIZE}
 
     def _is_closed(self, taken: set[int], last: int) -> bool:
-        """Whether nothing else reads what is between the 8-bit tensors."""
+        """Return whether nothing else reads what is between the 8-bit tensors."""
         made = [index for number in taken - {last} for index in self._operation(number).outputs]
         return all(self._readers[index] <= taken and index not in self._main.output_indexes for index in made)
 
@@ -139,7 +139,7 @@ class _Islands:
         return FloatIsland(tuple(numbers), sources, computed[-1], False, len(pairs))
 
     def _has_vector(self, number: int) -> bool:
-        """Whether an operation has a constant tensor of more than one element."""
+        """Return whether an operation has a constant tensor of more than one element."""
         return any(
             index in self._constants and self._constants[index].size > 1 for index in self._operation(number).inputs
         )

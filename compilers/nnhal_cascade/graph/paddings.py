@@ -97,7 +97,7 @@ class _Folding:
 
 
 def _paddings(op: OperationContext) -> Paddings | None:
-    """What a PAD adds to the height and width of an image, None if it adds anything else."""
+    """Return what a PAD adds to the height and width of an image, None if it adds anything else."""
     given = op.inputs[PadInput.INPUT]
     if op.type == OperationType.PAD_V2 and op.integer(PadInput.VALUE) != given.zero_point:
         return None

@@ -120,7 +120,7 @@ class Buffer:
         return self.roll(Axis.ROWS, Interval(0, self._owner.shape.rows))
 
     def _places(self, box: Box, user: str) -> list[tuple[_Place, _Place]]:
-        """Where a box lies in the buffer, in pieces that do not wrap, and where the pieces lie in the box."""
+        """Return where a box lies in the buffer, in pieces that do not wrap, and where the pieces lie in the box."""
         self._inside(box, user)
         axes = []
         for interval, extent in zip(box, self._extents, strict=True):

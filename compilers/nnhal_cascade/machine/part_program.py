@@ -29,7 +29,7 @@ class _Source(NamedTuple):
     """Where an activation of an operation comes from: an earlier operation of the part, or an input of the part."""
 
     made: bool
-    """Whether an operation of the part makes it."""
+    """True if an operation of the part makes it."""
     number: int
     """The number of the operation or of the input."""
     shape: Shape
@@ -84,7 +84,7 @@ class Programs:
         return operation.outputs[position], position
 
     def _source(self, part: Part, made: Mapping[int, int], unread: dict[int, PartInput], operand: int) -> _Source:
-        """Where an activation comes from.
+        """Return where an activation comes from.
 
         An operation that reads a tensor twice has an input of the part for each, but an island one for both.
         """

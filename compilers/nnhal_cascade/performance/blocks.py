@@ -75,7 +75,7 @@ class _Fit(NamedTuple):
     banks: int
     """Without those of output, end and table."""
     flat: bool
-    """Whether accumulators are held for a single row although the NPU's unit has two."""
+    """True if accumulators are held for a single row although the NPU's unit has two."""
     depths: tuple[int, ...]
     """The numbers of channels that are tried."""
 

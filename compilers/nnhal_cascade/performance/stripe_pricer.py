@@ -143,7 +143,7 @@ class StripePricer:
         return price, Shape(*map(min, stripe.output, blocks.output(chosen)))
 
     def _work_of(self, stripe: PricedStripe) -> _Work:
-        """What a stripe asks of the NPU. Stripes that differ in the place of their constants share it."""
+        """Return what a stripe asks of the NPU. Stripes that differ in the place of their constants share it."""
         names = (*(region.name for region in stripe.sources), stripe.destination.name)
         key = (id(stripe.workload), stripe.output, stripe.inputs, names)
         found = self._works.get(key)

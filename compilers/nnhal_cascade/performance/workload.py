@@ -66,17 +66,17 @@ class PartWorkload(NamedTuple):
 
     @property
     def has_accumulators(self) -> bool:
-        """Whether sums of products are built, in accumulators of the NPU's own memory."""
+        """Return whether sums of products are built, in accumulators of the NPU's own memory."""
         return self.kind in _WITH_ACCUMULATORS
 
     @property
     def is_convolution(self) -> bool:
-        """Whether it is a convolution over all channels; a transposed one is one over a larger input."""
+        """Return whether it is a convolution over all channels; a transposed one is one over a larger input."""
         return self.kind in _CONVOLUTIONS
 
     @property
     def sums_channels(self) -> bool:
-        """Whether an element of the output depends on all channels of the input."""
+        """Return whether an element of the output depends on all channels of the input."""
         return self.kind in _SUMS_CHANNELS
 
     @property
@@ -86,12 +86,12 @@ class PartWorkload(NamedTuple):
 
     @property
     def wide_accumulators(self) -> bool:
-        """Whether accumulators have 40 bits and not 32."""
+        """Return whether accumulators have 40 bits and not 32."""
         return self.input_bytes == 2 and self.has_accumulators and self.kind is not PartKind.POOLING
 
     @property
     def repeats_rows(self) -> bool:
-        """Whether the upscaled input repeats each element, and has no zeros between them."""
+        """Return whether the upscaled input repeats each element, and has no zeros between them."""
         return self.kernel.upscale > 1 and self.kind is not PartKind.TRANSPOSE_CONVOLUTION
 
     @property

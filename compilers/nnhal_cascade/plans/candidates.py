@@ -62,7 +62,7 @@ class PlanCandidate(NamedTuple):
 
     @property
     def recomputes(self) -> bool:
-        """Whether it computes values twice."""
+        """Return whether it computes values twice."""
         return self.band > 0 and self.stop > self.first + 1
 
     @property
@@ -86,7 +86,7 @@ class Tried(NamedTuple):
     parts: int
     """The most parts of a group; 1 means no cascades."""
     recompute: bool = False
-    """Whether there are plans that compute values twice, too."""
+    """True if there are plans that compute values twice, too."""
     factors: int | None = None
     """How many extents of stripes along an axis at most; None for all."""
     always_copied: int = 0

@@ -38,7 +38,7 @@ def needed_start(access: AxisAccess, length: int, extent: int) -> Steps:
 
 
 def rounded_up(steps: Steps, stripe: int, length: int) -> Steps:
-    """What is done if a part runs whole stripes until at least ``steps`` elements are there."""
+    """Return what is done if a part runs whole stripes until at least ``steps`` elements are there."""
     found: Steps = np.minimum(-(-steps // stripe) * stripe, length)
     return found
 

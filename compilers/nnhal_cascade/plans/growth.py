@@ -160,7 +160,7 @@ class Growth:
         return tuple(hull(band) for band in zip(*needed, strict=True))
 
     def _asked(self, access: AxisAccess, extent: int) -> int:
-        """How many more elements of an input a stripe needs than the one before; 0 if it needs all of it."""
+        """Return how many more elements of an input a stripe needs than the one before; 0 if it needs all of it."""
         row = access.affine()
         return ceil(extent * row.coefficient) if row.coefficient else int(row.constant == 1)
 

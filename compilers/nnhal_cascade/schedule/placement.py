@@ -68,7 +68,7 @@ class PlacedPlan(NamedTuple):
     occupied: tuple[tuple[int, int], ...]
     """What it uses of the memory: start and end of each piece."""
     early: bool
-    """Whether its constants can be copied while the plan before runs."""
+    """True if its constants can be copied while the plan before runs."""
 
 
 class _Kept(NamedTuple):
@@ -191,7 +191,7 @@ class Placer:
             yield from self._kept(number, previous.alive if previous else (), limit, None)
 
     def _is_left(self, needs: PlanNeeds, taken: Pieces, limit: int) -> bool:
-        """Whether there are constants that may fit beside what is taken."""
+        """Return whether there are constants that may fit beside what is taken."""
         if not needs.constants:
             return False
         gaps = [stop - start for start, stop in _gaps(taken, limit)]
@@ -290,7 +290,7 @@ class Placer:
         return sorted(free, key=lambda base: -_common((base, base + size), pieces))
 
     def _clear(self, tensor: int, base: int, other: int, there: int, profile: PlanProfile) -> bool:
-        """Whether a tensor may lie at ``base`` if a dying one lies ``there``."""
+        """Return whether a tensor may lie at ``base`` if a dying one lies ``there``."""
         if base >= there + self._sizes[other] or there >= base + self._sizes[tensor]:
             return True
         return there >= base + profile.below[tensor, other] or base >= there + profile.above[tensor, other]
@@ -328,7 +328,7 @@ def _fitted(
 
 
 def _gaps(pieces: Pieces, limit: int) -> list[list[int]]:
-    """What pieces leave free of the memory."""
+    """Return what pieces leave free of the memory."""
     gaps, end = [], 0
     for start, stop in sorted(pieces):
         if start > end:

@@ -120,6 +120,6 @@ class _Clock:
         return StripePlaces(inputs, self._region(node.output, plan), constants[weights])
 
     def _region(self, tensor: int, plan: int) -> str:
-        """Where a tensor lies during a plan."""
+        """Return where a tensor lies during a plan."""
         buffers = (each for each in self._schedule.tensors if each.first <= plan <= each.last)
         return next(each.region for each in buffers if each.tensor == tensor)

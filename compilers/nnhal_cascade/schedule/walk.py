@@ -90,7 +90,7 @@ class _Dying(NamedTuple):
     later: Interval
     """What later tiles need of it, maybe nothing."""
     backwards: bool
-    """Whether it dies from its end to its start."""
+    """True if it dies from its end to its start."""
 
 
 class _Cascade:
@@ -132,7 +132,7 @@ class _Cascade:
             self._runs.append(StripeRun(index, output, inputs, tuple(self._deaths(index))))
 
     def _covering(self, index: int, wanted: Interval) -> int:
-        """How many stripes of a part have to run until an interval of its output is there."""
+        """Return how many stripes of a part have to run until an interval of its output is there."""
         stripes = self._stripes[index]
         if not wanted.length:
             return self._done[index]

@@ -20,7 +20,7 @@ class MlipCompilerOptions:
     num_tiles: int = MAX_TILES
     """The most tiles that the program may take: 1, 2, 4 or 8."""
     wb_pin_ocm: bool = False
-    """Whether weights and biases stay in the tiles' memory from run to run."""
+    """True if weights and biases stay in the tiles' memory from run to run."""
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """For int8: the least and the largest real value of inputs and results, by the name of the value or of the kernel.
     Values with scales in the files need none.

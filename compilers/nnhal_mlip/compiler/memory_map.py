@@ -28,7 +28,7 @@ class TileMemoryRange:
     what: str
     """``result of conv1``, ``weights of conv1``, ``stripe of conv1``; ``value image`` if no layer here computes it."""
     pinned: bool
-    """Whether it stays from run to run."""
+    """True if it stays from run to run."""
 
 
 def memory_map(plan: TilePlan) -> tuple[TileMemoryRange, ...]:

@@ -14,9 +14,9 @@ class FlowOptions:
     """How to partition a graph."""
 
     beyond_public: bool = True
-    """Whether the accelerator also takes what the public flow refuses: RELU6, float16, leading sums and so on."""
+    """True if the accelerator also takes what the public flow refuses: RELU6, float16, leading sums and so on."""
     revert: bool = True
-    """Whether subgraphs that are not worth it go back to the host."""
+    """True if subgraphs that are not worth it go back to the host."""
     keep: int | None = None
     """How many layers the accelerator may have at most, those that passes add included, in the order of the graph, each
     of them fed by the graph's inputs or by such layers; None for any number.
@@ -24,7 +24,7 @@ class FlowOptions:
     to_host: tuple[str, ...] = ()
     """Names of the user's nodes that stay on the host."""
     whole: bool = True
-    """Whether the graph is the user's whole model: then a softmax whose result leaves it stays on the host."""
+    """True if the graph is the user's whole model: then a softmax whose result leaves it stays on the host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class HalOperation:
     outputs: tuple[FlowValue, ...]
     """The types of the results."""
     beyond: bool = True
-    """Whether it may become something that the public flow refuses."""
+    """True if it may become something that the public flow refuses."""
 
     @property
     def output(self) -> FlowValue:

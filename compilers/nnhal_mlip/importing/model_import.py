@@ -119,7 +119,7 @@ class _ModelImport:
         return ImportedHalModel(self._builder.build(outputs), inputs, names, self._refusals)
 
     def _importable(self, number: int, operation: Operation) -> _Importable | Unsupported:
-        """What is needed to import an operation, or why that is not possible. Notes its outputs' dimensions."""
+        """Return what is needed to import an operation, or why that is not possible. Notes its outputs' dimensions."""
         if is_extension(operation.type):
             return Unsupported(
                 "OP", f"operation {type_in_words(self._model.model, operation.type)}", _KNOWN_ONES, _HINT

@@ -55,7 +55,7 @@ class ImportRule:
     tensors: Callable[[OperationContext], Sequence[int]] = _first
     """The positions of inputs that are activations."""
     floats: bool = False
-    """Whether it takes floats only."""
+    """True if it takes floats only."""
     channels_first: Check | None = None
     """Refuses images with their channels first, which the public flow converts for graphs of other front ends only."""
     check: Check = anything

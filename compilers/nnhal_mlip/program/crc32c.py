@@ -55,7 +55,7 @@ def _times(words: _Words, low: _Words, high: _Words) -> _Words:
 
 @cache
 def _tables(count: int) -> tuple[_Words, _Words]:
-    """What ``count`` zero bytes make of each lower half of a remainder, and of each upper one."""
+    """Return what ``count`` zero bytes make of each lower half of a remainder, and of each upper one."""
     columns = [_after_zeros(1 << bit, count) for bit in range(32)]
     return _table(columns[:16]), _table(columns[16:])
 
@@ -80,7 +80,7 @@ def _after_zeros(remainder: int, count: int) -> int:
 
 
 def _one_byte() -> tuple[int, ...]:
-    """What a zero byte makes of each bit of a remainder."""
+    """Return what a zero byte makes of each bit of a remainder."""
     columns = []
     for bit in range(32):
         value = 1 << bit

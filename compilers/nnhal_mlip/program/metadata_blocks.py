@@ -102,7 +102,7 @@ class ModelBlock(BinaryBlock):
     compiler_version: bytes = at(184, "8s")
     cdk_version: tuple[int, int, int, int] = at(192, "4B")
     lower_batch: int = at(196, "B")
-    """Whether smaller batches are supported."""
+    """True if smaller batches are supported."""
     ddr_scratch: tuple[int, int] = at(200, "2Q")
 
 

@@ -215,7 +215,7 @@ class LayerRecord:
     stripes: int
     """In how many stages."""
     spills: bool
-    """Whether its output passes through DDR."""
+    """True if its output passes through DDR."""
     origins: tuple[int, ...] = ()
     """From where the bytes are that its tasks read as inputs, constants apart: the layers that computed them, by their
     indices, and -1, -2 and so on for the inputs of the program. Empty if the compiler does not say.

@@ -53,7 +53,7 @@ class TaskSpan:
     begin: int
     end: int
     units: UnitCycles
-    """How long each unit is busy between ``begin`` and ``end``."""
+    """The time that each unit is busy between ``begin`` and ``end``."""
 
 
 @dataclass(frozen=True, slots=True)

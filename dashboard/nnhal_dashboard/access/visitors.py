@@ -51,11 +51,11 @@ class Visitor:
         return hmac.new(_SECRET, self.cookie.encode(), sha256).hexdigest()
 
     def may(self, role: AccessRole) -> bool:
-        """Whether it may do what needs a role. Before it has signed in, it may only do what needs none."""
+        """Return whether it may do what needs a role. Before it has signed in, it may only do what needs none."""
         return role <= (self.identity.role if self.identity is not None else AccessRole.NOBODY)
 
     def takes(self, form_token: str) -> bool:
-        """Whether a form was made for this browser. Takes equally long for every token."""
+        """Return whether a form was made for this browser. Takes equally long for every token."""
         return hmac.compare_digest(self.form_token.encode(), form_token.encode("utf-8", "surrogateescape"))
 
 
@@ -70,7 +70,7 @@ class Visitors:
 
     @property
     def must_sign_in(self) -> bool:
-        """Whether browsers need a token."""
+        """Return whether browsers need a token."""
         return self._tokens is not None
 
     def of(self, cookie: str) -> Visitor:
@@ -85,7 +85,7 @@ class Visitors:
             return visitor
 
     def stays(self, visitor: Visitor) -> bool:
-        """Whether a browser that follows live parts may go on: it is not signed out, and not idle for too long.
+        """Return whether a browser that follows live parts may go on: it is not signed out, and not idle for too long.
 
         Following does not count as use if browsers must sign in, so that one that is left alone is signed out.
         """

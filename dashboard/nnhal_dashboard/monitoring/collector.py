@@ -34,11 +34,11 @@ _EVERY_SECONDS = 1.0
 _SPREAD_SECONDS = 0.5
 """Over how much of a round the questions are spread."""
 _ANSWER_SECONDS = 0.4
-"""How long a round waits; who answers later is in the next one."""
+"""The time that a round waits; who answers later is in the next one."""
 _CHANGE_SECONDS = 5.0
-"""How long a round waits for those who answered lately, if a page is to show what has just been changed."""
+"""The time that a round waits for those who answered lately, if a page is to show what has just been changed."""
 _WATCHED_SECONDS = 5.0
-"""How long after the last look details are still gathered."""
+"""The time that after the last look details are still gathered."""
 _ROUNDS = {Detail.CLIENTS: 3, Detail.RUNS: 1, Detail.PROCESSES: 2, Detail.SESSIONS: 2, Detail.DEVICES: 1}
 """One round in so many asks for a detail that is looked at."""
 _MEMORY_ROUNDS = 4
@@ -276,7 +276,7 @@ class Collector:
     def _supervisor_answer(
         self, patience: float
     ) -> tuple[supervisor_pb2.ListProcessesResponse | None, list[supervisor_pb2.ProcessEvent]]:
-        """What the supervisor says; what it said last, if it does not answer in time."""
+        """Return what the supervisor says; what it said last, if it does not answer in time."""
         is_early = self._asking is not None
         if self._asking is None:
             self._asking = self._pool.submit(self._ask_supervisor)

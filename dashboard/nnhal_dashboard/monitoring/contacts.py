@@ -17,7 +17,7 @@ from nnhal_dashboard.monitoring.observer import CLIENT_NAME
 from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
 
 _PATIENCE_SECONDS = 5.0
-"""How long a process may be silent during a call; one that answers may take longer for it."""
+"""The time that a process may be silent during a call; one that answers may take longer for it."""
 
 
 class _Session(Protocol):

@@ -44,13 +44,13 @@ class HistorySample:
     durations: tuple[int, ...] = ()
     """Requests by duration, as ``ModelCounts.durations``, since the sample before."""
     is_known: bool = False
-    """Whether the framework answered, so that the numbers above mean something."""
+    """True if the framework answered, so that the numbers above mean something."""
     models: dict[str, float] = field(default_factory=dict)
     """Requests a second by model; a model that was just loaded again is left out."""
     model_failures: dict[str, float] = field(default_factory=dict)
     """Requests that failed a second, by model, as above."""
     model_latency_ns: dict[str, float] = field(default_factory=dict)
-    """How long requests took on average, from arrival to answer; models of which none ended are left out."""
+    """The time that requests took on average, from arrival to answer; models of which none ended are left out."""
     executions: dict[str, float] = field(default_factory=dict)
     """Executions a second by device; a device that does not answer is left out."""
     busy: dict[str, float] = field(default_factory=dict)

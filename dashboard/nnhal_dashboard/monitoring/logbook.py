@@ -17,7 +17,7 @@ from nnhal_pages.operating.snapshot import Snapshot
 _KEPT = 5000
 _EVERY_SECONDS = 1.0
 _READ_SECONDS = 5.0
-"""How long after the last reading lines are still gathered."""
+"""The time that after the last reading lines are still gathered."""
 _MOST = 2000
 """Lines that are asked for at a time."""
 

@@ -16,7 +16,7 @@ from nnhal_pages.operating.snapshot import Detail, ObservedProcess
 
 CLIENT_NAME = "nnhal-dashboard"
 _PATIENCE_SECONDS = 2.0
-"""How long a process may be silent during a call."""
+"""The time that a process may be silent during a call."""
 _MOST_RUNS = 200
 """Runs that went well which a framework is asked for at a time: twice as many as a page shows."""
 _OF_SESSIONS = ("sessions", "pools", "buffers", "fences")

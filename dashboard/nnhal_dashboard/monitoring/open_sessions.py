@@ -28,7 +28,7 @@ class OpenSession:
 
     @property
     def objects(self) -> int:
-        """How many objects belong to it."""
+        """Return how many objects belong to it."""
         return sum(held.count for held in self.state.objects)
 
     @property

@@ -35,7 +35,7 @@ class PlanSubject:
 
     @property
     def target(self) -> framework_admin_pb2.PlanTarget:
-        """The same in the words of the framework."""
+        """Return the same in the words of the framework."""
         return framework_admin_pb2.PlanTarget(model=self.model, version=self.version, session=self.session)
 
     def may_be(self, other: PlanSubject) -> bool:
@@ -80,7 +80,7 @@ class PlanRecord:
 
     @property
     def likeness(self) -> object:
-        """What two records of one plan have in common."""
+        """Return what two records of one plan have in common."""
         return self.pins, sorted(self.allowed), self.steps
 
 

@@ -35,7 +35,7 @@ def problems_of(snapshot: Snapshot) -> tuple[Complaint, ...]:
 
 
 def _is_dead(name: str, snapshot: Snapshot) -> bool:
-    """Whether a device of this name does not work, which a problem of its process says."""
+    """Return whether a device of this name does not work, which a problem of its process says."""
     process = snapshot.find(name)
     return process is not None and process.kind == "device" and process.is_dead
 

@@ -48,7 +48,7 @@ class Stretches(NamedTuple):
     end: Floats
     """When each ends, in seconds since the epoch."""
     seconds: Floats
-    """How long each is."""
+    """The time that each is."""
     low: Floats
     high: Floats
     mean: Floats
@@ -60,7 +60,7 @@ class RingSample(NamedTuple):
     at: float
     """Seconds since the epoch."""
     seconds: float
-    """How long before that instant the rates began."""
+    """The time that before that instant the rates began."""
     values: Mapping[str, float]
     """By series."""
     durations: Sequence[int] = ()

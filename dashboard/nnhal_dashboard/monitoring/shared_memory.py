@@ -32,7 +32,7 @@ class HeldMemory:
 
     @property
     def kinds(self) -> list[str]:
-        """What kinds of memory it is to those that hold it."""
+        """Return what kinds of memory it is to those that hold it."""
         return sorted({holder.pool.kind for holder in self.holders})
 
     @property

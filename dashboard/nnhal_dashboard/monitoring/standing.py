@@ -22,7 +22,7 @@ def state_of(process: ObservedProcess, snapshot: Snapshot) -> str:
 
 
 def requests_wait(model: framework_admin_pb2.ServedModelState) -> bool:
-    """Whether the oldest request of a model has waited or run for much longer than its requests take."""
+    """Return whether the oldest request of a model has waited or run for much longer than its requests take."""
     usual = quantile(model.counts.durations, 0.99) or 0.0
     return model.oldest_request_ns > max(_LONG_NS, _LONG_TIMES * usual)
 

@@ -74,7 +74,7 @@ class ModelTraffic:
     slowest_ns: float | None = None
     """What 99 % of the requests do not exceed."""
     device_ns: Mapping[str, float] = field(default_factory=dict)
-    """How long a request was with each device; several devices share what was measured of them together."""
+    """The time that a request was with each device; several devices share what was measured of them together."""
     copied: Mapping[str, float] = field(default_factory=dict)
     """Bytes by kind."""
     staged_bytes: float = 0.0
@@ -83,7 +83,7 @@ class ModelTraffic:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody asked for it."""
+        """Return whether nobody asked for it."""
         return not self.requests and not self.failures
 
 
@@ -213,7 +213,7 @@ def plan_traffic(explanation: Explanation) -> PlanTraffic:
 
 
 def _plan_state(model: ModelTraffic, snapshot: Snapshot) -> object:
-    """What differs if a model runs by another plan than before."""
+    """Return what differs if a model runs by another plan than before."""
     events = (event for event in snapshot.events if event.subject == model.key.name and event.kind in _REPLANNING)
     return model.devices, max((event.at_ns for event in events), default=0)
 
@@ -296,7 +296,7 @@ def _device(
 
 
 def _copied(models: Sequence[ModelTraffic], devices: Mapping[str, DeviceTraffic]) -> dict[tuple[str, str], float]:
-    """What was counted of models, shared out by their plans."""
+    """Return what was counted of models, shared out by their plans."""
     copied: dict[tuple[str, str], float] = defaultdict(float)
     for model in models:
         for kind, amount in model.copied.items():

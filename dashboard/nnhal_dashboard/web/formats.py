@@ -52,7 +52,7 @@ def age(instant_ns: int) -> str:
 
 
 def about(instant_ns: int) -> str:
-    """How long an instant of CLOCK_BOOTTIME is past, in one unit: for long tables, which then seldom change."""
+    """Return how long an instant of CLOCK_BOOTTIME is past, in one unit: for long tables, which then seldom change."""
     seconds = max(0, (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - instant_ns) // 10**9)
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length and instant_ns > 0:
@@ -61,7 +61,7 @@ def about(instant_ns: int) -> str:
 
 
 def until(instant_ns: int) -> str:
-    """How far off an instant of CLOCK_BOOTTIME is; a dash for none."""
+    """Return how far off an instant of CLOCK_BOOTTIME is; a dash for none."""
     if instant_ns < 0:
         return UNKNOWN
     left = instant_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -86,7 +86,7 @@ def instant(epoch_ns: float, with_date: bool = False) -> Markup:
 
 
 def rate(value: float) -> str:
-    """How often a second."""
+    """Return how often a second."""
     return f"{number(round(value, 1))}/s"
 
 
@@ -103,7 +103,7 @@ def measured(value: float, unit: str) -> str:
 
 
 def phase(code: int) -> str:
-    """Where an execution is."""
+    """Return where an execution is."""
     return _PHASES.get(admin_pb2.ExecutionState.Phase.ValueType(code), UNKNOWN)
 
 
@@ -119,7 +119,7 @@ def dimensions(extents: Sequence[int]) -> str:
 
 
 def link(costs: TransferCosts) -> str:
-    """How fast the network to a device is."""
+    """Return how fast the network to a device is."""
     return link_words(costs.round_trip_ns, costs.copy_ns_per_byte)
 
 

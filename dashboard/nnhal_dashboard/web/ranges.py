@@ -56,7 +56,7 @@ class OwnTime(NamedTuple):
         return {name: written(at) for name, at in given.items() if isfinite(at)}
 
     def has(self, begin: float, end: float | None = None) -> bool:
-        """Whether an instant, or a part of a time, is in it."""
+        """Return whether an instant, or a part of a time, is in it."""
         return self.begin <= (begin if end is None else end) and begin <= self.end
 
 

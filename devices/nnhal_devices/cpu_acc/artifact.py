@@ -55,7 +55,7 @@ class OptimisedGraph:
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
     is_message: bool
-    """Whether it is the graph of a message, whose element types it has (see ``LoweredGraph.element_type``)."""
+    """True if it is the graph of a message, whose element types it has (see ``LoweredGraph.element_type``)."""
     weights: Mapping[str, Array] = field(default_factory=dict)
     """The values of initializers whose data ``content`` lacks."""
 

@@ -46,7 +46,7 @@ def fuse_neighbours(graph: LoweredGraph) -> None:
 
 
 def _has_weights(graph: LoweredGraph, node: LoweredNode) -> bool:
-    """Whether a node convolves or multiplies floats, which its weights tell."""
+    """Return whether a node convolves or multiplies floats, which its weights tell."""
     weights = graph.constants.get(node.inputs[1]) if node.type in _FUSED else None
     return weights is not None and weights.dtype == np.float32
 

@@ -96,7 +96,7 @@ class LoweredGraph:
         """The graph of a model that is one RUN: its nodes are taken as they are."""
         self.types: dict[int, TypeProto] = {}
         self.open_axes = False
-        """Whether all lengths of inputs and outputs are left open, though they are known."""
+        """True if all lengths of inputs and outputs are left open, though they are known."""
         self.operands = model.model.main.operands
         self.dimensions = dimensions
         self.nodes: list[LoweredNode] = []
@@ -118,7 +118,7 @@ class LoweredGraph:
 
     @cached_property
     def mark(self) -> str:
-        """What the names of the graph's own tensors begin with, and nothing in a message does."""
+        """Return what the names of the graph's own tensors begin with, and nothing in a message does."""
         if not self._avoided:
             return self.branch
         mark = "nnhal_"

@@ -86,12 +86,12 @@ class MessageError(ValueError):
 
 
 def is_run(model: Model, operation: Operation) -> bool:
-    """Whether an operation is RUN of nnhal.onnx."""
+    """Return whether an operation is RUN of nnhal.onnx."""
     return number_of(model, operation.type) == RUN
 
 
 def is_one_run(model: Model) -> bool:
-    """Whether a model is one RUN, whose nodes ONNX Runtime gets as they are."""
+    """Return whether a model is one RUN, whose nodes ONNX Runtime gets as they are."""
     return len(model.main.operations) == 1 and is_run(model, model.main.operations[0])
 
 
@@ -173,7 +173,7 @@ def _means_the_same(graph: GraphProto, given: int, opset: int) -> bool:
 
 
 def _same(first: defs.OpSchema, second: defs.OpSchema) -> bool:
-    """Whether nodes of the first version of an operator mean the same in the second, which may take more."""
+    """Return whether nodes of the first version of an operator mean the same in the second, which may take more."""
     if first.since_version == second.since_version:
         return True
     ours, theirs = ({name: a.default_value for name, a in each.attributes.items()} for each in (first, second))
@@ -202,12 +202,12 @@ def _own_types(graph: GraphProto) -> set[str]:
 
 
 def has_branches(graph: GraphProto) -> bool:
-    """Whether a node of a graph has graphs of its own."""
+    """Return whether a node of a graph has graphs of its own."""
     return any(True for _ in _branches(graph))
 
 
 def node_count(graph: GraphProto) -> int:
-    """How many nodes a graph has, with those of the graphs of its nodes."""
+    """Return how many nodes a graph has, with those of the graphs of its nodes."""
     return len(graph.node) + sum(map(node_count, _branches(graph)))
 
 

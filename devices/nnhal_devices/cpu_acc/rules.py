@@ -70,7 +70,7 @@ class LoweringRule:
 
     @property
     def has_check(self) -> bool:
-        """Whether it has conditions besides types and constants."""
+        """Return whether it has conditions besides types and constants."""
         return self.check is not _anything
 
 

@@ -55,7 +55,7 @@ def declared(model: ResolvedModel, infers: bool = True) -> dict[int, Support]:
 
 
 def supported(model: ResolvedModel) -> dict[int, Support]:
-    """Whether ONNX Runtime supports each operation of the extension, by the operation's number."""
+    """Return whether ONNX Runtime supports each operation of the extension, by the operation's number."""
     answers = declared(model)
     operations = model.model.main.operations
     left = {n: message_of(model, operations[n]) for n, answer in answers.items() if isinstance(answer, Supported)}
@@ -66,7 +66,7 @@ def supported(model: ResolvedModel) -> dict[int, Support]:
 
 
 def _declared(model: ResolvedModel, operation: Operation, infers: bool) -> Support:
-    """Whether the operands of an operation are those that its message declares. Raises MessageError."""
+    """Return whether the operands of an operation are those that its message declares. Raises MessageError."""
     for index in (*operation.inputs, *operation.outputs):
         number = number_of(model.model, model.model.main.operands[index].type)
         if number in PACKED_TYPES and index not in model.constants[0]:

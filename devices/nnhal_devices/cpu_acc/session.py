@@ -149,7 +149,7 @@ def binders(bound: onnxruntime.IOBinding) -> tuple[Bind, Bind]:
 
 
 def bound_run(session: onnxruntime.InferenceSession, inputs: onnxruntime.IOBinding) -> Callable[[Any], None]:
-    """What runs a session with its bindings, given options.
+    """Return what runs a session with its bindings, given options.
 
     ``run_with_iobinding`` of ONNX Runtime asks each time whether WebGPU captures the graph, which takes half a
     microsecond, a third of the shortest run; what it calls then does not.
@@ -227,7 +227,7 @@ _TERMS = 64
 
 @cache
 def sums_saturate() -> bool:
-    """Whether sums of unsigned times signed bytes are wrong.
+    """Return whether sums of unsigned times signed bytes are wrong.
 
     x86 processors without VNNI add pairs of such products in 16 bits, which saturate. It depends on the kernel that
     ONNX Runtime chooses, so the largest possible sum is computed with it.

@@ -256,7 +256,7 @@ class DataDependentSession:
             self._write_in_place(expected)
 
     def _place(self, argument: Argument) -> tuple[int, int]:
-        """Where an input begins, and how many bytes it may have there before an output begins."""
+        """Return where an input begins, and how many bytes it may have there before an output begins."""
         start, _ = _span(argument)
         if not start:
             return 0, MAX_OPERAND_BYTES
@@ -380,7 +380,7 @@ def _size(code: int, dimensions: Dimensions) -> int:
 
 
 def _span(argument: Argument) -> tuple[int, int]:
-    """Where an argument begins in memory, and its bytes; zeros if it is omitted."""
+    """Return where an argument begins in memory, and its bytes; zeros if it is omitted."""
     return (0, 0) if argument.data is None else (argument.data.ctypes.data, len(argument.data))
 
 

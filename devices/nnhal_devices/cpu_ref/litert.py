@@ -36,7 +36,7 @@ _FAILING: dict[str, Callable[[Sequence[Sequence[int]], int], bool]] = {
     **dict.fromkeys(("LOG_SOFTMAX", "RESIZE_BILINEAR", "REVERSE_V2", "SOFTMAX"), lambda shapes, _: 0 in shapes[0][1:]),
     "REVERSE_SEQUENCE": lambda shapes, _: 0 in shapes[0],
 }
-"""Whether a kernel of LiteRT fails without a word, by the shapes of its inputs and the bytes of an element."""
+"""True if a kernel of LiteRT fails without a word, by the shapes of its inputs and the bytes of an element."""
 _WIDE = 4
 """Bytes of an element that is no code of a quantised value."""
 _LONGEST = 300
@@ -246,7 +246,7 @@ def _given(tensor: _Tensor, array: Array | None) -> Array:
 
 
 def _in_words(error: Exception) -> str:
-    """What LiteRT says, in one line: without the places in its sources, and without its advice."""
+    """Return what LiteRT says, in one line: without the places in its sources, and without its advice."""
     text = str(error)
     lacking = _LACKING.search(text)
     if lacking:

@@ -20,9 +20,9 @@ class _Windows(NamedTuple):
     indices: Array
     """The place of each element in its plane."""
     within: Array
-    """Whether an element lies in the input."""
+    """True if an element lies in the input."""
     padded: Array
-    """Whether it lies in the input or its padding."""
+    """True if it lies in the input or its padding."""
     shape: tuple[int, ...]
     """The dimensions of the result."""
 

@@ -22,7 +22,7 @@ class Refusal:
     attribute: str
     expected: str
     refused: Callable[[Attributes], bool]
-    """Whether the attributes of a node, those that it has, are such a use."""
+    """True if the attributes of a node, those that it has, are such a use."""
     last_opset: int = 1 << 30
     """The last opset in which it is refused."""
 

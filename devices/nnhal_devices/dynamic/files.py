@@ -53,7 +53,7 @@ def looks_meant(file_name: str) -> bool:
 
 
 def missing_bytes(path: Path) -> int:
-    """How many bytes of a 64-bit ELF file's segments lie past its end.
+    """Return how many bytes of a 64-bit ELF file's segments lie past its end.
 
     0 if it is no ELF file, or its header is incomplete: the linker refuses those itself. Raises as ``open_given_file``.
     """

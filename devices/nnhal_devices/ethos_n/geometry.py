@@ -51,7 +51,7 @@ class Geometry:
     """Filter and bias of one channel."""
 
     by_channel: bool = True
-    """Whether a part of the channels needs only that part of the input."""
+    """True if a part of the channels needs only that part of the input."""
 
     def stripe_bytes(self, rows: int, channels: int) -> int:
         """The SRAM for a stripe of the output: its input, the weights of its channels, and itself."""

@@ -25,9 +25,9 @@ class EthosUOptions:
     sram: int
     """Bytes of the working memory that a network may take."""
     checked: bool = False
-    """Whether the owner of each byte that is read is looked at."""
+    """True if the owner of each byte that is read is looked at."""
     like_vela: bool = False
-    """Whether what is beyond the report of Vela 5.2 is refused."""
+    """True if what is beyond the report of Vela 5.2 is refused."""
     input: InputPlace = InputPlace.RESIDENT
 
 

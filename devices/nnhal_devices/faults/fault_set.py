@@ -41,7 +41,7 @@ class ServedCall(NamedTuple):
     """What the client calls itself."""
 
     is_wanted: Callable[[], bool] = lambda: True
-    """Whether the client is still there."""
+    """True if the client is still there."""
 
     @contextmanager
     def served(self) -> Iterator[None]:
@@ -294,7 +294,7 @@ def later_of(faults: FaultSet, point: Point, facts: ModelFacts | None) -> Sequen
 
 
 def point_of(fault: Fault, method: str) -> Point:
-    """Where a fault acts in a call of a method."""
+    """Return where a fault acts in a call of a method."""
     always = Point.OUTCOME if isinstance(fault, LayerCondition) and fault.layer else _POINTS.get(fault.what)
     if always is not None:
         return always

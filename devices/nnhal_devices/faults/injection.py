@@ -94,7 +94,7 @@ def _detail(fault: Fault, seconds: float, facts: ModelFacts | None) -> str:
 
 
 def told(active: ActiveFault) -> str:
-    """What a client is told of a fault that makes its call fail."""
+    """Return what a client is told of a fault that makes its call fail."""
     message = getattr(active.fault, "message", "")
     return f"{injected_fault(active.name)}{': ' if message else ''}{message}"
 

@@ -36,7 +36,7 @@ class OcmResidence:
 
     @property
     def placed(self) -> int:
-        """How many models keep weights in OCM."""
+        """Return how many models keep weights in OCM."""
         return len(self._placed)
 
     def load(self, binaries: Sequence[MlipBinary], owner: object) -> None:

@@ -29,7 +29,7 @@ from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
 _NOTICED_SECONDS = 10.0
-"""How long it may take until the end of the session is noticed, after a call has failed for that reason."""
+"""The time that it may take until the end of the session is noticed, after a call has failed for that reason."""
 _RETRY_SECONDS = 0.2
 _HANDSHAKE = "handshake"
 """In the details of a call that has failed since one end does not accept the other's certificate."""

@@ -32,7 +32,7 @@ class RemoteOptions:
     tls_name: str = ""
     """The name in the device's certificate, if that is not its host's."""
     uses_tls: bool = False
-    """Whether the connection is encrypted."""
+    """True if the connection is encrypted."""
     name: str = ""
     """What the device is told of who uses it."""
     patience: float = _PATIENCE_SECONDS

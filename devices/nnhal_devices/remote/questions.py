@@ -26,7 +26,7 @@ class MayLack(Protocol):
 
     @property
     def missing(self) -> Iterable[wire.MissingConstant]:
-        """What to send first."""
+        """Return what to send first."""
         ...
 
 

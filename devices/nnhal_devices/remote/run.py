@@ -85,7 +85,7 @@ class RemoteRun:
         return outcome
 
     def _scatter(self, outcome: wire.RunOutcome) -> Scatter:
-        """What takes the outputs, as far as they were written."""
+        """Return what takes the outputs, as far as they were written."""
         what = f"outputs from {self._parts.connection.place}"
         sizes = outcome.output_bytes
         if not sizes:

@@ -44,7 +44,7 @@ class OnnxGraphBuilder:
 
     graph: OnnxGraph
     extension: bool = False
-    """Whether tensors whose element type the HAL lacks become operands of the extension nnhal.onnx.
+    """True if tensors whose element type the HAL lacks become operands of the extension nnhal.onnx.
 
     This includes int64, since results must not be narrowed to 32 bits.
     """

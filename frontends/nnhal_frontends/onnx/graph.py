@@ -41,7 +41,7 @@ class TensorInfo(NamedTuple):
     proto: onnx.TypeProto | None = None
     """The type as declared by the model."""
     is_empty: bool = False
-    """Whether the model declares a dimension of 0."""
+    """True if the model declares a dimension of 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ def _add_ranks(graph: onnx.GraphProto) -> bool:
 
 
 def _infos(graph: onnx.GraphProto, names: Collection[str]) -> dict[str, onnx.TypeProto.Tensor]:
-    """What is declared or inferred of some tensors."""
+    """Return what is declared or inferred of some tensors."""
     values = (*graph.input, *graph.value_info, *graph.output)
     return {name: value.type.tensor_type for value in values if (name := value.name) in names}
 

@@ -70,7 +70,7 @@ class QuantizedForm:
 
 
 QuantizationRule = Callable[[QuantizedForm], bool]
-"""Whether the NN HAL has a node in this quantised form."""
+"""True if the NN HAL has a node in this quantised form."""
 
 
 def is_quant8(quantization: OnnxQuantization) -> bool:

@@ -50,7 +50,7 @@ def _probabilities(name: str, zipmap: onnx.NodeProto) -> onnx.ValueInfoProto:
 
 
 def kind_of(proto: onnx.TypeProto | None) -> str:
-    """What a value is that is no tensor, such as "a sequence of maps"; empty for a tensor."""
+    """Return what a value is that is no tensor, such as "a sequence of maps"; empty for a tensor."""
     kind = None if proto is None else proto.WhichOneof("value")
     if proto is None or kind == "tensor_type":
         return ""

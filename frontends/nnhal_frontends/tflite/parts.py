@@ -111,7 +111,7 @@ class TfliteParts:
             if number not in self.apart and all(index is None or self._is_constant(index) for index in operator.inputs):
                 self._constant.add(number)
         self.is_shared = self._shares_variables()
-        """Whether the caller needs variables of this graph for others of the file."""
+        """True if the caller needs variables of this graph for others of the file."""
 
     def _shares_variables(self) -> bool:
         graph, others = self._graphs[0], self._graphs[1:]

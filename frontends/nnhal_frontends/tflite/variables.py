@@ -61,7 +61,7 @@ class Variables:
         return _of(operator, self.handles)
 
     def begin(self, operator: TfliteOperator, name: str) -> Array:
-        """What a variable is before the first run. Raises UnsupportedNode if nothing says that."""
+        """Return what a variable is before the first run. Raises UnsupportedNode if nothing says that."""
         if name not in self.initial:
             raise operator.unsupported(f"variable '{name}' is read before it has a value", "an initial value")
         return self.initial[name]

@@ -114,7 +114,7 @@ class _FloatMaps:
         return found
 
     def _head(self, count: int) -> bytes:
-        """What is before the maps of a list of so many."""
+        """Return what is before the maps of a list of so many."""
         rest = len(_ELEMENTS) + count * self._row.size
         length = []
         while rest > 0x7F:

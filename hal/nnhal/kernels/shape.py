@@ -18,18 +18,18 @@ from nnhal.operations.shape import (
 
 
 def reshape(op: OperationContext) -> tuple[Array, ...]:
-    """The same elements in other dimensions."""
+    """Return the same elements in other dimensions."""
     (dimensions,) = prepare_reshape(op)
     return (op.value(ReshapeInput.INPUT).reshape(dimensions),)
 
 
 def squeeze(op: OperationContext) -> tuple[Array, ...]:
-    """The same elements without the axes."""
+    """Return the same elements without the axes."""
     return (op.value(SqueezeInput.INPUT).reshape(prepare_squeeze(op)[0]),)
 
 
 def expand_dims(op: OperationContext) -> tuple[Array, ...]:
-    """The same elements with one more axis."""
+    """Return the same elements with one more axis."""
     return (op.value(ExpandDimsInput.INPUT).reshape(prepare_expand_dims(op)[0]),)
 
 

@@ -31,7 +31,7 @@ class NodeLayouts(Generic[Value]):
     arrives: Order | None
     """The order that it follows; None for nodes of another behaviour."""
     converted: bool
-    """Whether it has other layouts than in the model: a node that converts, or follows an order."""
+    """True if it has other layouts than in the model: a node that converts, or follows an order."""
     reads: tuple[LayoutReading[Value], ...]
     stores: tuple[Order | None, ...]
     """The orders of the outputs."""

@@ -39,7 +39,7 @@ class Keeps:
     """A node that needs the model's order."""
 
     known: bool = False
-    """Whether its outputs have a known layout, as those of a convolution do."""
+    """True if its outputs have a known layout, as those of a convolution do."""
     flat: tuple[int, ...] = ()
     """Inputs for which only the sequence of their elements counts."""
 

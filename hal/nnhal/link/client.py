@@ -107,9 +107,9 @@ class Link(Closing):
             self._channel.close()
             raise TransportError(f"{path}: a Welcome without a token, or for no descriptors: {reply.welcome}"[:_SAID])
         self.numbers_answers = NUMBERED_ANSWERS in reply.welcome.capabilities
-        """Whether answers on the session's channels carry the numbers of their calls."""
+        """True if answers on the session's channels carry the numbers of their calls."""
         self.has_lengths_by_run = LENGTHS_BY_RUN in reply.welcome.capabilities
-        """Whether runs may give lengths of inputs."""
+        """True if runs may give lengths of inputs."""
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:

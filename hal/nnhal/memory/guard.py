@@ -55,7 +55,7 @@ class GuardedRegion(Region):
     lost: str
     """Why it must no longer be used; empty while it may be."""
     is_replaced: bool
-    """Whether its pages are no longer those of the file."""
+    """True if its pages are no longer those of the file."""
 
     def __new__(cls, descriptor: Descriptor, length: int, offset: int = 0, writable: bool = True) -> GuardedRegion:
         """Map the memory. Raises OSError or ValueError."""

@@ -55,13 +55,13 @@ class OperationContext:
         self._value_of = value_of
         self._dimensions_of = dimensions_of
         self.executing = is_final or dimensions_of is not None
-        """Whether dimensions are those of an execution: then a 0 is a length and not an unknown dimension."""
+        """True if dimensions are those of an execution: then a 0 is a length and not an unknown dimension."""
         self.found: dict[Callable[..., Any], Any] = {}
         """What functions have found out about the operation (see ``once``)."""
 
     @property
     def place(self) -> str:
-        """What names the operation in messages, for example ``operation 3 (SOFTMAX)``."""
+        """Return what names the operation in messages, for example ``operation 3 (SOFTMAX)``."""
         return self._place if isinstance(self._place, str) else self._place()
 
     def has(self, index: int) -> bool:

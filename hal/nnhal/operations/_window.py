@@ -59,7 +59,7 @@ class Window(NamedTuple):
     activation: FusedActivation
     """The fused activation."""
     channels_first: bool
-    """Whether images are NCHW."""
+    """True if images are NCHW."""
     multiplier: int = 1
     """The depth multiplier of a depthwise convolution."""
     groups: int = 1

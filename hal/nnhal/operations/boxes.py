@@ -196,7 +196,7 @@ class DetectionPostprocessingInput(IntEnum):
     SCALE_W = 6
     """Divides dw."""
     REGULAR_NMS = 7
-    """Whether each class is suppressed by itself, rather than the best classes of each anchor together."""
+    """True if each class is suppressed by itself, rather than the best classes of each anchor together."""
     MAX_DETECTIONS = 8
     """The most detections of an image."""
     MAX_CLASSES_PER_DETECTION = 9
@@ -208,7 +208,7 @@ class DetectionPostprocessingInput(IntEnum):
     IOU_THRESHOLD = 12
     """The overlap from which on a box is suppressed."""
     ADD_BACKGROUND_LABEL = 13
-    """Whether labels count the background as 0."""
+    """True if labels count the background as 0."""
 
 
 def validate_detection_postprocessing(op: Signature) -> None:

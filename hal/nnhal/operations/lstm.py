@@ -416,7 +416,7 @@ class BidirectionalSequenceLstmInput(IntEnum):
     CELL_CLIP = 49
     PROJECTION_CLIP = 50
     MERGE_OUTPUTS = 51
-    """Whether both outputs are one, joined along the last axis."""
+    """True if both outputs are one, joined along the last axis."""
     TIME_MAJOR = 52
     FORWARD_INPUT_LAYER_NORM_WEIGHTS = 53
     FORWARD_FORGET_LAYER_NORM_WEIGHTS = 54

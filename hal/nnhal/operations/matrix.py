@@ -82,9 +82,9 @@ class BatchMatmulInput(IntEnum):
     SECOND = 1
     """[batches ..., rows, columns]."""
     TRANSPOSE_FIRST = 2
-    """Whether the first is transposed."""
+    """True if the first is transposed."""
     TRANSPOSE_SECOND = 3
-    """Whether the second is transposed."""
+    """True if the second is transposed."""
 
 
 def validate_batch_matmul(op: Signature) -> None:

@@ -27,7 +27,7 @@ class ReduceInput(IntEnum):
     AXES = 1
     """[axes], each from -rank to rank - 1."""
     KEEP_DIMS = 2
-    """Whether the axes stay, with length 1."""
+    """True if the axes stay, with length 1."""
 
 
 def axes_of_reduce(op: OperationContext) -> tuple[int, ...]:

@@ -34,9 +34,9 @@ class ResizeInput(IntEnum):
     """The height in pixels (INT32), or a factor."""
     LAYOUT = 3
     ALIGN_CORNERS = 4
-    """Whether the centres of the corner pixels are aligned."""
+    """True if the centres of the corner pixels are aligned."""
     HALF_PIXEL_CENTERS = 5
-    """Whether the centres of pixels lie at halves."""
+    """True if the centres of pixels lie at halves."""
 
 
 def validate_resize(op: Signature, types: dict[OperandType, int], counts: range) -> None:

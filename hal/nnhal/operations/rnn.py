@@ -189,7 +189,7 @@ class BidirectionalSequenceRnnInput(IntEnum):
     ACTIVATION = 12
     TIME_MAJOR = 13
     MERGE_OUTPUTS = 14
-    """Whether both outputs are one, joined along the last axis."""
+    """True if both outputs are one, joined along the last axis."""
 
 
 FORWARD = RnnInputs(BidirectionalSequenceRnnInput.FORWARD_WEIGHTS, BidirectionalSequenceRnnInput.FORWARD_AUX_WEIGHTS)

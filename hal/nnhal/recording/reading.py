@@ -93,11 +93,11 @@ class DeviceRecording(Closing):
 
     @property
     def contents(self) -> int:
-        """How many contents it has."""
+        """Return how many contents it has."""
         return len(self._places)
 
     def has(self, content: wire.RecordedContent) -> bool:
-        """Whether the file has the bytes that a content stands for."""
+        """Return whether the file has the bytes that a content stands for."""
         return content.digest in self._places
 
     def content(self, content: wire.RecordedContent) -> bytes:

@@ -31,31 +31,31 @@ class DeviceDescription:
     alignment: int
     """Bytes to which an argument must be aligned to be used in place."""
     modelled_timing: bool
-    """Whether the time on the device comes from a model of it rather than from a clock."""
+    """True if the time on the device comes from a model of it rather than from a clock."""
     workers: int
     """How many executions run at the same time."""
     tensor_handle_factories: tuple[TensorHandleFactory, ...]
     """How values get into and out of the device, the preferred way first."""
     asynchronous: bool
-    """Whether results are visible to others only after a sync."""
+    """True if results are visible to others only after a sync."""
     transfer_costs: TransferCosts
     """The costs that no operation causes."""
     realisation: str
     """What it really is, in a sentence: an emulation, or the hardware that it uses."""
     can_be_wired: bool = False
-    """Whether its executions can be stages of wired chains."""
+    """True if its executions can be stages of wired chains."""
     maps_files: bool = False
-    """Whether files of a tmpfs that may shrink are used in place too. Other such files are staged."""
+    """True if files of a tmpfs that may shrink are used in place too. Other such files are staged."""
     source_extension: str = ""
     """The extension in whose single operation it prefers to receive a whole step; empty if there is none."""
     optimizes_nothing: bool = False
-    """Whether it has no optimiser, so that it need not be asked to optimise a step."""
+    """True if it has no optimiser, so that it need not be asked to optimise a step."""
     ignores_networks: bool = False
-    """Whether it ignores notifications that networks are loaded and unloaded."""
+    """True if it ignores notifications that networks are loaded and unloaded."""
     takes_files: bool = False
-    """Whether it may be given a whole file as one operation of ``source_extension`` without having been asked."""
+    """True if it may be given a whole file as one operation of ``source_extension`` without having been asked."""
     is_reference: bool = False
-    """Whether it is there for operations that no other device takes, and slower than others at each."""
+    """True if it is there for operations that no other device takes, and slower than others at each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class OperationSupport:
     """Whether a device supports an operation, and if not, why."""
 
     supported: bool
-    """Whether the device can execute the operation as given."""
+    """True if the device can execute the operation as given."""
     code: str = ""
     """A stable code for the reason; empty if the operation is supported."""
     got: str = ""

@@ -35,7 +35,7 @@ class BurstOutcome(NamedTuple):
     staged_bytes: int = 0
     """Bytes that the device had to copy."""
     staging_ns: int = 0
-    """How long the copying took."""
+    """The time that the copying took."""
     span: Span = NO_SPAN
     """When the device worked, if the execution measures."""
     copies: tuple[Copy, ...] = ()
@@ -59,7 +59,7 @@ class RemoteBurst:
         )
         self.handle = handle
         self.is_over = False
-        """Whether the channel has ended or ``stop`` was called: another burst has to be configured for further runs."""
+        """True if the channel has ended or ``stop`` was called: another burst has to be configured for further runs."""
 
     @property
     def socket_bytes(self) -> int:

@@ -37,7 +37,7 @@ _OPTIONS = (
     (grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1),
 )
 _END_SECONDS = 1.0
-"""How long a stream may take to end when nothing of it is wanted any more."""
+"""The time that a stream may take to end when nothing of it is wanted any more."""
 _WATCHED_SECONDS = 60.0
 """The longest time that a unary call may take if the process is watched."""
 
@@ -98,7 +98,7 @@ class Calls:
         self._channels: weakref.WeakSet[Channel] = weakref.WeakSet()
         self._ends: weakref.WeakSet[Channel | Descriptor] = weakref.WeakSet()
         self.is_given_up = False
-        """Whether ``give_up`` was called."""
+        """True if ``give_up`` was called."""
         self._living: set[tuple[str, int]] = set()
         """The objects of the session that were made and not released, by kind and handle."""
         self.streams = 0

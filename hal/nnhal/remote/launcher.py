@@ -26,7 +26,7 @@ class RemoteLauncher:
         self._channel = channel
         self._lock = threading.Lock()
         self.is_over = False
-        """Whether the channel has ended: another launcher has to be opened for further launches."""
+        """True if the channel has ended: another launcher has to be opened for further launches."""
 
     @property
     def socket_bytes(self) -> int:

@@ -17,7 +17,7 @@ _LONGEST_START_SECONDS = 660.0
 """A framework has ten minutes to load its models."""
 _LONGEST_STOP_SECONDS = 60.0
 _DRAIN_SECONDS = 10.0
-"""How long a supervisor waits for a process to be idle if it is not told how long."""
+"""The time that a supervisor waits for a process to be idle if it is not told how long."""
 
 
 class SupervisorControl(Closing):

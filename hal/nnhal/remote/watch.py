@@ -127,7 +127,7 @@ class CallProgress:
         self._wanted: float | None = None
         self._idle = 0.0
         self.is_over = False
-        """Whether it has stalled."""
+        """True if it has stalled."""
 
     def asks_for(self, patience: float) -> bool:
         """Return whether it is time to ask the process whether it answers: each ``patience`` seconds."""

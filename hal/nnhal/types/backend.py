@@ -19,15 +19,15 @@ class TensorHandleFactory:
     exports: frozenset[str] = frozenset()
     """Kinds of memory in which it leaves its results for other devices."""
     maps: bool = True
-    """Whether its memory can be mapped, and therefore copied into and out of."""
+    """True if its memory can be mapped, and therefore copied into and out of."""
     alignment: int = 1
     """Bytes to which memory must be aligned."""
     fallback_import_memory_required: bool = False
-    """Whether the framework must allocate the memory for its results and have both sides of an edge import it."""
+    """True if the framework must allocate the memory for its results and have both sides of an edge import it."""
     relaxed_as_float16: bool = False
-    """Whether float32 values of a model with relaxed computation may pass as float16: the device holds them so."""
+    """True if float32 values of a model with relaxed computation may pass as float16: the device holds them so."""
     keeps: bool = False
-    """Whether values that only this device reads and writes should lie in its own buffers (``IDevice.allocate``), which
+    """True if values that only this device reads and writes should lie in its own buffers (``IDevice.allocate``), which
     spares it copies: other memory it cannot reach."""
 
 
@@ -43,7 +43,7 @@ class TransferCosts:
     """To import one piece of memory."""
     copy_ns_per_byte: float = 0.1
     is_wire: bool = False
-    """Whether what is copied goes over a network, to a device on another host."""
+    """True if what is copied goes over a network, to a device on another host."""
     round_trip_ns: float = 0.0
     """The part of ``hop_ns`` that is a round trip over that network; 0 without one."""
 

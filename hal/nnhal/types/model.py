@@ -86,6 +86,6 @@ class Model:
     pools: tuple[Memory, ...] = ()
     """The memory of CONSTANT_POOL operands."""
     relax_computation_float32_to_float16: bool = False
-    """Whether TENSOR_FLOAT32 may be computed with the range and precision of float16."""
+    """True if TENSOR_FLOAT32 may be computed with the range and precision of float16."""
     extension_name_to_prefix: tuple[ExtensionNameAndPrefix, ...] = ()
     """The extensions that the model uses."""

@@ -11,7 +11,7 @@ from nnhal.types.model import ExtensionNameAndPrefix
 
 NO_DEADLINE = -1
 DEFAULT_LOOP_TIMEOUT_NS = 2_000_000_000
-"""How long one activation of WHILE may take by default."""
+"""The time that one activation of WHILE may take by default."""
 MAX_LOOP_TIMEOUT_NS = 15_000_000_000
 """The longest loop timeout that a client may ask for."""
 
@@ -24,7 +24,7 @@ class RequestArgument:
     dimensions: tuple[int, ...] = ()
     has_no_value: bool = False
     varies: bool = False
-    """Whether it is an input in a device buffer, whose value tells the dimensions in each run that are open."""
+    """True if it is an input in a device buffer, whose value tells the dimensions in each run that are open."""
 
 
 RequestMemoryPool = Memory | int
@@ -116,7 +116,7 @@ class Copy(NamedTuple):
     ended_ns: int
 
     is_wire: bool = False
-    """Whether they went over a network, to or from a device on another host."""
+    """True if they went over a network, to or from a device on another host."""
 
     injected: str = ""
     """The name of a fault that was injected then, on purpose, and nothing was copied; empty for a copy."""
@@ -136,7 +136,7 @@ class FencedExecutionInfo:
     staged_bytes: int = 0
     """Bytes that the device had to copy."""
     staging_ns: int = 0
-    """How long the copying took."""
+    """The time that the copying took."""
     span: Span = NO_SPAN
     """When the device worked, if the execution measures."""
     copies: tuple[Copy, ...] = ()

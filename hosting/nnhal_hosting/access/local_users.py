@@ -108,7 +108,7 @@ def tcp_address(peer: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Addres
 
 @lru_cache(1024)
 def _question(peer: str, listener: TcpListener) -> bytes:
-    """What to ask the kernel about the client's end of a connection; empty if that is no TCP connection."""
+    """Return what to ask the kernel about the client's end of a connection; empty if that is no TCP connection."""
     client = tcp_address(peer)
     if client is None:
         return b""

@@ -35,7 +35,7 @@ class Administered(Protocol):
 
     @property
     def kind(self) -> str:
-        """What the process is: device or framework."""
+        """Return what the process is: device or framework."""
         ...
 
     @property

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from nnhal.threads import LastingThread
 
 _IDLE_SECONDS = 10.0
-"""How long a thread waits for more work before it ends."""
+"""The time that a thread waits for more work before it ends."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +29,7 @@ class WaitingCall:
     lane: Lane | None = None
     """Where it waits, or is served."""
     is_receiving: bool = True
-    """Whether its message has not come yet."""
+    """True if its message has not come yet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,9 +41,9 @@ class Lane:
     receivers: int = 1
     """Calls that may receive their message at a time."""
     may_share: bool = True
-    """Whether it may have other threads too."""
+    """True if it may have other threads too."""
     newest_first: bool = False
-    """Whether the newest of the waiting calls is served first."""
+    """True if the newest of the waiting calls is served first."""
     patience: float | None = None
     """Seconds that a call's message may take, if it is less than elsewhere."""
     waiting: deque[WaitingCall] = field(default_factory=deque)

@@ -16,10 +16,10 @@ from nnhal_hosting.own_memory import OwnBytes, return_freed_memory
 
 _LOOK_SECONDS = 0.02
 _HASTE_SECONDS = 0.1
-"""How long a message may take if others wait in a lane of many."""
+"""The time that a message may take if others wait in a lane of many."""
 _MUCH_BYTES = 64 << 20
 _RETURN_SECONDS = 1.0
-"""How long after messages have taken much memory what they have freed is returned to the system."""
+"""The time that after messages have taken much memory what they have freed is returned to the system."""
 
 
 @dataclass(slots=True, eq=False)

@@ -120,7 +120,7 @@ class Condition(BaseModel):
     """Seconds for which it may happen after that; 0 for no end."""
 
     every_start: bool = False
-    """Whether a device that is started again has the fault again. Otherwise only the first process has it."""
+    """True if a device that is started again has the fault again. Otherwise only the first process has it."""
 
     ACTS_IN: ClassVar[tuple[str, ...]] = METHODS
     """The calls that a fault of this kind can act in."""
@@ -141,7 +141,7 @@ class Condition(BaseModel):
         return frozenset().union(*map(methods_of, self.method)).intersection(self.ACTS_IN)
 
     def is_about(self, device: str) -> bool:
-        """Whether it is about a device of this name."""
+        """Return whether it is about a device of this name."""
         return any(fnmatchcase(device, pattern) for pattern in self.device)
 
 

@@ -12,7 +12,7 @@ from nnhal_hosting.polling.work import Work
 Exchange = Callable[[], Work | None]
 Ended = Callable[[BaseException], None]
 _ATTENTION_SECONDS = 0.05
-"""How long a thread that attends to one channel waits for the next call on it."""
+"""The time that a thread that attends to one channel waits for the next call on it."""
 
 
 class ServedChannel:

@@ -34,7 +34,7 @@ class Pace:
     def __init__(self) -> None:
         self._long = _HISTORY
         self.is_brief = False
-        """Whether the next time is expected to be brief."""
+        """True if the next time is expected to be brief."""
 
     def add(self, duration_ns: int) -> None:
         self._long = (self._long << 1 | (duration_ns > BRIEF_NS)) & _HISTORY

@@ -123,7 +123,7 @@ def _thresholds(most: int) -> list[int]:
 
 
 def _key(thresholds: Sequence[int], right: float) -> str:
-    """What the shades mean, above the picture on the right."""
+    """Return what the shades mean, above the picture on the right."""
     parts: list[str] = []
     x = right
     for shade, least in reversed(list(enumerate(thresholds))):

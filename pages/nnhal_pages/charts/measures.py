@@ -22,7 +22,7 @@ class Measure:
 
     units: tuple[tuple[float, str], ...]
     whole: bool = False
-    """Whether there are no parts of the basic unit."""
+    """True if there are no parts of the basic unit."""
 
     def words(self, value: float) -> str:
         """Return a value with its unit, in about three digits: ``1.25 MiB``."""

@@ -24,7 +24,7 @@ class RunAct(NamedTuple):
     begin: float
     end: float
     is_part: bool = False
-    """Whether it is a part of what is done in its lane at that time."""
+    """True if it is a part of what is done in its lane at that time."""
 
 
 class RunMoment(NamedTuple):

@@ -202,7 +202,7 @@ def _copied(edges: Sequence[EdgeStory]) -> int:
 
 
 def _way(edge: EdgeStory) -> tuple[object, ...]:
-    """What is compared of an edge: not its steps, whose numbers change with any step before them."""
+    """Return what is compared of an edge: not its steps, whose numbers change with any step before them."""
     return edge.source, edge.destination, edge.strategy, edge.layer, edge.bytes, edge.copied_bytes
 
 

@@ -88,7 +88,7 @@ def difference(old: float, new: float, written: Callable[[float], str]) -> str:
 
 
 def figures(old: Explanation, new: Explanation) -> list[PlanFigure]:
-    """What can be compared of two plans as wholes. A measured time is there if both were measured."""
+    """Return what can be compared of two plans as wholes. A measured time is there if both were measured."""
     found: list[PlanFigure] = [PlanFigure("Modelled time of a run", old.modelled_ns, new.modelled_ns, duration)]
     if old.measured and new.measured:
         found.append(PlanFigure("Measured time of a run", old.measured.duration_ns, new.measured.duration_ns, duration))

@@ -87,7 +87,7 @@ def _layout(explanation: Explanation) -> list[tuple[str, str, str]]:
 
 
 def _sent(explanation: Explanation) -> list[tuple[str, str, str]]:
-    """What goes over networks, if any step is on another host."""
+    """Return what goes over networks, if any step is on another host."""
     if not explanation.wire_ns:
         return []
     up, down = explanation.wire_up_bytes, explanation.wire_down_bytes
@@ -124,7 +124,7 @@ def _arenas(explanation: Explanation, name: str) -> str:
 
 
 def _panels(explanation: Explanation, name: str) -> str:
-    """What there is to say of each operation, closed. A browser opens the one that a link leads to."""
+    """Return what there is to say of each operation, closed. A browser opens the one that a link leads to."""
     facts, links = facts_of(explanation), _links(name, lambda _: f"#{name}-closed")
     panels = (
         Folded(

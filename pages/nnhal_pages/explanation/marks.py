@@ -51,7 +51,7 @@ def ends(edge: EdgeStory | LedgerEntry) -> str:
 
 
 def strategy(edge: EdgeStory) -> str:
-    """How an edge passes its value, as HTML."""
+    """Return how an edge passes its value, as HTML."""
     more = ", ".join(filter(None, (edge.layer, "sync" if edge.sync else "", sent_words(edge))))
     return f"{escaped(edge.strategy)}<br><span class='small'>{escaped(more)}</span>"
 

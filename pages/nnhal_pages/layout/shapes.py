@@ -46,7 +46,7 @@ class LineBundle:
     ends: tuple[Point, ...]
     """Where its targets are: each has an arrow head."""
     upwards: bool = False
-    """Whether it goes against the direction of the graph, as a link that closes a cycle does. Its segments then go
+    """True if it goes against the direction of the graph, as a link that closes a cycle does. Its segments then go
     from its target to its source.
     """
     jumps: tuple[tuple[Point, ...], ...] = ()

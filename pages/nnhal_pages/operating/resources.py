@@ -44,7 +44,7 @@ class Resource:
     needs: Detail = NO_DETAIL
     """What processes must have been asked for."""
     of_framework: bool = False
-    """Whether the framework alone knows them."""
+    """True if the framework alone knows them."""
     parts: Mapping[str, Callable[..., bool]] = field(default_factory=dict)
     """By which names JSON has them, and which ones; all by the resource's own name if there are none."""
 
@@ -70,7 +70,7 @@ def clock(at_ns: int) -> str:
 
 
 def since(at_ns: int) -> str:
-    """How long ago an instant of CLOCK_BOOTTIME was; empty for 0."""
+    """Return how long ago an instant of CLOCK_BOOTTIME was; empty for 0."""
     return lasting(time.clock_gettime_ns(time.CLOCK_BOOTTIME) - at_ns) if at_ns else ""
 
 
@@ -142,7 +142,7 @@ def _remarks(observed: ObservedProcess) -> Iterator[str]:
 
 
 def _held(name: str, about: str, cells: Mapping[str, Callable[[ObservedProcess, Any], str]]) -> Resource:
-    """What processes hold, by the field of GetProcessResponse: the process, and what it says of one."""
+    """Return what processes hold, by the field of GetProcessResponse: the process, and what it says of one."""
     return Resource(
         name,
         about,

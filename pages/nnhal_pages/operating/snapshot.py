@@ -79,7 +79,7 @@ class ObservedProcess:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where its sockets are."""
+        """Return where its sockets are."""
         return Endpoint(Path(self.directory), self.kind)
 
     @property
@@ -89,7 +89,7 @@ class ObservedProcess:
 
     @property
     def answers(self) -> bool:
-        """Whether it answers at this moment."""
+        """Return whether it answers at this moment."""
         return not self.silence
 
     @property
@@ -115,7 +115,7 @@ class ObservedProcess:
 
     @property
     def is_dead(self) -> bool:
-        """Whether it does no work, and nobody has asked it to finish what it has."""
+        """Return whether it does no work, and nobody has asked it to finish what it has."""
         return self.state in ("down", "silent", "restarting", "stopped")
 
     @property

@@ -22,7 +22,7 @@ class Guard:
         self._users = users
 
     def of_users(self, users: LocalUsers | None) -> Guard:
-        """The same guard, for a port of these users."""
+        """Return the same guard, for a port of these users."""
         return Guard(self._tokens, self._rates, users)
 
     @property

@@ -61,16 +61,16 @@ class Side:
     alignment: int = 1
     """Bytes."""
     is_asynchronous: bool = False
-    """Whether results are visible only after a sync."""
+    """True if results are visible only after a sync."""
     needs_fallback_memory: bool = False
-    """Whether the framework allocates the memory that it imports."""
+    """True if the framework allocates the memory that it imports."""
     costs: TransferCosts = _FREE
     can_be_wired: bool = False
-    """Whether its executions can be stages of wired chains."""
+    """True if its executions can be stages of wired chains."""
     relaxed_as_float16: bool = False
-    """Whether float32 values of relaxed models may pass as float16."""
+    """True if float32 values of relaxed models may pass as float16."""
     keeps: bool = False
-    """Whether values that only this device writes and reads stay in its own buffers."""
+    """True if values that only this device writes and reads stay in its own buffers."""
 
     @classmethod
     def of(cls, name: str, description: DeviceDescription) -> Side:
@@ -114,7 +114,7 @@ class Edge:
     alignment: int
     """Bytes."""
     sync: bool
-    """Whether the source has to make its results visible first."""
+    """True if the source has to make its results visible first."""
     reason: str
     """Why the edge has this strategy, in one sentence."""
     wire_up_bytes: int = 0

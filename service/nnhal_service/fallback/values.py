@@ -45,7 +45,7 @@ class PassedValue:
     """The step that reads it, for each edge; None is the client."""
     edges: tuple[Edge, ...]
     is_ours: bool
-    """Whether the framework allocates its memory."""
+    """True if the framework allocates its memory."""
     carried: int | None = None
     """The element type in which it passes, if that is not its own."""
 
@@ -61,7 +61,7 @@ class PassedValue:
 
     @property
     def note(self) -> str:
-        """What a reader of its edges should know of its type."""
+        """Return what a reader of its edges should know of its type."""
         return "" if self.carried is None else f"; it passes as {OperandType(self.carried).name}"
 
     @property

@@ -44,7 +44,7 @@ class WorkerStart:
     recorded: Collection[str]
     """The models whose runs are recorded, as ``RunRecordings`` has them."""
     drains: bool
-    """Whether it takes no new requests."""
+    """True if it takes no new requests."""
     column: int
     """The worker's own column of the table, and its number among the workers."""
     workers: int
@@ -82,7 +82,7 @@ class BoundRunChannel(NamedTuple):
     channel: Descriptor
     execution: int
     may_fall_back: bool
-    """Whether a run that the device refuses is to be repeated through the framework."""
+    """True if a run that the device refuses is to be repeated through the framework."""
     outputs: Sequence[str] = ()
     """The names of outputs whose dimensions answers may report, in their order; empty strings for no output."""
     known: Sequence[OutputReport] = ()
@@ -119,7 +119,7 @@ class FrameworkModels(Protocol):
     """Models for one front worker. The methods raise as those of LoadedModel and ExecutionContext."""
 
     def start(self) -> WorkerStart:
-        """What the worker needs to know before it serves."""
+        """Return what the worker needs to know before it serves."""
 
     def open(self, name: str, version: str) -> OpenedVersion:
         """Hold a version of a model, by default the newest, until its lease is released. Raises as ``Repository``."""

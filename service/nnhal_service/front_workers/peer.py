@@ -147,7 +147,7 @@ class Peer:
             answer.set_result(_Answer(kind, body, descriptors))
 
     def _asked(self, number: int) -> Future[_Answer] | None:
-        """What waits for an answer; None if its caller waits no longer."""
+        """Return what waits for an answer; None if its caller waits no longer."""
         with self._lock:
             return (self._waiting or {}).pop(number, None)
 

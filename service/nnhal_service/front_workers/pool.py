@@ -38,9 +38,9 @@ _MOST_RUNS = 4096
 _MOST_CALLS = 64
 """Other calls of workers at a time; loading a model is one."""
 _PATIENCE_SECONDS = 5.0
-"""How long a worker may take to answer, before what it is told counts as told."""
+"""The time that a worker may take to answer, before what it is told counts as told."""
 _BRIEF_SECONDS = 1.0
-"""How long a worker may take to say what it runs."""
+"""The time that a worker may take to say what it runs."""
 _START_SECONDS = 60.0
 _RECLAIM_SECONDS = 1.0
 """Seconds between two times at which kept memory is given back."""

@@ -133,4 +133,4 @@ class _Choice:
     def __init__(self) -> None:
         self.seen = 0
         self.is_over = False
-        """Whether as many were traced as are to be."""
+        """True if as many were traced as are to be."""

@@ -23,7 +23,7 @@ class Intake:
 
     def __init__(self) -> None:
         self.is_closed = False
-        """Whether new work is refused."""
+        """True if new work is refused."""
 
     def require_open(self) -> None:
         """Raise DEVICE_UNAVAILABLE while the framework drains."""
@@ -78,7 +78,7 @@ class NativeSession(Ownership):
 
     @property
     def client(self) -> str:
-        """What the client is called in lists of runs."""
+        """Return what the client is called in lists of runs."""
         return self.session.title
 
     @property

@@ -11,9 +11,9 @@ from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_service.runtime import LoadedModel
 
 _PATIENCE_SECONDS = 0.2
-"""How long an operator waits for the counts; later ones are in the next answer."""
+"""The time that an operator waits for the counts; later ones are in the next answer."""
 _ANSWER_SECONDS = 1.0
-"""How long the devices may take, together."""
+"""The time that the devices may take, together."""
 
 
 class DirectRunCounter:

@@ -20,7 +20,7 @@ from nnhal_service.runtime.devices.notes import Note
 LoadedModels = Callable[[], Mapping[str, LoadedModel]]
 """Returns all loaded models, by names that an operator understands."""
 _SETTLE_SECONDS = 3.0
-"""How long an operator waits for models to be planned again."""
+"""The time that an operator waits for models to be planned again."""
 
 
 class OperatedFleet:

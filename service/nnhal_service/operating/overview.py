@@ -147,7 +147,7 @@ def _served(model_server: OperatedModelServer, row: ModelIndex) -> ServedModel |
 
 
 def _run_ages(owner: NativeSession) -> Mapping[LoadedModel, int]:
-    """How long the oldest run of each model of a client has lasted until now, in nanoseconds."""
+    """Return how long the oldest run of each model of a client has lasted until now, in nanoseconds."""
     ages: dict[LoadedModel, int] = {}
     now = time.monotonic_ns()
     for binding in owner.by_handle(SessionBinding).values():

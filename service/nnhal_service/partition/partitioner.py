@@ -61,7 +61,7 @@ class Options:
     memory_kind: str = ""
     """The kind of memory of the client's values; empty for that of which devices copy the least."""
     relaxed: bool = False
-    """Whether float32 may be computed with the range and precision of float16, also if the model does not say so."""
+    """True if float32 may be computed with the range and precision of float16, also if the model does not say so."""
 
 
 @dataclass(frozen=True, slots=True)

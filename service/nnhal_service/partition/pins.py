@@ -29,7 +29,7 @@ class Pin:
 
     @property
     def is_by_number(self) -> bool:
-        """Whether it is by the numbers of operations."""
+        """Return whether it is by the numbers of operations."""
         return self.match.startswith("index:")
 
     def has_number(self, index: int) -> bool:
@@ -47,7 +47,7 @@ class Pin:
 
     @property
     def is_of_main(self) -> bool:
-        """Whether it can cover operations of main only, and none of subgraphs."""
+        """Return whether it can cover operations of main only, and none of subgraphs."""
         return not self.match.startswith("op:")
 
     def covers(self, index: int, operation: Operation, names: Sequence[str]) -> bool:

@@ -103,7 +103,7 @@ class CompoundPlan:
 
     @property
     def has_control_flow(self) -> bool:
-        """Whether any step is one of control flow."""
+        """Return whether any step is one of control flow."""
         return len(self.executable) < len(self.steps)
 
     @property

@@ -31,7 +31,7 @@ class PlanReport:
 
     @property
     def is_optimal(self) -> bool:
-        """Whether no plan has less modelled time."""
+        """Return whether no plan has less modelled time."""
         return self.cost.total_ns <= self.lower_bound_ns * (1 + _ROUNDING)
 
     def lines(self) -> list[str]:

@@ -36,7 +36,7 @@ def substituted(model: Model, substitutions: Sequence[Substitution], device: str
 
 
 def _without_unwritten(graph: Subgraph) -> Subgraph:
-    """The same graph without temporary variables that no operation writes any more."""
+    """Return the same graph without temporary variables that no operation writes any more."""
     written = {operand for node in graph.operations for operand in node.outputs}
     temporary = OperandLifeTime.TEMPORARY_VARIABLE
     kept = [i for i, operand in enumerate(graph.operands) if operand.lifetime != temporary or i in written]

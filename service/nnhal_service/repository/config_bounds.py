@@ -14,7 +14,7 @@ from nnhal.inference import model_config_pb2 as wire
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 MOST_BYTES = 1 << 20
-"""How long a configuration may be, as a file or in a request. Its lists can have no more entries than that."""
+"""The time that a configuration may be, as a file or in a request. Its lists can have no more entries than that."""
 MOST_INSTANCES = 1024
 MOST_PRIORITY_LEVELS = 256
 """A queue looks at each level when it makes a batch."""

@@ -70,7 +70,7 @@ def config_from_json(text: str, name: str) -> wire.ModelConfig:
 
 
 def _in_words(error: Exception) -> str:
-    """What protobuf says is wrong, without the words of Python's own errors in it."""
+    """Return what protobuf says is wrong, without the words of Python's own errors in it."""
     message = str(error)
     for pattern, words in _WORDS.items():
         message = pattern.sub(words, message)

@@ -52,7 +52,7 @@ class RepositoryEntry(Generic[S]):
         self.tried: object = None
         """The fingerprint of the files of the last load, whether it succeeded or failed."""
         self.is_given = False
-        """Whether the versions that serve came with a request, and not from a repository's folder."""
+        """True if the versions that serve came with a request, and not from a repository's folder."""
         self._lock = threading.Lock()
         self._ready: dict[int, ReadyVersion[S]] = {}
         self._others: dict[str, tuple[ModelState, str]] = {}

@@ -41,7 +41,7 @@ class RepositoryOptions:
     load_threads: int = 4
     """How many models are loaded at a time."""
     drain_seconds: float = 30.0
-    """How long a version that is unloaded or replaced may take to finish its requests."""
+    """The time that a version that is unloaded or replaced may take to finish its requests."""
     max_models: int = 0
     """How many versions of models may be loaded; 0 for any number."""
 

@@ -89,7 +89,7 @@ class Lease(Generic[S]):
 
     @property
     def file(self) -> str:
-        """Where the model's file lies, for operators; empty if it came with a request."""
+        """Return where the model's file lies, for operators; empty if it came with a request."""
         return self._opened.file
 
     def release(self) -> None:

@@ -31,7 +31,7 @@ class ModelTensor:
     data_type: wire.DataType.ValueType
     shape: Dims | None
     optional: bool = False
-    """Whether it is an input that has a default."""
+    """True if it is an input that has a default."""
 
 
 def inputs_of(prepared: PreparedPlan) -> list[ModelTensor]:

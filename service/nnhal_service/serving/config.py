@@ -29,9 +29,9 @@ class QueuePolicy:
 
     timeout_action: TimeoutAction = TimeoutAction.REJECT
     default_timeout_ns: int = 0
-    """How long a request may wait; 0 for ever."""
+    """The time that a request may wait; 0 for ever."""
     allow_timeout_override: bool = False
-    """Whether a request may set a timeout of its own, up to the default one."""
+    """True if a request may set a timeout of its own, up to the default one."""
     max_queue_size: int = 0
     """How many requests may wait; 0 for any number."""
 
@@ -49,11 +49,11 @@ class ControlKind(Enum):
     """What a control input tells the model."""
 
     START = "start"
-    """Whether the request is the first of its sequence."""
+    """True if the request is the first of its sequence."""
     END = "end"
-    """Whether it is the last."""
+    """True if it is the last."""
     READY = "ready"
-    """Whether there is a request: always, since each runs alone."""
+    """True if there is a request: always, since each runs alone."""
     CORRID = "correlation id"
     """The sequence's identifier."""
 
@@ -91,7 +91,7 @@ class Sequencing:
     """Requests belong to sequences, those of one sequence run in their order."""
 
     idle_ns: int
-    """How long after its last request a sequence ends."""
+    """The time that after its last request a sequence ends."""
     most: int
     """How many sequences there may be, with those that wait."""
     controls: tuple[SequenceControl, ...] = ()

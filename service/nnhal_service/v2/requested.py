@@ -70,7 +70,7 @@ class RequestedOutput(NamedTuple):
     part: RegionPart | None = None
     """The shared memory that receives it; None if the response carries it."""
     binary: bool = True
-    """Whether HTTP carries it as binary data, not as JSON. gRPC always does."""
+    """True if HTTP carries it as binary data, not as JSON. gRPC always does."""
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Caller:
         return array_from_raw(kind, shape, memory.read(part.name, part.offset, part.byte_size, self.owner))
 
     def output_places(self, outputs: Sequence[RequestedOutput]) -> dict[str, Place]:
-        """Where large outputs are wanted in shared memory. Raises ServingError as SharedMemory."""
+        """Return where large outputs are wanted in shared memory. Raises ServingError as SharedMemory."""
         return {
             output.name: enabled(self.memory).place(part.name, part.offset, part.byte_size, self.owner)
             for output in outputs

@@ -27,7 +27,7 @@ class Reading:
 
     @property
     def accesses(self) -> tuple[AxisAccess, ...]:
-        """Those of rows, columns and channels."""
+        """Return those of rows, columns and channels."""
         return self.rows, self.columns, self.channels
 
 

@@ -83,7 +83,7 @@ class Whole:
         self._readings = MATCHERS[call.op.type](call.op, outputs)[call.position].readings
 
     def reads(self, output: Box) -> tuple[Box, ...]:
-        """What the planner thinks that it needs."""
+        """Return what the planner thinks that it needs."""
         return tuple(
             Box(*(access.needs(wanted) for access, wanted in zip(reading.accesses, output, strict=True)))
             for reading in self._readings

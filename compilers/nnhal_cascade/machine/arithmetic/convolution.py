@@ -43,7 +43,7 @@ def slide(axis: Axis, length: int, wanted: Interval) -> Slide:
 
 
 def _under_taps(axis: Axis, length: int, wanted: Interval) -> Interval:
-    """What a window with gaps, or with gaps to the next one, sees."""
+    """Return what a window with gaps, or with gaps to the next one, sees."""
     starts = np.arange(*wanted) * axis.stride - axis.before
     taps = np.add.outer(starts, np.arange(axis.size) * axis.dilation)
     taps = taps[(taps >= 0) & (taps < length)]

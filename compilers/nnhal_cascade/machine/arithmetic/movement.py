@@ -29,7 +29,7 @@ class Same:
         self.inputs = (call.output,)
 
     def reads(self, output: Box) -> tuple[Box, ...]:
-        """The same elements, in the output's dimensions."""
+        """Return the same elements, in the output's dimensions."""
         return (output,)
 
     def compute(self, output: Box, values: Sequence[Array]) -> Array:

@@ -45,7 +45,7 @@ class UnaryTable:
             (self._table,) = KERNELS[call.op.type](executing(call.op, {_FIRST: codes}))
 
     def reads(self, output: Box) -> tuple[Box, ...]:
-        """The same elements."""
+        """Return the same elements."""
         return (output,)
 
     def compute(self, output: Box, values: Sequence[Array]) -> Array:
@@ -71,7 +71,7 @@ class PairTable:
         self._table = table.reshape(-1)
 
     def reads(self, output: Box) -> tuple[Box, ...]:
-        """The same elements, or the only one of an axis along which the input is broadcast."""
+        """Return the same elements, or the only one of an axis along which the input is broadcast."""
         return tuple(_broadcast(shape, output) for shape in self.inputs)
 
     def compute(self, output: Box, values: Sequence[Array]) -> Array:
@@ -103,7 +103,7 @@ class FloatElements:
         }
 
     def reads(self, output: Box) -> tuple[Box, ...]:
-        """The same elements, or the only one of an axis along which the input is broadcast."""
+        """Return the same elements, or the only one of an axis along which the input is broadcast."""
         return tuple(_broadcast(shape, output) for shape in self.inputs)
 
     def compute(self, output: Box, values: Sequence[Array]) -> Array:

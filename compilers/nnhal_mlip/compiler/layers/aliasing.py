@@ -25,7 +25,7 @@ class ValueAlias(NamedTuple):
     offset: Extents = (0, 0, 0, 0)
     """The offset of the value's first element in the root."""
     view: bool = False
-    """Whether the value is all bytes of the root, with other extents."""
+    """True if the value is all bytes of the root, with other extents."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,13 +71,13 @@ class TileLayer:
     groups: int = 1
     """The groups of a CONVOLUTION."""
     is_pad: bool = False
-    """Whether it only puts zeros around its input."""
+    """True if it only puts zeros around its input."""
     inner: int = 1
     """The products of an element of a MATMUL."""
 
     @property
     def reduction(self) -> int:
-        """How many products or elements make one element of the output."""
+        """Return how many products or elements make one element of the output."""
         if self.task is TaskKind.MATMUL:
             return self.inner
         if self.weights is None:

@@ -54,7 +54,7 @@ class OcmBuffer:
     end: int
     """The last stage."""
     pinned: bool = False
-    """Whether it is filled at start, and kept."""
+    """True if it is filled at start, and kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class LayerChoice:
     row_stripes: int = 1
     channel_stripes: int = 1
     whole_weights: bool = False
-    """Whether every tile receives all weights, although it needs those of its channels only: one transfer, not many."""
+    """True if every tile receives all weights, although it needs those of its channels only: one transfer, not many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class RootUse:
     readers: tuple[int, ...]
     """Layers, in order."""
     leaves: bool
-    """Whether it or a part of it is an output of the network."""
+    """True if it or a part of it is an output of the network."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class PlanSetting:
     """Bytes of each tile's memory from ``base``."""
     page: int
     pinned: bool
-    """Whether weights stay in the tiles' memory from run to run."""
+    """True if weights stay in the tiles' memory from run to run."""
     profile: TimingProfile
     uses: Mapping[str, RootUse] = field(init=False)
     costs: dict[tuple[object, ...], int] = field(init=False, default_factory=dict, compare=False)

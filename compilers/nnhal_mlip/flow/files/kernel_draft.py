@@ -33,7 +33,7 @@ class KernelDraft:
 
     @cached_property
     def place(self) -> str:
-        """Where an error is: the layer by the user's names."""
+        """Return where an error is: the layer by the user's names."""
         users = ", ".join(self.kernel.user_names) or self.kernel.output
         return f"layer '{users}' ({self.kernel.operator})"
 
@@ -135,5 +135,5 @@ class LayerDraft:
     padded_rank: int | None = None
     """Shapes are written with ones in front up to this rank, and with ones behind up to 4; None for as they are."""
     named_layouts: bool = True
-    """Whether the name of the function has the layouts."""
+    """True if the name of the function has the layouts."""
     extension: Mapping[str, Any] = field(default_factory=dict)

@@ -27,7 +27,7 @@ class MlipTargetOptions:
     quantize: str = "fp16"
     """The arithmetic: fp16 or int8."""
     wb_pin_ocm: bool = False
-    """Whether weights and biases are put into on-chip memory when the model is loaded."""
+    """True if weights and biases are put into on-chip memory when the model is loaded."""
     num_tiles: int = 8
     """At most so many tiles compute: 1, 2, 4 or 8."""
     mode: str = "sim"

@@ -231,7 +231,7 @@ class _Rewriting:
                     yield data, number
 
     def _plus(self, node: FlowNode | None, number: float) -> str:
-        """What a node adds a number to; empty if it does not."""
+        """Return what a node adds a number to; empty if it does not."""
         return next((data for data, found in self._sums(node) if isclose(found, number, rel_tol=_CLOSE)), "")
 
     def _divided(self, node: FlowNode) -> FlowNode:
@@ -295,7 +295,7 @@ class _Rewriting:
         return FlowNode(Operator.BIAS_ADD, (summed, bias), node.outputs, attributes, (*biased.sources, *node.sources))
 
     def _unbiased(self, node: FlowNode) -> str:
-        """What a node adds constants to; empty if it does not."""
+        """Return what a node adds constants to; empty if it does not."""
         computed = [name for name in node.inputs if name not in self._constants]
         adds = node.operator in (Operator.BIAS_ADD, Operator.ADD) and len(computed) == 1
         return computed[0] if adds and self._values[computed[0]].shape == self._values[node.output].shape else ""

@@ -18,10 +18,10 @@ class FlowRules:
     """What the accelerator takes."""
 
     beyond: bool
-    """Whether these go beyond the public flow. If so, whatever is taken compiles."""
+    """True if these go beyond the public flow. If so, whatever is taken compiles."""
     element_types: tuple[str, ...]
     groups: bool
-    """Whether convolutions may have groups that are not single channels."""
+    """True if convolutions may have groups that are not single channels."""
     average_batch: int
     """The largest batch of average pools."""
     layouts: tuple[str, ...]
@@ -40,7 +40,7 @@ class FlowRules:
     activations: tuple[Operator, ...]
     """That are fused."""
     left_bias: bool
-    """Whether the constant of a bias may be the left operand."""
+    """True if the constant of a bias may be the left operand."""
 
 
 PUBLIC = FlowRules(

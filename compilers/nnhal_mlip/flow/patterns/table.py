@@ -38,7 +38,7 @@ class LayerPattern(NamedTuple):
     """What may stand behind it: each if it is there."""
     check: OperatorCheck
     public: bool = True
-    """Whether the public table has the row."""
+    """True if the public table has the row."""
 
 
 _CONV = (BIAS, BATCH_NORM, ACTIVATION)

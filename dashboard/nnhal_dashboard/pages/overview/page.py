@@ -20,7 +20,7 @@ from nnhal_dashboard.web.sparklines import spark
 from nnhal_pages.operating.snapshot import Detail
 
 _FIRST_SECONDS = 0.5
-"""How long the page itself waits for plans that nobody has asked for yet."""
+"""The time that the page itself waits for plans that nobody has asked for yet."""
 _MOST_MODELS = 12
 """Models in the table; idle ones beyond them are counted."""
 _SPARK_SECONDS = 300
@@ -79,7 +79,7 @@ def _models(moment: Moment) -> Mapping[str, Any]:
 
 
 def _importance(row: tuple[framework_admin_pb2.ServedModelState, ModelTraffic | None]) -> tuple[bool, float]:
-    """What does not serve comes first, then the busiest."""
+    """Return what does not serve comes first, then the busiest."""
     served, does = row
     return served.state == "READY", 0.0 if does is None else -does.requests
 

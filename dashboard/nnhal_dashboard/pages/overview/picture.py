@@ -227,7 +227,7 @@ def _passages(
     of_model: Mapping[ModelKey, Hashable],
     of_device: Mapping[str, Hashable],
 ) -> dict[tuple[Hashable, Hashable], _Passage]:
-    """What passes between blocks: what is not drawn by itself is summed, with the longest time."""
+    """Return what passes between blocks: what is not drawn by itself is summed, with the longest time."""
     found: dict[tuple[Hashable, Hashable], list[_Passage]] = defaultdict(list)
     models = {model.key: model for model in traffic.models}
     for (client, key), requests in traffic.clients.items():

@@ -59,7 +59,7 @@ class InputFields:
 
     @property
     def ways(self) -> list[str]:
-        """How it may be given."""
+        """Return how it may be given."""
         if self.tensor.element_type is None:
             return ["json"]
         numbers = ["json", "npy", "random", "zeros"]
@@ -69,7 +69,7 @@ class InputFields:
 
     @property
     def frame(self) -> PixelFrame | None:
-        """How a picture lies in it, if it can be one."""
+        """Return how a picture lies in it, if it can be one."""
         kind = None if self.tensor.element_type is None else self.tensor.element_type.kind
         try:
             return frame_of(self.dimensions) if kind not in (None, "b", "c") else None
@@ -78,7 +78,7 @@ class InputFields:
 
     @property
     def asks_dimensions(self) -> bool:
-        """Whether its dimensions must be typed."""
+        """Return whether its dimensions must be typed."""
         return self.tensor.is_open and self.tensor.element_type is not None
 
     @property
@@ -100,7 +100,7 @@ class InputFields:
 
     @property
     def scalings(self) -> Mapping[str, str]:
-        """What colours may become."""
+        """Return what colours may become."""
         return SCALINGS
 
     def _usual(self, name: str) -> str:

@@ -26,12 +26,12 @@ class TrialForm:
 
     @property
     def deadline_seconds(self) -> float:
-        """How long all runs may take together. Raises ValueError."""
+        """Return how long all runs may take together. Raises ValueError."""
         return _number("the deadline", self.seconds, 0.001, _MOST_SECONDS, "seconds")
 
     @property
     def run_count(self) -> int:
-        """How often it runs. Raises ValueError."""
+        """Return how often it runs. Raises ValueError."""
         count = _number("the number of runs", self.runs, 1, _MOST_RUNS, "runs")
         if count != int(count):
             raise ValueError(f"the number of runs is {self.runs!r}, expected a whole number")

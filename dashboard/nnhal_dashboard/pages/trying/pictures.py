@@ -33,7 +33,7 @@ class PixelFrame:
 
     @property
     def suits_drawing(self) -> bool:
-        """Whether it is like the pictures of digits that data sets have."""
+        """Return whether it is like the pictures of digits that data sets have."""
         return self.channels == 1 and self.height == self.width <= _MOST_DRAWN
 
     @property

@@ -58,7 +58,7 @@ class ShownOutput:
 
     @property
     def is_cut(self) -> bool:
-        """Whether there are more numbers than are shown."""
+        """Return whether there are more numbers than are shown."""
         return self.count > SHOWN
 
 

@@ -20,7 +20,7 @@ from nnhal_client.binding import Binding
 _AT_A_TIME = 4
 """Trials, so that their tensors take a limited share of memory."""
 _PLANNING_SECONDS = 60.0
-"""How long a framework may take beyond the deadline, for planning and for compiling."""
+"""The time that a framework may take beyond the deadline, for planning and for compiling."""
 _MOST_BINDINGS = 4
 """A model with outputs of unknown dimensions is bound again while they do not fit."""
 _places = threading.BoundedSemaphore(_AT_A_TIME)
@@ -96,7 +96,7 @@ def _median(reports: list[RunReport]) -> tuple[RunReport, tuple[int, ...]]:
 
 
 def took_ns(report: RunReport) -> int:
-    """How long a run took, as the client saw it."""
+    """Return how long a run took, as the client saw it."""
     return report.answered_ns - report.called_ns
 
 

@@ -51,7 +51,7 @@ def _parts(report: RunReport) -> dict[str, float]:
 
 
 def _covered(spans: Iterable[tuple[int, int]]) -> int:
-    """How long at least one of some spans lasts."""
+    """Return how long at least one of some spans lasts."""
     return sum(end - begin for begin, end in _merged(spans))
 
 

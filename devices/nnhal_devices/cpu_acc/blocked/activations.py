@@ -64,7 +64,7 @@ def multiply_slopes(graph: LoweredGraph) -> None:
 
 
 def _choice(slopes: np.ndarray, is_finite: bool) -> str | None:
-    """Which of an element and its product is the result for all these slopes, if it is the same for all."""
+    """Return which of an element and its product is the result for all these slopes, if it is the same for all."""
     if (slopes <= 1).all() and (slopes >= 0).all() and (is_finite or slopes.all()):
         return "Max"
     return "Min" if np.isfinite(slopes).all() and (slopes >= 1).all() else None

@@ -114,7 +114,7 @@ class _Alignment:
         return [reader for reader in self.images.readers[name] if not self._accepts(reader, name)]
 
     def _accepts(self, reader: LoweredNode, name: str) -> bool:
-        """Whether a node reads an image with added channels."""
+        """Return whether a node reads an image with added channels."""
         if reader.type == "Pad":
             return self._widths.get(reader.outputs[0], 0) >= self._widths[name]
         return reader.outputs[0] in self.images.channels

@@ -46,11 +46,11 @@ class Images:
         return self._filters.get(node.outputs[0])
 
     def is_dense(self, node: LoweredNode) -> bool:
-        """Whether a node is a convolution that reads all channels for each of its own."""
+        """Return whether a node is a convolution that reads all channels for each of its own."""
         return self.weights(node) is not None and node.attributes.get("group", 1) == 1
 
     def is_depthwise(self, node: LoweredNode) -> bool:
-        """Whether a node is a convolution of one filter for each channel."""
+        """Return whether a node is a convolution of one filter for each channel."""
         weights = self.weights(node)
         return weights is not None and not self.is_dense(node) and node.attributes["group"] == len(weights)
 
@@ -69,7 +69,7 @@ class Images:
         return given if given and self._keeps_channels(node, given) else 0
 
     def _keeps_channels(self, node: LoweredNode, channels: int) -> bool:
-        """Whether the output of a node has the channels of the image that it reads, and their zeros."""
+        """Return whether the output of a node has the channels of the image that it reads, and their zeros."""
         bounds = [self._constants.get(name) for name in node.inputs[1:] if name]
         match node.type:
             case "HardSwish" | "LeakyRelu" | "Relu" | "Tanh" | "AveragePool" | "MaxPool":
@@ -102,7 +102,7 @@ class Images:
         return self._vector(name, channels) and (keeps_zeros or self._constants[name].size > 1)
 
     def _vector(self, name: str, channels: int) -> bool:
-        """Whether a tensor is a constant that has one number for each channel, or one for all."""
+        """Return whether a tensor is a constant that has one number for each channel, or one for all."""
         values = self._constants.get(name)
         if values is None or values.dtype != _FLOAT32 or values.ndim > _RANK:
             return False

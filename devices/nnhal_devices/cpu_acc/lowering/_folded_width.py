@@ -40,7 +40,7 @@ class Fold:
 
 
 def fold_of(to: Emitter, window: Window) -> Fold | None:
-    """How to fold a convolution, if that is possible and gains."""
+    """Return how to fold a convolution, if that is possible and gains."""
     given, width = to.op.dimensions(INPUT), window.width
     constant = all(to.graph.is_constant(to.inputs[position]) for position in (FILTER, BIAS))
     if to.op.main_type() not in QUANTIZED or window.channels_first or not constant or 0 in given:

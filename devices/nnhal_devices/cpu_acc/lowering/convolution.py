@@ -73,7 +73,7 @@ def transpose_conv_2d(to: Emitter) -> None:
 
 
 def _surplus(axis: Axis, length: int, asked: int) -> int:
-    """How many elements to cut off at the end of the output; a negative number is to be added."""
+    """Return how many elements to cut off at the end of the output; a negative number is to be added."""
     return (length - 1) * axis.stride + axis.reach - axis.before - asked
 
 

@@ -130,7 +130,7 @@ def _note_type(graph: LoweredGraph, operand: int, declared: ValueInfoProto) -> N
 
 
 def _is_scalar(declared: TypeProto) -> bool:
-    """Whether a type is a tensor of numbers of rank 0."""
+    """Return whether a type is a tensor of numbers of rank 0."""
     tensor = declared.tensor_type
     is_numeric = declared.WhichOneof("value") == "tensor_type" and tensor.elem_type != TensorProto.STRING
     return is_numeric and tensor.HasField("shape") and not tensor.shape.dim

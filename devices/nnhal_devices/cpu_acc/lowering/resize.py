@@ -67,7 +67,7 @@ def _sizes(to: Emitter, tensor: str, layout: Layout) -> str:
 
 
 def _repeats(indices: np.ndarray, length: int) -> bool:
-    """Whether each element is repeated equally often."""
+    """Return whether each element is repeated equally often."""
     return np.array_equal(indices, np.repeat(np.arange(length), len(indices) // length))
 
 

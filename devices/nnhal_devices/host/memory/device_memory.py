@@ -83,10 +83,10 @@ class DeviceBuffer:
         """Those of the value that it holds; before the first, those that are known."""
         self._filled = 0
         self.is_initialised = False
-        """Whether it holds a value."""
+        """True if it holds a value."""
         self._writers = 0
         self.is_released = False
-        """Whether its client has released it."""
+        """True if its client has released it."""
         self.largest_dimensions = largest
         self._most = [length or inf for length in largest]
         self._storage = budget.allocate(self._size(largest or dimensions) or 0)
@@ -99,7 +99,7 @@ class DeviceBuffer:
 
     @property
     def contents(self) -> BufferContents:
-        """What it holds now."""
+        """Return what it holds now."""
         with self._lock:
             return BufferContents(len(self._storage), self.dimensions, self.is_initialised)
 

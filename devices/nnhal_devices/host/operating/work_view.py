@@ -50,7 +50,7 @@ class ShownWork(NamedTuple):
 
     @property
     def state(self) -> wire.ExecutionState:
-        """What operators are told of it."""
+        """Return what operators are told of it."""
         execution, session = self.execution, self.client.session
         name = names_of(self.client).get(execution.prepared, RELEASED)
         return wire.ExecutionState(
@@ -91,7 +91,7 @@ def work_of(scheduler: Scheduler, clients: Iterable[ClientSession], session: str
 
 
 def title_of(execution: object) -> str:
-    """What the log calls an execution: its session, its prepared model, and the operations of that."""
+    """Return what the log calls an execution: its session, its prepared model, and the operations of that."""
     if not isinstance(execution, Execution) or not isinstance(execution.owner, ClientSession):
         return "an execution"
     name = names_of(execution.owner).get(execution.prepared, RELEASED)

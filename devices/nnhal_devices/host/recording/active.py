@@ -77,7 +77,7 @@ class ActiveRecording:
 
     @property
     def figures(self) -> wire.RecordingFigures:
-        """What it has by now."""
+        """Return what it has by now."""
         return wire.RecordingFigures(
             calls=self._calls,
             dropped_calls=self.notes.dropped_calls + self._full_calls,
@@ -369,7 +369,7 @@ def deadline_in_ns(deadline_ns: int, started_ns: int) -> int:
 
 
 def _calls_in(event: wire.RecordedEvent) -> int:
-    """How many calls an event stands for: none if it tells of what was before, or of a session."""
+    """Return how many calls an event stands for: none if it tells of what was before, or of a session."""
     is_beside = event.HasField("session_ended") or event.preparation.is_earlier or event.allocation.is_earlier
     return 0 if is_beside else 1 + len(event.again_ns) // 2
 

@@ -36,7 +36,7 @@ class ServedMethod:
         self.name = name
         """As recordings and conditions of faults have it."""
         self.is_noted = False
-        """Whether the recording has the call: a request that it has bound, or an execution."""
+        """True if the recording has the call: a request that it has bound, or an execution."""
 
 
 SERVED: ContextVar[ServedMethod | None] = ContextVar("served", default=None)
@@ -112,7 +112,7 @@ class RecordingExecution(Execution):
 
     @property
     def buffers(self) -> list[DeviceBuffer]:
-        """Those that its arguments lie in."""
+        """Return those that its arguments lie in."""
         return self.uses.buffers if self.uses is not None else []
 
     def run(

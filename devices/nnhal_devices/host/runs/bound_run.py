@@ -168,7 +168,7 @@ class BoundRun:
 
     @property
     def queued_workload(self) -> AsynchronousWorkload | None:
-        """What its runs are enqueued with; None if they do not go to a command queue."""
+        """Return what its runs are enqueued with; None if they do not go to a command queue."""
         if self._uses is not None or self._arguments.guarded or not isinstance(self._workload, AsynchronousWorkload):
             return None
         return self._workload

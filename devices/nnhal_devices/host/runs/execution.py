@@ -39,7 +39,7 @@ class AlteringWorkload(Protocol):
     """A workload that alters what clients are told of a run: one of a device that takes faults."""
 
     def altered(self, result: ExecutionResult, known: Sequence[Dimensions]) -> tuple[ExecutionResult, Sequence[Copy]]:
-        """What is told instead, and notes of that; ``known`` are the dimensions of the bound outputs."""
+        """Return what is told instead, and notes of that; ``known`` are the dimensions of the bound outputs."""
         ...
 
 
@@ -54,7 +54,7 @@ class Execution:
         self.prepared = prepared
         self.priority = prepared.priority if hinted is None else hinted
         self.is_reserved = False
-        """Whether it is held for a run that comes later."""
+        """True if it is held for a run that comes later."""
         self.uses = arguments.uses
         self.measures = config.measure_timing
         self.launched: FencedExecutionCallback | None = None
@@ -62,7 +62,7 @@ class Execution:
         self.is_wanted: Wanted | None = None
         """Tells whether anybody waits for the run under way; None if nobody tells."""
         self.last_run_ns = 0
-        """How long its last launched run, or its last run as a stage, took; 0 before the first."""
+        """The time that its last launched run, or its last run as a stage, took; 0 before the first."""
         self._slowest_ns = 0
         self._arguments = arguments
         timeout = config.loop_timeout_duration_ns
@@ -87,7 +87,7 @@ class Execution:
 
     @property
     def slowest_ns(self) -> int:
-        """How long its slowest run has taken; 0 if that says nothing of the run under way.
+        """Return how long its slowest run has taken; 0 if that says nothing of the run under way.
 
         It says nothing before the first run has succeeded, if the values of the inputs decide how much is computed, and
         if the run may wait for memory that others use.
@@ -112,7 +112,7 @@ class Execution:
 
     @property
     def pools(self) -> Sequence[UsedPool]:
-        """Those that its arguments lie in."""
+        """Return those that its arguments lie in."""
         return self._arguments.pools
 
     def run(

@@ -28,12 +28,12 @@ class Hooks:
 
     @property
     def injected(self) -> int:
-        """How many faults have been injected."""
+        """Return how many faults have been injected."""
         return 0
 
     @property
     def must_be_asked(self) -> bool:
-        """Whether preparing a model does not tell all that is said about its support."""
+        """Return whether preparing a model does not tell all that is said about its support."""
         return False
 
     def around(self, service: str, servicer: S, clients: Sessions[Ownership]) -> S:

@@ -86,7 +86,7 @@ class Launch:
         self.deadline_ns = deadline_ns
         self.launched_ns = launched_ns
         self.has_begun = False
-        """Whether it waits for no fence any more."""
+        """True if it waits for no fence any more."""
         self._duration_ns = duration_ns
         self._client = client
         self._enqueued = enqueued

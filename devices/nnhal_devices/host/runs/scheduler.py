@@ -33,7 +33,7 @@ class Admissible(Protocol):
     priority: Priority
 
     is_reserved: bool
-    """Whether the device has accepted it some time before it enters, as it accepts an execution that is launched."""
+    """True if the device has accepted it some time before it enters, as it accepts an execution that is launched."""
 
     @property
     def owner(self) -> object:
@@ -47,7 +47,7 @@ class Admissible(Protocol):
 
     @property
     def slowest_ns(self) -> int:
-        """How long its slowest run has taken; 0 if that says nothing of the run under way."""
+        """Return how long its slowest run has taken; 0 if that says nothing of the run under way."""
         ...
 
 
@@ -245,7 +245,7 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        """How many executions wait."""
+        """Return how many executions wait."""
         with self._lock:
             return len(self._waiters())
 

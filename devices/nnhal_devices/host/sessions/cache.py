@@ -264,7 +264,7 @@ class _Constants:
         return DataLocation(0, start, value.nbytes)
 
     def joined(self) -> Bytes:
-        """Those that are not left out, each copied once."""
+        """Return those that are not left out, each copied once."""
         found = np.zeros(self.size, np.uint8)
         for start, value in self._kept:
             found[start : start + value.nbytes] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
@@ -298,7 +298,7 @@ def _divided(parts: Sequence[memoryview], model_files: int, data_files: int) -> 
 
 
 def _pieces(parts: Sequence[memoryview], count: int) -> list[list[memoryview]]:
-    """What each of ``count`` files holds of the parts; all but the last are equally long."""
+    """Return what each of ``count`` files holds of the parts; all but the last are equally long."""
     starts = [0, *accumulate(map(len, parts))]
     size = -(-starts[-1] // count)
     contents = []
@@ -309,7 +309,7 @@ def _pieces(parts: Sequence[memoryview], count: int) -> list[list[memoryview]]:
 
 
 def _cuts(header: EntryHeader) -> list[list[int]]:
-    """Where each file's content, which begins at 0, is divided so that no piece is of two parts."""
+    """Return where each file's content, which begins at 0, is divided so that no piece is of two parts."""
     ends, cuts, start = list(accumulate(header.lengths[part] for part in _ORDER)), [], 0
     for number, size in enumerate(header.sizes):
         end = start + size - (0 if number else _HEADER.size)

@@ -158,7 +158,7 @@ class ClientSession(Ownership):
 
     @property
     def run_channels(self) -> int:
-        """How many executions have run channels."""
+        """Return how many executions have run channels."""
         return len(self._run_channels)
 
     def add_runner(self, runner: Runner) -> int:

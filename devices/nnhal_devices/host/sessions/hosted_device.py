@@ -68,7 +68,7 @@ class Preparation:
     """The extensions that the prefixes of the hints' tokens stand for."""
 
     unasked: bool = False
-    """Whether the client has not asked what is supported."""
+    """True if the client has not asked what is supported."""
 
 
 @dataclass(frozen=True, slots=True)

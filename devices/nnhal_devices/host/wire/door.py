@@ -27,7 +27,7 @@ class WireCaller(NamedTuple):
         return self.address.rpartition(":")[0] or self.address
 
     def titled(self, client_name: str) -> str:
-        """What operators are shown: the client's own name for itself, and who it is."""
+        """Return what operators are shown: the client's own name for itself, and who it is."""
         own = "".join(letter for letter in client_name[:_LONGEST_NAME] if letter.isprintable()) or "a framework"
         return f"{own} from {self.address}" + (f" as {self.name}" if self.name else "")
 
@@ -61,7 +61,7 @@ class WireDoor:
         return cls(listener, tls, tokens, settings.allowed_uids)
 
     def at(self, port: int) -> WireDoor:
-        """The same door at the port that was chosen."""
+        """Return the same door at the port that was chosen."""
         listener = TcpListener(self.listener.host, port)
         shows_credentials = self.tokens is not None or (self.tls is not None and self.tls.client_authority is not None)
         return replace(self, listener=listener, users=LocalUsers.of(listener, shows_credentials, self.allowed_uids))

@@ -66,7 +66,7 @@ class SentOutput(NamedTuple):
     """0 if it is sent as a whole."""
 
     def written(self, result: ExecutionResult) -> Bytes:
-        """What a run has written of it."""
+        """Return what a run has written of it."""
         if not result.output_shapes or not self.element_bytes:
             return self.place
         return self.place[: self.element_bytes * prod(result.output_shapes[self.number].dimensions)]
@@ -163,7 +163,7 @@ def _aligned(size: int) -> int:
 
 
 def _sent(argument: RequestArgument, memory: FarMemory) -> Bytes | None:
-    """Where the bytes of an argument go that is sent; None if it is omitted, or in a buffer."""
+    """Return where the bytes of an argument go that is sent; None if it is omitted, or in a buffer."""
     location = argument.location
     if argument.has_no_value or location.pool_index:
         return None

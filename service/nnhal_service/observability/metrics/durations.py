@@ -42,7 +42,7 @@ class Durations:
                 row.record(duration / 1e3)
 
     def take(self) -> dict[Key, list[DurationSeries]]:
-        """What was recorded since the last call, which is forgotten here."""
+        """Return what was recorded since the last call, which is forgotten here."""
         with self._lock:
             models, self._models = self._models, {}
             return models

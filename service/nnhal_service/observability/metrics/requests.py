@@ -40,7 +40,7 @@ class RequestMetrics:
         self.durations.forget((model, version))
 
     def take(self) -> RecordedRequests:
-        """What was recorded since the last call, which is forgotten here."""
+        """Return what was recorded since the last call, which is forgotten here."""
         return RecordedRequests(self.runs.take(), self.durations.take())
 
     def add(self, recorded: RecordedRequests) -> None:

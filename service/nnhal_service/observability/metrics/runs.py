@@ -47,7 +47,7 @@ class Runs:
                     model.edges[source, destination, strategy].add(size, copied, executed.runs)
 
     def take(self) -> dict[Key, RecordedRuns]:
-        """What was recorded since the last call, which is forgotten here."""
+        """Return what was recorded since the last call, which is forgotten here."""
         with self._lock:
             models, self._models = self._models, {}
             return models

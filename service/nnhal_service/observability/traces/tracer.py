@@ -73,7 +73,7 @@ class Tracer(OfRequests):
 
     @property
     def rules(self) -> TraceRules:
-        """What is traced, for another process that serves the same models."""
+        """Return what is traced, for another process that serves the same models."""
         models = {name: scope.config for name, scope in self._models.items()}
         return TraceRules(self._files is not None, self._exporter is not None, self._all.config, models)
 

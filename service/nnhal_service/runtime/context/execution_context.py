@@ -39,7 +39,7 @@ _STOPPED_TIMES = 2
 """Seconds after it was stopped count so many times: it has been waited for already."""
 _log = get_logger(__name__)
 DRAIN_SECONDS = 5.0
-"""How long closing waits for a run in flight. A longer one is cancelled."""
+"""The time that closing waits for a run in flight. A longer one is cancelled."""
 
 
 class ExecutionContext:
@@ -309,7 +309,7 @@ class ExecutionContext:
 
     @property
     def run_channels(self) -> int:
-        """How many run channels are open."""
+        """Return how many run channels are open."""
         return self._direct_runs.count
 
     @property
@@ -373,7 +373,7 @@ class ExecutionContext:
         self._occupancy.leave()
 
     def _ways(self, cancellation: Cancellation) -> LaunchMethods:
-        """How a run can be launched. Memory whose dimensions are known only when it is used cannot be fenced."""
+        """Return how a run can be launched. Memory whose dimensions are known only when it is used cannot be fenced."""
         followed, retries = self._followed, self._retries
         bound = followed.bound
         fenced = bound.bind_for_launch() if self._followed.used.is_empty else None

@@ -26,7 +26,7 @@ from nnhal_service.runtime.run.reports import TouchedMemoryError
 from nnhal_service.runtime.run.run_channel import DirectPath
 
 PATIENCE_SECONDS = 5.0
-"""How long a run that meets dead devices is tried again."""
+"""The time that a run that meets dead devices is tried again."""
 _LOOK_SECONDS = 0.02
 """Seconds between two checks whether a device is back that every plan needs."""
 _never = threading.Event()
@@ -42,7 +42,7 @@ class ClientBinding(NamedTuple):
     released: Callable[[], None]
     """Called before executions are released."""
     varies: bool = False
-    """Whether each run has lengths of its own."""
+    """True if each run has lengths of its own."""
 
 
 class _Turn(NamedTuple):
@@ -78,11 +78,11 @@ class FollowedPlan:
         self.state = state
         memories = [b.memory for b in (*binding.inputs, *planned.outputs) if b.memory is not None]
         self.stays = state is not None or bool(memories)
-        """Whether it keeps to its plan whatever is planned."""
+        """True if it keeps to its plan whatever is planned."""
         self.has_only_state = state is not None and not memories
-        """Whether all memory of domains that it uses is its state."""
+        """True if all memory of domains that it uses is its state."""
         self._may_be_direct = all(memory.device for memory in memories)
-        """Whether devices know of all memory that a client has allocated what it holds."""
+        """True if devices know of all memory that a client has allocated what it holds."""
         self._declined: PreparedPlan | None = None
         self._direct_plan: PreparedPlan | None = None
         try:
@@ -260,7 +260,7 @@ class FollowedPlan:
         before.ended()
 
     def _turns_of(self, state: CarriedState) -> tuple[_Turn, ...]:
-        """What is bound for the two turns of a state, in which its buffers have changed their roles."""
+        """Return what is bound for the two turns of a state, in which its buffers have changed their roles."""
         turns: list[_Turn] = []
         try:
             for number in range(2):
@@ -292,7 +292,7 @@ class FollowedPlan:
     def _bindings_by(
         self, planned: PlannedBinding, plan: PreparedPlan, state: CarriedState | None, turn: int
     ) -> Bindings:
-        """What is bound, by the operands of a plan. Raises INVALID_ARGUMENT unless each tensor is bound once."""
+        """Return what is bound, by the operands of a plan. Raises INVALID_ARGUMENT unless each tensor is bound once."""
         imported, client = plan.imported, self._binding
         inputs = bindings_of(imported.inputs, client.inputs, "input")
         outputs = bindings_of(imported.outputs, planned.outputs, "output")

@@ -28,7 +28,7 @@ from nnhal_service.runtime.run.reports import OutputReport, RunWatcher
 from nnhal_service.unloaded import UnloadedError
 
 COUNT_SECONDS = 2.0
-"""How long devices may take, together, to say how much was run directly."""
+"""The time that devices may take, together, to say how much was run directly."""
 _MOST_GIVEN = 16
 """Choices of a model's optional inputs that are kept, each with a plan of its own."""
 
@@ -133,7 +133,7 @@ class LoadedModel:
         return [] if self._dimensioned is None else self._dimensioned.all
 
     def share(self, watcher: RunWatcher | None) -> LoadedModel:
-        """The same model for another user, whose runs are reported to ``watcher``; closing this model closes it.
+        """Return the same model for another user, whose runs are reported to ``watcher``; closing this model closes it.
 
         Raises DEVICE_UNAVAILABLE if this one has been closed.
         """
@@ -169,7 +169,7 @@ class LoadedModel:
 
     @property
     def bindings(self) -> int:
-        """How many contexts are bound to it, shares included."""
+        """Return how many contexts are bound to it, shares included."""
         with self._lock:
             return len(self._contexts or ()) + sum(share.bindings for share in self._shares)
 

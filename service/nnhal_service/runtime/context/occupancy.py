@@ -14,7 +14,7 @@ from nnhal_service.runtime.run.engine import FINAL_ERRORS
 from nnhal_service.unloaded import UnloadedError
 
 _STOP_SECONDS = 2.0
-"""How long closing waits for a cancelled run. A longer one releases what it uses at its end."""
+"""The time that closing waits for a cancelled run. A longer one releases what it uses at its end."""
 _MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
 _log = get_logger(__name__)
 
@@ -31,7 +31,7 @@ class Occupancy:
         self._busy = threading.Lock()
         self._is_released = self._is_unloaded = False
         self.is_closing = False
-        """Whether no run begins any more."""
+        """True if no run begins any more."""
         self.entered_ns = 0
         """When the run in flight began, by the performance counter; 0 if there is none."""
 

@@ -19,7 +19,7 @@ from nnhal_service.runtime.run.reports import RunReport, RunWatcher, TouchedMemo
 from nnhal_service.runtime.run.steps import Outcome
 
 _PLANNING_SECONDS = 30.0
-"""How long a run waits for a plan that is being prepared: on a busy machine that may take long."""
+"""The time that a run waits for a plan that is being prepared: on a busy machine that may take long."""
 
 
 class RunRetries:
@@ -36,10 +36,10 @@ class RunRetries:
         self._ledgers = Ledgers()
         self._slowest: tuple[BoundPlan | None, float] = None, 0.0
         self.has_succeeded = False
-        """Whether a run has."""
+        """True if a run has."""
 
     def slowest_seconds(self) -> float:
-        """How long the slowest run has taken that has succeeded as the plan is bound; 0 if none has."""
+        """Return how long the slowest run has taken that has succeeded as the plan is bound; 0 if none has."""
         bound, seconds = self._slowest
         return seconds if bound is self._followed.bound else 0.0
 
@@ -139,7 +139,7 @@ class RunRetries:
 
 
 def _patience(deadline_ns: int) -> float:
-    """How many seconds a run is tried that meets dead devices."""
+    """Return how many seconds a run is tried that meets dead devices."""
     if deadline_ns == NO_DEADLINE:
         return PATIENCE_SECONDS
     return min(PATIENCE_SECONDS, max(0, deadline_ns - now_ns()) / 1e9)

@@ -24,7 +24,7 @@ class RunInFlight(NamedTuple):
     deadline_ns: int
     """An instant of CLOCK_BOOTTIME; NO_DEADLINE if it has none."""
     is_launched: bool
-    """Whether it was launched: it may wait for fences."""
+    """True if it was launched: it may wait for fences."""
 
 
 class Begun(NamedTuple):

@@ -38,11 +38,11 @@ class DeviceState(NamedTuple):
     trouble: str
     """Why it does not answer, or is refused; empty if neither."""
     is_withdrawn: bool
-    """Whether models are planned without it."""
+    """True if models are planned without it."""
     is_added: bool
-    """Whether it was added after the start."""
+    """True if it was added after the start."""
     wait: DeviceWait = DeviceWait()
-    """How long runs wait for it."""
+    """The time that runs wait for it."""
 
 
 class Fleet:

@@ -40,7 +40,7 @@ from nnhal_service.runtime.devices.notes import Note, no_note
 
 HANG_SECONDS = 2.0
 WAITED_SECONDS = 0.3
-"""How long a run waits before its devices are asked."""
+"""The time that a run waits before its devices are asked."""
 _LOOK_SECONDS = 0.2
 _TICK_SECONDS = 0.1
 _LONGEST_TICK_SECONDS = 0.15
@@ -54,7 +54,7 @@ are 12 seconds: the watchdog of a device of nnhal, which ends its process after 
 _HANGING_LIMITS = 2.5
 """How many times as long as a device may be silent a run is never stopped for its slowness: by default 5 seconds."""
 _END_SECONDS = 1.0
-"""How long a killed process may take to end; one in a frozen control group does not."""
+"""The time that a killed process may take to end; one in a frozen control group does not."""
 _NO_SPARE = SpareDescriptor()
 _log = get_logger(__name__)
 
@@ -65,7 +65,7 @@ class AwaitedDevice(NamedTuple):
     name: str
     remote: RemoteDevice
     may_be_busy: bool
-    """Whether the run may keep the whole process busy for long, since it is the first."""
+    """True if the run may keep the whole process busy for long, since it is the first."""
     overdue_seconds: float = 0.0
     """For how long the run on it should have ended, since its deadline has passed or it was cancelled."""
     waited_seconds: float = 0.0
@@ -118,7 +118,7 @@ class HangWatch:
         self._asked: dict[RemoteDevice, float] = {}
         """Those that are being asked, and since when."""
         self._waited: dict[str, float] = {}
-        """How long runs had waited for devices at the last look."""
+        """The time that runs had waited for devices at the last look."""
         self._overdue: dict[RemoteDevice, tuple[ProcessorTime, float]] = {}
         """For how long those had a processor that have not ended a run in time."""
         self._spares: dict[str, SpareDescriptor] = {}

@@ -21,10 +21,10 @@ from nnhal_service.runtime.devices.hangs import DeviceWait, HangWatch
 from nnhal_service.runtime.devices.notes import Note, no_note
 
 RETURN_SECONDS = 10.0
-"""How long after its death a device is expected back."""
+"""The time that after its death a device is expected back."""
 _CLIENT_NAME = "nnhal-framework"
 _IMPATIENCE_SECONDS = 0.5
-"""How long a caller waits for a device that has exceeded the patience of another caller."""
+"""The time that a caller waits for a device that has exceeded the patience of another caller."""
 _LOOK_SECONDS = 0.05
 """Between attempts to connect a device that no caller waits for."""
 _log = get_logger(__name__)
@@ -128,7 +128,7 @@ class Registration:
 
     @property
     def identity(self) -> DeviceIdentity | None:
-        """What the name was registered with; None as long as it has not been connected."""
+        """Return what the name was registered with; None as long as it has not been connected."""
         return self._identity
 
     @property
@@ -150,7 +150,7 @@ class Registration:
 
     @property
     def wait(self) -> DeviceWait:
-        """How long runs wait for it at this moment."""
+        """Return how long runs wait for it at this moment."""
         return self._hangs.wait_of(self._name, self._remote)
 
     def take_over(self, earlier: Registration) -> None:

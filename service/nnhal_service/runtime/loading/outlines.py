@@ -87,7 +87,7 @@ class ModelOutline:
     """Those of each step, by their numbers in the model."""
     images: ImageLayout | None
     is_whole: bool = False
-    """Whether its device was given the file as it is."""
+    """True if its device was given the file as it is."""
 
     @classmethod
     def of(cls, sketch: SketchedPlan) -> ModelOutline | None:

@@ -44,7 +44,7 @@ class FileParts(Protocol):
     constants: Collection[str]
     """The values that the file gives."""
     is_interpreted: bool
-    """Whether the caller is an interpreter, which makes groups of all nodes that are taken by a rule of its own. What
+    """True if the caller is an interpreter, which makes groups of all nodes that are taken by a rule of its own. What
     computes constants is then in no group, since an interpreter would run that first.
     """
     model: Any
@@ -52,7 +52,7 @@ class FileParts(Protocol):
     apart: Mapping[int, str]
     """Why nodes cannot be in a part, though they may be in the whole model unless it is shared."""
     is_shared: bool
-    """Whether other graphs of the file share what the model keeps from run to run."""
+    """True if other graphs of the file share what the model keeps from run to run."""
 
     @property
     def operators(self) -> Collection[str]: ...

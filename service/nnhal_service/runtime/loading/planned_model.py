@@ -46,7 +46,7 @@ class LoadTarget:
     cache: CacheDirectory | None = None
     """Where compilations of the model are kept."""
     is_part: bool = False
-    """Whether it is a part of the user's model: pins that match nothing in it are for other parts."""
+    """True if it is a part of the user's model: pins that match nothing in it are for other parts."""
 
     def planner(self, imported: ImportedModel, variant: str = "") -> ModelPlanner:
         """Ask the devices about a model. Raises as ``survey_model`` does."""

@@ -72,7 +72,7 @@ class WholeFilePlanner(DeferredPlanner):
 
     @property
     def warnings(self) -> Sequence[str]:
-        """Where the file contradicts itself; complete when it has been prepared."""
+        """Return where the file contradicts itself; complete when it has been prepared."""
         return self._imported.warnings
 
     def prepare(self, without: Collection[str] = ()) -> PreparedPlan:
@@ -130,9 +130,9 @@ class WholeFile:
     target: LoadTarget
     limits: ImportLimits
     accepts: Callable[[ImportedModel], bool] = lambda _: True
-    """Whether the user may be given it so."""
+    """True if the user may be given it so."""
     is_onnx: bool = True
-    """Whether it is ONNX, else TFLite."""
+    """True if it is ONNX, else TFLite."""
     weights: Weights = field(default_factory=dict)
     """The other files in which it has values."""
 

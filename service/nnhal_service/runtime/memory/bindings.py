@@ -49,7 +49,7 @@ class Bindings:
     released: Callable[[], None]
     """Called before executions are released."""
     varies: bool = False
-    """Whether each run has lengths of its own, and the dimensions of inputs are the largest."""
+    """True if each run has lengths of its own, and the dimensions of inputs are the largest."""
     writers: list[RemotePreparedModel] = field(default_factory=list)
     """Parts that may still write to the client's outputs since their device sleeps: one list for all bindings of a
     client to the same memory."""

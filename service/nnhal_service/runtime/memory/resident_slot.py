@@ -27,7 +27,7 @@ class ResidentSlot(Slot):
         self._on_host: Memory | None = None
         """The value, if it is on the host."""
         self._is_current = True
-        """Whether the storage has the value, or will have it."""
+        """True if the storage has the value, or will have it."""
         self._to_fill: Memory | None = None
         """Host memory that another device is writing."""
 

@@ -63,7 +63,7 @@ class Slot(ABC):
         self.dimensions = stated
         self.expected = expected
         self.is_empty = False
-        """Whether the 0 in its dimensions is a length: the current value has no elements."""
+        """True if the 0 in its dimensions is a length: the current value has no elements."""
         self._opened: tuple[Memory, Pool] | None = None
 
     @property
@@ -88,11 +88,11 @@ class Slot(ABC):
 
     @abstractmethod
     def to_read(self, own: bool) -> MemoryRange:
-        """Where the value is. ``own``: the step runs on its own device. Raises HalError or TransportError."""
+        """Return where the value is. ``own``: the step runs on its own device. Raises HalError or TransportError."""
 
     @abstractmethod
     def to_write(self, own: bool) -> MemoryRange:
-        """Where the value is to be written. Raises as ``to_read`` does."""
+        """Return where the value is to be written. Raises as ``to_read`` does."""
 
     def forget(self) -> None:
         """Forget what was learnt of the value; it is about to be written again."""
@@ -255,7 +255,7 @@ class DeviceSlot(Slot):
         return MemoryRange(memory, 0, self.element.size(self.dimensions))
 
     def to_write(self, own: bool) -> MemoryRange:
-        """Where the value is to be written. Raises GENERAL_FAILURE if its size on the host is unknown."""
+        """Return where the value is to be written. Raises GENERAL_FAILURE if its size on the host is unknown."""
         if own:
             return MemoryRange(self._memory.pool)
         dimensions = combine(self.expected, self.dimensions) or ()

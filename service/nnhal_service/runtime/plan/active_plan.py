@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.05
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 5.0
 """The pauses before a device is tried again that came back but could not be used, or has died again; they double."""
 _UNTRUSTED_SECONDS = 30.0
-"""How long a death is remembered: the plan returns to a device that dies again within this after a pause only."""
+"""The time that a death is remembered: the plan returns to a device that dies again within this after a pause only."""
 _MOST_DEATHS = 4
 """Deaths in a row while a device prepares the model again, after which the model is planned without it."""
 _LEAST_BYTES = 256 << 10
@@ -62,7 +62,7 @@ class ActivePlan:
         self._mistrust: dict[str, _Mistrust] = {}
         """Of devices that have died in runs."""
         self._is_outdated = False
-        """Whether a device has answered otherwise, after a restart, than when the original was planned."""
+        """True if a device has answered otherwise, after a restart, than when the original was planned."""
         # The restarts of the parts of both plans after which the devices were asked again.
         self._asked = self._asked_of_current = 0
         self.left_out: frozenset[str] = frozenset()
@@ -403,7 +403,7 @@ class _Mistrust(NamedTuple):
 
     died: float
     pause: float
-    """How long the device is not returned to after its last death, in seconds."""
+    """The time that the device is not returned to after its last death, in seconds."""
 
     @property
     def until(self) -> float:
@@ -411,7 +411,7 @@ class _Mistrust(NamedTuple):
 
     @classmethod
     def after(cls, before: _Mistrust | None) -> _Mistrust:
-        """What is remembered after one more death."""
+        """Return what is remembered after one more death."""
         now = time.monotonic()
         if before is None or now > before.died + _UNTRUSTED_SECONDS:
             return cls(now, 0.0)

@@ -75,7 +75,7 @@ class PrepareConfig:
     hints: tuple[TokenValuePair, ...] = ()
     extension_names: tuple[ExtensionNameAndPrefix, ...] = ()
     unasked: bool = False
-    """Whether the device was not asked what it supports."""
+    """True if the device was not asked what it supports."""
     meanwhile: Callable[[], object] = lambda: None
     """What is done while a device prepares a model, which is released if that raises an NnhalError."""
 

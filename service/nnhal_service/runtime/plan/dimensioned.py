@@ -83,7 +83,7 @@ class DimensionedPlans:
 
     @property
     def all(self) -> list[DimensionedPlan]:
-        """Those that are kept or held."""
+        """Return those that are kept or held."""
         with self._lock:
             return list({*self._kept.values(), *self._held})
 

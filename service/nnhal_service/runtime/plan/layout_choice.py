@@ -34,13 +34,13 @@ class LayoutSurveys:
         return self.declared.says_the_same(other.declared) and mine.says_the_same(theirs)
 
     def of(self, members: Sequence[FleetMember]) -> LayoutSurveys:
-        """The same answers of some of the devices only, which are connected by now as these members."""
+        """Return the same answers of some of the devices only, which are connected by now as these members."""
         declared, converted = self.declared.of(members), self.converted
         wanted = declared.wanting and converted is not None and converted.of(members)
         return LayoutSurveys(declared, wanted or None)
 
     def trusting(self, has_entry: Callable[[Step, bool, bool], bool]) -> LayoutSurveys:
-        """The same answers, without a question about steps that have entries in a cache.
+        """Return the same answers, without a question about steps that have entries in a cache.
 
         ``has_entry`` is given a step, whether it is one of several, and whether channels are last.
         """

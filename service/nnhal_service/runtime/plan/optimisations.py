@@ -40,17 +40,17 @@ class Optimisations:
         self._is_kept: Callable[[Step], bool] = lambda _: False
 
     def trusting(self, is_kept: Callable[[Step], bool]) -> Optimisations:
-        """The same answers, with steps whose devices have prepared them before, and keep that."""
+        """Return the same answers, with steps whose devices have prepared them before, and keep that."""
         found = copy(self)
         found._is_kept = is_kept
         return found
 
     def failed(self, step: Step) -> Sequence[FailedSubgraph]:
-        """What a step's device cannot do in it; nothing if it has prepared the step before."""
+        """Return what a step's device cannot do in it; nothing if it has prepared the step before."""
         return () if step.device not in self._without and self._is_kept(step) else self.views(step).failed
 
     def views(self, step: Step) -> OptimizationViews:
-        """How a step's device optimises it; not at all if it has no backend, cannot answer, or has died."""
+        """Return how a step's device optimises it; not at all if it has no backend, cannot answer, or has died."""
         if step.device in self._without:
             return _untouched(step)
         if step.scope:  # the number of a scope does not tell its subgraph
@@ -65,7 +65,7 @@ class Optimisations:
         return views
 
     def substitutions(self, step: Step) -> tuple[str, ...]:
-        """What a step's device makes of its operations, in the device's words."""
+        """Return what a step's device makes of its operations, in the device's words."""
         return tuple(each.replacement for each in self.views(step).substitutions)
 
     def prepared(self, step: Step) -> Step:

@@ -42,7 +42,7 @@ class Parts:
         self._preparing: dict[tuple[bool, int | None], threading.Lock] = {}
         self._released = False
         self.has_run = False
-        """Whether a run on the steps' own devices has succeeded."""
+        """True if a run on the steps' own devices has succeeded."""
         self.restarts = 0
         """How often a part was prepared again, since the process of its device was another one."""
 

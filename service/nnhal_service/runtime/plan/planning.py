@@ -79,7 +79,7 @@ class ModelPlanner:
         self._unprepared = unprepared
         self._known = known
         self._trusts_cache = cache is not None
-        """Whether devices are taken to prepare again what has entries in the cache."""
+        """True if devices are taken to prepare again what has entries in the cache."""
         self._trusted: set[str] = set()
         """Those of which this was assumed."""
         self._chosen: tuple[object, LayoutSurveys, ModelPlanner | None] = (), self._surveys, None
@@ -320,7 +320,7 @@ class ModelPlanner:
         return whole(sketch.imported.model, device) if number is None else sketch.plan.steps[number]
 
     def _given(self, sketch: SketchedPlan, step: Step) -> Model:
-        """What a step's own device is given to prepare, unless it has kept that in the cache."""
+        """Return what a step's own device is given to prepare, unless it has kept that in the cache."""
         return step.source or sketch.survey.optimisations.prepared(step).model
 
     def _is_unasked(self, device: str) -> bool:
@@ -355,7 +355,7 @@ class ModelPlanner:
 
 
 def _models_of(steps: Sequence[Step]) -> list[Model]:
-    """What stands for steps whatever way they are prepared."""
+    """Return what stands for steps whatever way they are prepared."""
     return [step.source or step.model for step in steps]
 
 

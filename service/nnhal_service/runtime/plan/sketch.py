@@ -35,7 +35,7 @@ class ImageLayout:
     """Whether a plan has its images with channels last, since some devices want that of a model that has them first."""
 
     is_converted: bool
-    """Whether they are last."""
+    """True if they are last."""
     wanting: tuple[str, ...]
     """The devices that want it."""
     other_ns: float | None

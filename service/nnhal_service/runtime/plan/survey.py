@@ -73,7 +73,7 @@ class Survey:
         return described, asked, self.wanting
 
     def of(self, members: Sequence[FleetMember]) -> Survey:
-        """The same answers of some of the devices only, which are connected by now as these members."""
+        """Return the same answers of some of the devices only, which are connected by now as these members."""
         found = {candidate.name: candidate for candidate in self.candidates}
         connected = {member.name: member for member in members}
         return replace(
@@ -176,9 +176,9 @@ class _Answer(NamedTuple):
     """The device with the operations that it refuses."""
     wants_channels_last: bool = False
     prefers_words: bool = False
-    """Whether it prefers steps in the words of the file."""
+    """True if it prefers steps in the words of the file."""
     takes_words: bool = False
-    """Whether it refuses some operations, and takes the whole model in the words of the file."""
+    """True if it refuses some operations, and takes the whole model in the words of the file."""
 
 
 def _asked(
@@ -291,7 +291,7 @@ class _Assessed(NamedTuple):
 
 
 def _assessed(member: FleetMember, model: Model, graphs: bytes | None = None) -> _Assessed:
-    """What a device says of a main subgraph; without a backend, it says neither why nor how long.
+    """Return what a device says of a main subgraph; without a backend, it says neither why nor how long.
 
     ``graphs`` is what ``graphs_to_wire`` gave for the model, if others are asked about it too. Raises as the questions
     do.

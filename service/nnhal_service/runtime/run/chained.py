@@ -189,11 +189,11 @@ class Chained:
         return Launched(step.device, ended, visible)
 
     def _infos(self, launched: int) -> list[FencedExecutionInfo]:
-        """How launched steps have ended whose fences have signalled, or that have none. Raises as ``_ended``."""
+        """Return how launched steps have ended whose fences have signalled, or that have none. Raises as ``_ended``."""
         return [self._ended(step) for step, _ in self._steps[:launched]]
 
     def _ended(self, step: BoundStep) -> FencedExecutionInfo:
-        """How a step has ended (getExecutionInfo).
+        """Return how a step has ended (getExecutionInfo).
 
         Raises TransportError if its device says that it has not: it may still write to its memory.
         """

@@ -12,7 +12,7 @@ from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.run.workers import Workers
 
 _GRACE_SECONDS = 0.5
-"""How long after its deadline a device may take to end a run itself; it looks at the clock between operations."""
+"""The time that after its deadline a device may take to end a run itself; it looks at the clock between operations."""
 _LONGEST_WAIT_SECONDS = 1e6
 _MOST_RUNS = 4096
 """Runs with a deadline at a time; others wait while their deadlines approach."""
@@ -33,7 +33,7 @@ class StillRunningError(HalError):
 
 
 def seconds_to_wait(deadline_ns: int) -> float:
-    """How long to wait for a run with a deadline, an instant of CLOCK_BOOTTIME; then it is ``still_running``."""
+    """Return how long to wait for a run with a deadline, an instant of CLOCK_BOOTTIME; then it is ``still_running``."""
     left = (deadline_ns - now_ns()) / 1e9
     return min(max(0.0, left) + _GRACE_SECONDS, _LONGEST_WAIT_SECONDS)
 

@@ -72,7 +72,7 @@ class LaunchedRun:
 
     @property
     def ending(self) -> Ending:
-        """How the run ended. Raises GENERAL_FAILURE before its end."""
+        """Return how the run ended. Raises GENERAL_FAILURE before its end."""
         if self._ending is None:
             general_failure("the run has not ended yet")
         return self._ending

@@ -124,7 +124,7 @@ def ledger(
 
 
 def _noted(report: StepReport) -> tuple[object, ...]:
-    """What copies tell of a step beside their bytes."""
+    """Return what copies tell of a step beside their bytes."""
     return (*wire_bytes_of(report.copies), *(copy.injected for copy in report.copies))
 
 
@@ -149,7 +149,7 @@ def _of_failure(failure: InjectedFailure) -> LedgerEntry:
 
 
 def _times(step: int | None, ran: Mapping[int, int]) -> int:
-    """How often a step ran: never in a branch that was not taken, several times in a loop."""
+    """Return how often a step ran: never in a branch that was not taken, several times in a loop."""
     return 0 if step is None else ran.get(step, 0)
 
 

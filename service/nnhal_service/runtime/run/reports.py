@@ -54,7 +54,7 @@ class RunReport:
     started_ns: int = -1
     """An instant of CLOCK_BOOTTIME; -1 unless the context measures."""
     fell_back: bool = False
-    """Whether another device ran a step whose own device failed, or the whole model ran on the CPU."""
+    """True if another device ran a step whose own device failed, or the whole model ran on the CPU."""
     failed_devices: tuple[str, ...] = ()
     """The devices of the steps that fell back; empty if the whole model did at once."""
 

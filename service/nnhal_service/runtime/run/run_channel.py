@@ -133,7 +133,7 @@ class DirectRuns:
         return len(self._paths)
 
     def take_usage(self, seconds: float) -> RunUsage | None:
-        """What was run since the last call; None if the device does not answer within ``seconds``."""
+        """Return what was run since the last call; None if the device does not answer within ``seconds``."""
         with self._lock:
             return self._take(close=False, seconds=seconds)
 

@@ -29,13 +29,13 @@ class BoundStep:
 
     device: str
     is_asynchronous: bool
-    """Whether the device's results are visible only after a sync."""
+    """True if the device's results are visible only after a sync."""
     part: Part
     execution: RemoteExecution
     outputs: Sequence[str]
     """The names of those outputs that are the model's; empty strings for the others."""
     can_be_wired: bool = False
-    """Whether it can be a stage of a wired chain."""
+    """True if it can be a stage of a wired chain."""
     surely_fit: Sequence[bool] = ()
     """Of each output whether its size is known and its memory has room for it."""
 
@@ -217,7 +217,7 @@ class InTurn:
 
 
 def output_reports(step: BoundStep, outcome: BurstOutcome, before: Sequence[OutputReport] = ()) -> list[OutputReport]:
-    """What a device reports of a step's outputs that are the model's; ``before`` is what earlier steps reported.
+    """Return what a device reports of a step's outputs that are the model's; ``before`` is what earlier steps reported.
 
     Raises OutputTooSmallError, with all of these, if one does not fit its memory, and as ``require_fitting``.
     """

@@ -24,7 +24,7 @@ class LoopTimeoutError(HalError):
 
 
 def loop_timeout(duration_ns: int) -> int:
-    """How long one activation of WHILE may take, in nanoseconds: the default for -1, at most the HAL's maximum.
+    """Return how long one activation of WHILE may take, in nanoseconds: the default for -1, at most the HAL's maximum.
 
     Raises INVALID_ARGUMENT.
     """

@@ -49,7 +49,7 @@ class Wired:
         self._done: list[StepReport] | None = None
         self._watched: tuple[Cancellation, Callable[[], None]] | None = None
         self.is_lost = False
-        """Whether the chain has ended with a run. The steps are of no use then, but are to be closed."""
+        """True if the chain has ended with a run. The steps are of no use then, but are to be closed."""
 
     @property
     def socket_bytes(self) -> int:

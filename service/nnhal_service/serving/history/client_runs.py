@@ -209,7 +209,7 @@ class _RunsOfClientModel:
 
 
 def _copied_in(report: RunReport, planned: _Planned) -> CopiedBytes:
-    """What devices copied in a run: as it was measured, else by its plan."""
+    """Return what devices copied in a run: as it was measured, else by its plan."""
     return copied_by(report.ledger) if report.steps else planned.copied
 
 

@@ -32,7 +32,7 @@ class LiveRequest(NamedTuple):
     priority: Priority
     """With which it runs."""
     is_running: bool
-    """Whether it has left the queue."""
+    """True if it has left the queue."""
 
 
 class LiveRequests:

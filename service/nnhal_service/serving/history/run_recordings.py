@@ -75,13 +75,13 @@ class RunRecordings:
         return number
 
     def get(self, number: int) -> RunRecording | None:
-        """What a recording has so far; None if there is none of that number, or none any more."""
+        """Return what a recording has so far; None if there is none of that number, or none any more."""
         with self._lock:
             kept = self._kept.get(number)
             return None if kept is None else RunRecording(kept.model, tuple(kept.runs), kept.left)
 
     def states(self) -> list[RunRecordingProgress]:
-        """How far each recording is that is kept, the oldest first."""
+        """Return how far each recording is that is kept, the oldest first."""
         with self._lock:
             return [
                 RunRecordingProgress(number, kept.model, len(kept.runs), kept.left)

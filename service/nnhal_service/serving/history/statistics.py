@@ -114,7 +114,7 @@ class RequestCounts:
 
     @property
     def copied(self) -> CopiedBytes:
-        """What was copied in all runs: into the instances' memory, and by devices."""
+        """Return what was copied in all runs: into the instances' memory, and by devices."""
         return CopiedBytes(self.between_bytes, self.client_bytes, self.staged_bytes)
 
     @property
@@ -235,7 +235,7 @@ class StatisticsRecorder:
         return bool(counts.executions or counts.fail_ns)
 
     def take(self) -> RequestCounts:
-        """What was counted since the last call, which is forgotten here."""
+        """Return what was counted since the last call, which is forgotten here."""
         with self._lock:
             counts, self._counts = self._counts, RequestCounts()
             return counts

@@ -66,7 +66,7 @@ class BatchRunner:
         self._listed_outputs = signature.listed_outputs
         self._has_values = any(served.is_value for served in signature.inputs)
         self.converts = any(served.is_value or served.tensor.stored != served.element_type for served in self._outputs)
-        """Whether it takes more than views to hand outputs out."""
+        """True if it takes more than views to hand outputs out."""
         self._instances = instances
         self._placing = placing
         self._priorities = priorities
@@ -109,7 +109,7 @@ class BatchRunner:
         return columns
 
     def places_of(self, batch: Batch, columns: Sequence[Sequence[TensorData]]) -> Places:
-        """Where the tensors of a batch lie in memory of its client; nowhere if it has several."""
+        """Return where the tensors of a batch lie in memory of its client; nowhere if it has several."""
         if len(batch.requests) > 1 or not batch.requests[0].is_placed:
             return NO_PLACES
         inputs = tuple([part.place if isinstance(part, PlacedTensor) else None for part, *_ in columns])

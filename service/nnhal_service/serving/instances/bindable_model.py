@@ -33,7 +33,7 @@ class InstanceRun(Protocol):
 
     @property
     def exchange(self) -> AwaitedAnswer:
-        """Where the answer comes."""
+        """Return where the answer comes."""
 
     def finish(self) -> RunReport | None:
         """The report of the run; None if it failed, and ``recover`` or ``drop`` is to be called."""
@@ -50,7 +50,7 @@ class BoundModel(Protocol):
 
     @property
     def planned(self) -> PlannedRun:
-        """What its last run did by the plan, or its next one before the first."""
+        """Return what its last run did by the plan, or its next one before the first."""
 
     def run(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> RunReport:
         """Run it. Raises as ExecutionContext."""

@@ -111,7 +111,7 @@ class Instance:
         """The bytes that count in ``memory`` until they are unmapped."""
         self._uncount: Callable[[], object] = lambda: None
         self.is_spent = False
-        """Whether it must not run again: a device has lost memory of a client, or may still write to its own."""
+        """True if it must not run again: a device has lost memory of a client, or may still write to its own."""
         self._outputs = tuple(outputs)
         self._reported: dict[str, Dimensions] = {}
         placed = _placed(inputs, outputs, places)
@@ -201,7 +201,7 @@ class Instance:
 
     @property
     def planned(self) -> PlannedRun:
-        """What its last run did by the plan."""
+        """Return what its last run did by the plan."""
         return self._bound.planned
 
     def output(self, index: int) -> TensorData:

@@ -44,7 +44,7 @@ class OutputSizeGuess:
             return {tensor.name: self._guess(tensor, shapes) for tensor in self._open}
 
     def least(self, shapes: Shapes) -> dict[str, int]:
-        """What the open outputs get if there is no memory for a guess: a run that needs more says so."""
+        """Return what the open outputs get if there is no memory for a guess: a run that needs more says so."""
         return {tensor.name: self._exact(tensor, shapes) or GUESS for tensor in self._open}
 
     def learn(self, shapes: Shapes, taken: Mapping[str, int]) -> None:

@@ -127,7 +127,7 @@ class RequestServer:
 
     @property
     def counts(self) -> RequestCounts:
-        """What was counted so far, and not taken."""
+        """Return what was counted so far, and not taken."""
         return self._statistics.counts
 
     @property
@@ -136,7 +136,7 @@ class RequestServer:
         return self._live
 
     def take_counts(self) -> RequestCounts:
-        """What was counted since the last call, which is forgotten here."""
+        """Return what was counted since the last call, which is forgotten here."""
         return self._statistics.take()
 
     async def infer(self, request: InferenceRequest, client: str = "") -> InferenceResponse:

@@ -157,7 +157,7 @@ class ServedModel(RequestServer):
 
     @property
     def queued(self) -> int:
-        """How many requests wait, here and in other processes."""
+        """Return how many requests wait, here and in other processes."""
         return self.pending + sum(count for count, _ in list(self._pending_elsewhere.values()))
 
     @property

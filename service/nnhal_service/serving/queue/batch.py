@@ -94,7 +94,7 @@ class QueuedRequest(Ticket):
         self.output_places = request.output_places
         """Where devices may leave its outputs."""
         self.is_placed = bool(request.output_places)
-        """Whether tensors of it lie in memory of its client."""
+        """True if tensors of it lie in memory of its client."""
         for tensor in arrays:
             if isinstance(tensor, PlacedTensor):
                 self.is_placed = True
@@ -104,7 +104,7 @@ class QueuedRequest(Ticket):
         self.run: BatchRun | None = None
         self.release: Callable[[], None] | None = None
         self.reached_device = False
-        """Whether the error came from running it."""
+        """True if the error came from running it."""
 
     @property
     def latest_ns(self) -> int:
@@ -162,7 +162,7 @@ class Batch:
             deadline_ns = _deadline_of(requests)
         self.size = size
         self.measure = measure
-        """Whether its run is to report its steps."""
+        """True if its run is to report its steps."""
         self.deadline_ns = deadline_ns
         self.cancellation = cancellation_of(requests)
         self.priority = _priority_of(requests, priorities)

@@ -134,7 +134,7 @@ class RequestQueue(Generic[T]):
         self._max_batch_size = config.max_batch_size if config.batching is not None else 0
         self._length = 0
         self.drains = False
-        """Whether batches run at once, without waiting for more tickets."""
+        """True if batches run at once, without waiting for more tickets."""
 
     def __len__(self) -> int:
         return self._length

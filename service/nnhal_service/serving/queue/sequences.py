@@ -37,7 +37,7 @@ class SequenceMemory(Protocol):
 
     @property
     def start(self) -> StartBatch:
-        """What runs them."""
+        """Return what runs them."""
 
     @property
     def is_current(self) -> bool:
@@ -59,7 +59,7 @@ class Flags(NamedTuple):
 
 
 def flags_of(request: InferenceRequest, model: str) -> Flags:
-    """What a request says of its sequence. Raises INVALID_ARGUMENT, in Triton's words, if it is in none."""
+    """Return what a request says of its sequence. Raises INVALID_ARGUMENT, in Triton's words, if it is in none."""
     given = request.parameters.get(SEQUENCE_ID, 0)
     if isinstance(given, bool | float) or not isinstance(given, int | str):
         raise _refusal(f"parameter '{SEQUENCE_ID}' is {given!r}, expected an integer or a string")
@@ -83,7 +83,7 @@ class RequestSequence:
         self.turns: deque[Turn] = deque()
         self.timer: asyncio.TimerHandle | None = None
         self.is_candidate = False
-        """Whether it has its turn, and does not wait for other sequences to end."""
+        """True if it has its turn, and does not wait for other sequences to end."""
         self.is_started = False
         self.lost = ""
         """Why its state is lost, until a request has been told."""
@@ -198,7 +198,7 @@ class Sequencer:
         return turn
 
     def admit(self, turn: Turn) -> SequenceMemory:
-        """What a request runs on that is the first of its sequence. Raises as ``Turn.begin``."""
+        """Return what a request runs on that is the first of its sequence. Raises as ``Turn.begin``."""
         sequence, flags = turn.sequence, turn.flags
         if self._closed:
             raise ServingError(ErrorKind.UNAVAILABLE, "the model is being unloaded")

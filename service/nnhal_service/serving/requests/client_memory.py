@@ -38,7 +38,7 @@ class ClientRegion:
         self.file = status.st_dev, status.st_ino
         """The device and inode of the file."""
         self.can_be_mapped = is_tmpfs(descriptor)
-        """Whether a device may be able to map it."""
+        """True if a device may be able to map it."""
         self._descriptor = descriptor
         self._lock = threading.Lock()
         self._retired: list[Callable[[ClientRegion], None]] | None = []

@@ -46,7 +46,7 @@ class PlannedRun(NamedTuple):
 
     @classmethod
     def of(cls, prepared: PreparedPlan, kinds: Mapping[int, str], sizes: Mapping[int, int]) -> PlannedRun:
-        """What a run does by a plan, in memory as ``planned_edges`` has it."""
+        """Return what a run does by a plan, in memory as ``planned_edges`` has it."""
         operations = [(step.device, len(step.operations)) for step in prepared.plan.steps]
         uses = list(_uses(prepared, kinds, sizes))
         sent = sum(edge.wire_up_bytes + edge.wire_down_bytes for _, edge in uses)
@@ -54,7 +54,7 @@ class PlannedRun(NamedTuple):
         return cls(operations, _counted(operations), planned_steps(prepared), edges, copied_by(edges), sent)
 
     def copied_in(self, report: RunReport, filled_bytes: int = 0) -> CopiedBytes:
-        """What was copied in a run: by its ledger, or by plan unless it measured.
+        """Return what was copied in a run: by its ledger, or by plan unless it measured.
 
         ``filled_bytes`` of a request were copied into the run's memory.
         """

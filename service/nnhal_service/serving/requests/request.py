@@ -35,7 +35,7 @@ class InferenceRequest:
     priority: int = 0
     """1 is the highest, 0 the model's default."""
     timeout_ns: int = 0
-    """How long it may wait in the queue, and the deadline of its run too; 0 for the model's default."""
+    """The time that it may wait in the queue, and the deadline of its run too; 0 for the model's default."""
     deadline_ns: int = NO_DEADLINE
     """The instant of CLOCK_BOOTTIME by which it must have ended."""
     cancellation: Cancellation = field(default_factory=Cancellation)

@@ -56,7 +56,7 @@ class ServedTensor:
     reshape: Reshape | None = None
     """How clients see it, if in another shape than the model."""
     is_stated: bool = False
-    """Whether the configuration states its shape, whatever the model leaves open."""
+    """True if the configuration states its shape, whatever the model leaves open."""
 
     @property
     def is_value(self) -> bool:

@@ -51,7 +51,7 @@ _SERVES_BY_METHOD = (
     and _has_parameters("_schedule_rpc_coro", _SCHEDULE)
     and _has_parameters("execute_batch", _EXECUTE)
 )
-"""Whether grpcio has what its loop calls for a call in the form that is known here."""
+"""True if grpcio has what its loop calls for a call in the form that is known here."""
 
 
 class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]

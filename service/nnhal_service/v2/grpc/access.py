@@ -45,7 +45,7 @@ def admission(method: str, guard: Guard) -> Callable[[object, Context], None] | 
 
 
 def guarded(call: Call[I, O], method: str, guard: Guard) -> Call[I, O]:
-    """The same call, which raises as ``admission`` does; a stream is checked once, when it is opened."""
+    """Return the same call, which raises as ``admission`` does; a stream is checked once, when it is opened."""
     admit = admission(method, guard)
     if admit is None:
         return call
@@ -58,7 +58,7 @@ def guarded(call: Call[I, O], method: str, guard: Guard) -> Call[I, O]:
 
 
 def metadata_value(context: Context, key: str) -> str:
-    """What the client sent under a key; empty if it sent nothing."""
+    """Return what the client sent under a key; empty if it sent nothing."""
     for name, value in context.invocation_metadata() or ():
         if name == key:
             return str(value)

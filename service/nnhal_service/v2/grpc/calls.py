@@ -33,7 +33,7 @@ class OpenLimit:
         self._open = 0
 
     def limited(self, call: Call[I, O]) -> Call[I, O]:
-        """The same call, which ends with RESOURCE_EXHAUSTED if too many are open."""
+        """Return the same call, which ends with RESOURCE_EXHAUSTED if too many are open."""
 
         async def admitted(request: I, context: Context) -> O:
             with self:

@@ -23,7 +23,7 @@ def is_compressed(message: bytes) -> bool:
 
 
 def decompressed(message: bytes, grow: Callable[[int], None]) -> bytes:
-    """What a compressed message holds. ``grow`` is called with the bytes of memory that its next piece takes.
+    """Return what a compressed message holds. ``grow`` is called with the bytes of memory that its next piece takes.
 
     Raises as ``grow``, or INVALID_ARGUMENT if the message is broken.
     """

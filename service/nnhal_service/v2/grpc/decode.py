@@ -99,9 +99,9 @@ class Asked(NamedTuple):
     parameters: RequestParameters
     inputs: tuple[InputHead, ...]
     has_strings: bool
-    """Whether an input has elements of BYTES."""
+    """True if an input has elements of BYTES."""
     has_regions: bool
-    """Whether an input or an output lies in shared memory."""
+    """True if an input or an output lies in shared memory."""
 
 
 class Head:
@@ -118,7 +118,7 @@ class Head:
         self.model_version: str = message.model_version
 
     def asked(self) -> Asked:
-        """What it says beside the model. Raises ServingError with INVALID_ARGUMENT."""
+        """Return what it says beside the model. Raises ServingError with INVALID_ARGUMENT."""
         if self._asked is None:
             self._asked = _asked(self._message)
         return self._asked

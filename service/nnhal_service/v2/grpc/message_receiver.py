@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.02
 _BETWEEN_LOOKS = 4
 """Messages that may begin and not have come between two looks: none of them has been seen to take memory."""
 _PATIENCE_SECONDS = 1.0
-"""How long a message may take while other calls wait for their turn."""
+"""The time that a message may take while other calls wait for their turn."""
 
 
 class MessageReceiver:

@@ -54,7 +54,7 @@ def answer_for(error: Exception, method: str) -> ServingError:
 
 
 def answered(call: Call[I, O], untaken: UntakenAnswers) -> Call[I, O]:
-    """The same call, which ends with the status of the ServingError that it raises.
+    """Return the same call, which ends with the status of the ServingError that it raises.
 
     However it ends, its answer is one of the ``untaken`` until the client has it.
     """

@@ -55,7 +55,7 @@ class DecodedRequest:
     outputs: tuple[RequestedOutput, ...]
     """The requested outputs; empty for all."""
     binary: bool
-    """Whether outputs are binary data if ``outputs`` is empty."""
+    """True if outputs are binary data if ``outputs`` is empty."""
 
 
 def decode_raw(
@@ -161,11 +161,11 @@ class _Asked(NamedTuple):
     output_names: tuple[str, ...]
     parameters: RequestParameters
     binary: bool
-    """Whether outputs are binary data if ``outputs`` is empty."""
+    """True if outputs are binary data if ``outputs`` is empty."""
 
 
 def _asked_of(text: memoryview) -> tuple[_Asked, _Lists]:
-    """What the JSON of a request says, and the lists that were cut out of it."""
+    """Return what the JSON of a request says, and the lists that were cut out of it."""
     header, lists = _header(text)
     unknown = header.keys() - _KNOWN - _IN_THE_PATH
     if unknown:

@@ -93,7 +93,7 @@ class Outline:
         return np.where(within & ~quotes, 0, octets).astype(np.uint8, copy=False)
 
     def _escaped(self, slashes: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which bytes an odd number of backslashes precedes."""
+        """Return which bytes an odd number of backslashes precedes."""
         count = len(slashes)
         positions = np.arange(1, count + 1)
         ends = np.maximum.accumulate(np.where(slashes, 0, positions))

@@ -146,7 +146,7 @@ def conv2d_transpose(node: FlowNode, inputs: Sequence[Array]) -> Array:
 
 
 def clip(node: FlowNode, inputs: Sequence[Array]) -> Array:
-    """What is outside a range becomes its nearer end."""
+    """Return what is outside a range becomes its nearer end."""
     return np.minimum(np.maximum(inputs[0], np.float32(node.real("a_min"))), np.float32(node.real("a_max")))
 
 

@@ -27,7 +27,7 @@ def dense(data: Array, weight: Array) -> Array:
 
 
 def reshape(node: FlowNode, inputs: Sequence[Array]) -> Array:
-    """The same elements in another shape."""
+    """Return the same elements in another shape."""
     return inputs[0].reshape(node.integers("newshape"))
 
 

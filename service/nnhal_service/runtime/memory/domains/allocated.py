@@ -95,7 +95,7 @@ class AllocatedMemory:
         self._dimensions = description.dimensions
         self._filled: Storage | None = None  # the storage that the values were written to, if there are any
         self.is_lent = False
-        """Whether its device is asked what it holds."""
+        """True if its device is asked what it holds."""
         self._closed = False
 
     @property

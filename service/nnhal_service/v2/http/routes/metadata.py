@@ -45,7 +45,7 @@ def _server_routes(services: Services) -> APIRouter:
 
     @router.get("/")
     def welcome() -> dict[str, Any]:
-        """What answers here, for somebody who has only the address."""
+        """Return what answers here, for somebody who has only the address."""
         return {
             "name": services.server.name,
             "is": "a server of models: the Open Inference Protocol V2 (KServe, Triton) over HTTP",
