@@ -128,6 +128,7 @@ FOUND_TFLITE = {
             ("DEPTHWISE_CONV_2D", (1, 2, 2, 4), "DepthwiseConv2DOptions", []),
         )
     },
+    "COS of large angles": one("COS", [floats(4)], floats(4), values={0: [1e5, 1.5e6, -3e30, 3.4e38]}),
     "the extreme of nothing": one("REDUCE_MAX", [floats(2, 0), numbers([1])], floats(2)),
     "the mean of nothing": one("MEAN", [floats(2, 0), numbers([1])], floats(2)),
     "the mean of no codes": one("MEAN", [Spec((0, 2), np.int8, 0.05, 3, signature=(-1, 2)), numbers([0])], int8(2)),

@@ -35,9 +35,9 @@ KEPT_TYPES: dict[int, np.dtype[np.generic]] = {
 """The element type that the graph computes with."""
 
 MEMORY_TYPES = {
-    code: np.dtype(np.uint8) if kept == np.uint8 else ELEMENT_TYPES[code] for code, kept in KEPT_TYPES.items()
+    code: np.dtype(np.uint8) if KEPT_TYPES.get(code) == np.uint8 else element for code, element in ELEMENT_TYPES.items()
 }
-"""The element type as which the graph reads and writes the caller's memory."""
+"""The element type as which the graph reads and writes the caller's memory, also of inputs that nothing reads."""
 
 
 def memory_type(model: Model, code: int, is_message: bool = False) -> int:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import onnxruntime
 import pytest
 
@@ -9,8 +10,12 @@ from nnhal.types import DeviceType, OperandType, OperationType
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import DriverOptions, PrepareOptions
 from nnhal_devices.registry import create_driver
+from nnhal_frontends.tflite import import_tflite
 from tests.support.agreement import like, random, single
 from tests.support.models import run_on
+from tests.support.onnx_models import resolved
+from tests.support.tflite_files import Spec, int32
+from tests.support.tflite_operators import one
 
 
 def test_it_says_which_runtime_it_runs_on() -> None:
@@ -36,3 +41,9 @@ def test_operands_that_contradict_one_another_are_refused() -> None:
     model = single(OperationType.RELU, F32, [(2,)], [], like(F32, (3,)))
     with pytest.raises(HalError, match="dimensions"):
         CpuAcc(DriverOptions()).prepare(model, PrepareOptions())
+
+
+def test_inputs_that_nothing_reads_may_have_any_type() -> None:
+    model = resolved(import_tflite(one("SHAPE", [Spec((2, 3), np.int16, 0.05)], int32(2)).file()).model)
+    (lengths,) = run_on(CpuAcc(DriverOptions()), model, np.zeros((2, 3), np.int16))
+    assert lengths.tolist() == [2, 3]

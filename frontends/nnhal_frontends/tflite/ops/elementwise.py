@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import pi
 from typing import Any
 
 import numpy as np
@@ -130,10 +129,12 @@ def ceil(b: OperatorBuilder) -> None:
 
 
 def cos(b: OperatorBuilder) -> None:
-    """sin(x + pi / 2)."""
-    x = b.input(0)
-    quarter = b.add_constant(OperandType(b.operand(x).type), np.array([pi / 2]))
-    b.finish(OperationType.SIN, [b.apply(OperationType.ADD, [x, quarter, b.int32(FusedActivation.NONE)])])
+    """1 - 2 sin(x / 2)^2: half of a float is exact, so large angles are as exact as small ones."""
+    x, none = b.input(0), b.int32(FusedActivation.NONE)
+    half, one, two = (b.add_constant(OperandType(b.operand(x).type), np.array([value])) for value in (0.5, 1, 2))
+    sine = b.apply(OperationType.SIN, [b.apply(OperationType.MUL, [x, half, none])])
+    doubled = b.apply(OperationType.MUL, [b.apply(OperationType.MUL, [sine, sine, none]), two, none])
+    b.finish(OperationType.SUB, [one, doubled, none])
 
 
 def select(b: OperatorBuilder) -> None:

@@ -89,7 +89,7 @@ def test_powers_and_slopes_broadcast() -> None:
     [
         ("ABS", -4, ["ABS"]),
         ("CEIL", -4, ["NEG", "FLOOR", "NEG"]),
-        ("COS", -4, ["ADD", "SIN"]),
+        ("COS", -4, ["MUL", "SIN", "MUL", "MUL", "SUB"]),
         ("EXP", -4, ["EXP"]),
         ("FLOOR", -4, ["FLOOR"]),
         ("HARD_SWISH", -4, ["HARD_SWISH"]),
