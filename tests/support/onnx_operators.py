@@ -272,8 +272,11 @@ def _indexes(d: Drawing, shape: Any, length: int) -> Value:
 def _gather(d: Drawing) -> None:
     x = d.pick(_ANY, 1)
     axis = d.axis(x.array.ndim)
-    if x.array.shape[axis]:
-        d.node("Gather", [x, _indexes(d, d.shape(0, 2, 3), x.array.shape[axis])], axis=axis)
+    length = x.array.shape[axis]
+    least = 0 if x.array.dtype == np.object_ else -length  # ONNX Runtime finds no strings from the end
+    if length:
+        indexes = d.array(d.shape(0, 2, 3), d.one_of(np.int64, np.int32), least, length - 1)
+        d.node("Gather", [x, d.fresh(indexes)], axis=axis)
 
 
 def _gather_elements(d: Drawing) -> None:

@@ -178,7 +178,7 @@ class Drawing:
         if array.dtype.kind == "f":
             extremes += [np.nan, np.inf, -np.inf, -0.0, limits.smallest_normal]
         random = np.random.default_rng(self.number(0, 2**16))
-        return np.where(random.random(array.shape) < 0.3, random.choice(extremes, array.shape), array).astype(kind)
+        return np.where(random.random(array.shape) < 0.3, random.choice(np.array(extremes, kind), array.shape), array)
 
     def constant(self, array: Any, kind: Any = None) -> Value:
         """Add a constant."""

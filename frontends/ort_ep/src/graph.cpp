@@ -266,7 +266,7 @@ Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains, Weig
   const auto is_used = [&](const OrtValueInfo* value) { return is_nested || used.count(name_of(value)); };
   for (const auto* value :
        list<const OrtValueInfo*>(ort().Graph_GetNumInitializers, ort().Graph_GetInitializers, graph)) {
-    if (!read<bool>(ort().ValueInfo_IsConstantInitializer, value)) continue;
+    if (!read<bool>(ort().ValueInfo_IsConstantInitializer, value) || !is_used(value)) continue;
     std::optional<Message> tensor = weights ? encode_in_file(value, *weights) : std::nullopt;
     if (!tensor) {
       const auto* const contents = read<const OrtValue*>(ort().ValueInfo_GetInitializerValue, value);
