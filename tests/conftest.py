@@ -71,7 +71,9 @@ def _rank(nodeid: str) -> int:
 
 
 # The same examples each time, however slow the machine is at the moment.
-settings.register_profile("nnhal", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "nnhal", deadline=None, derandomize=True, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 # Other and more examples each time: pytest --hypothesis-profile=thorough.
 settings.register_profile("thorough", settings.get_profile("nnhal"), derandomize=False, max_examples=3000)
 settings.load_profile("nnhal")

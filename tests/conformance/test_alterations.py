@@ -28,7 +28,7 @@ from tests.support.refusals import INVALID
 from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
 pytestmark = NEEDS_VECTORS
-_CHOICE = os.environ.get("NNHAL_ALTERATIONS", "5")
+_CHOICE = os.environ.get("NNHAL_ALTERATIONS", "2")
 _REFERENCE = "cpu_ref"
 
 

@@ -25,8 +25,8 @@ from nnhal_hosting.calls import CallAdmission, CallLimits
 from nnhal_hosting.link_calls import LinkCalls
 from nnhal_hosting.link_server import LinkServer, Session
 from nnhal_hosting.rpc import DEFECT, answers
+from tests.support.waiting import SECONDS
 
-SECONDS = 30
 LONGEST = 200_000
 
 

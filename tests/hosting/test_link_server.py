@@ -22,9 +22,9 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
+from tests.support.waiting import SECONDS
 
 LIMITS = SessionLimits(descriptors=72, sessions=3)
-SECONDS = 30
 HELLO = wire.LinkRequest(hello=wire.Hello(protocol_version=1)).SerializeToString()
 OTHER_USER = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")

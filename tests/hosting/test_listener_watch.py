@@ -12,8 +12,7 @@ import pytest
 from nnhal_hosting import listener_watch
 from nnhal_hosting.asking import Silent, Unhealthy
 from nnhal_hosting.listener_watch import Ask, ListenerWatch, asks_grpc, asks_http, asks_link
-
-SECONDS = 20.0
+from tests.support.waiting import SECONDS
 
 
 @pytest.fixture

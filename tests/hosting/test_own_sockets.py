@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from nnhal_hosting.own_sockets import end_connection, own_sockets
+from tests.support.waiting import SECONDS
 
 
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::ffff:127.0.0.1")])
@@ -15,7 +16,7 @@ def test_a_connection_is_ended_by_the_address_of_its_client(family: socket.Addre
         listener.bind((host, 0))
         listener.listen()
         port = listener.getsockname()[1]
-        clients = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(2)]
+        clients = [socket.create_connection(("127.0.0.1", port), timeout=SECONDS) for _ in range(2)]
         served = [listener.accept()[0] for _ in clients]
         end_connection(f"ipv4:127.0.0.1:{clients[0].getsockname()[1]}")
         assert clients[0].recv(1) == b""

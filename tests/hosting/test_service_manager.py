@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from nnhal_hosting.service_manager import SERVES, passed_sockets, tell_manager
-
-SECONDS = 30
+from tests.support.waiting import SECONDS
 
 
 def manager(address: str) -> socket.socket:

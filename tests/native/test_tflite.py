@@ -370,7 +370,7 @@ def test_a_forked_process_has_a_session_of_its_own(library: str, testbed: Testbe
     assert ended.returncode == 0, ended.stderr
 
 
-@examples(40)
+@examples(10)
 @given(case=st.booleans().flatmap(lambda empties: models(MAKERS, 4, empties, TfliteDrawing)))
 def test_random_models_are_answered_as_by_litert(made: Made, tmp_path: Path, case: Case | None) -> None:
     if case is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal.errors import HalError
@@ -19,6 +19,7 @@ from nnhal.types import ChannelQuant, Model, Operand, OperandType, Operation, Op
 from tests.support.models import Recipe
 from tests.support.processes import device_process
 from tests.support.refusals import INVALID, refusal
+from tests.support.searching import search
 
 _DRIVERS = ("cpu_ref", "cpu_acc")
 _NUMBERS = st.one_of(
@@ -142,9 +143,7 @@ def test_an_output_with_other_dimensions_than_its_operation_makes_is_invalid(dev
         refusal(lambda ask=ask: ask(model), INVALID, words)  # type: ignore[misc]
 
 
-@settings(
-    max_examples=250, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@search(60)
 @given(model=damaged_models())
 def test_a_damaged_model_is_either_prepared_or_refused_with_a_reason(device: RemoteDevice, model: Model) -> None:
     before = device.usage()

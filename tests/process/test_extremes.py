@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 from google.protobuf.descriptor import MethodDescriptor
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal.endpoint import Endpoint
@@ -21,6 +21,7 @@ from tests.support.plain_words import require_plain
 from tests.support.process_limits import memory_limit, peak_bytes
 from tests.support.processes import device_process
 from tests.support.raw_links import RawLink
+from tests.support.searching import search
 from tests.support.well_formed import Failure, WellFormed, device_methods, name_of
 
 pytestmark = pytest.mark.slow
@@ -113,7 +114,7 @@ def test_a_request_on_a_link_at_an_extreme_is_answered_in_words(abused: Endpoint
                 require_plain(reply.refusal.message, extreme)
 
 
-@settings(max_examples=150)
+@search(30)
 @given(data=st.data())
 def test_several_fields_at_extremes_are_answered_in_words(abused: Endpoint, data: st.DataObject) -> None:
     method = METHODS[data.draw(st.sampled_from([name for name in METHODS if all_extremes(METHODS[name])]))]

@@ -33,12 +33,11 @@ from tests.support.preparations import (
 )
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, INVALID, MISSED, refusal
-from tests.support.waiting import wait_until
+from tests.support.waiting import SECONDS, wait_until
 from tests.support.well_formed import WellFormed, device_methods, name_of
 from tests.support.wire import WireDevice
 
 pytestmark = pytest.mark.slow
-SECONDS = 30
 CALLS = {title: method for method in device_methods() if (title := name_of(method).replace("Service.", ".")) in METHODS}
 """The calls over gRPC, by their names in conditions."""
 SHORT_NS = 20_000_000

@@ -19,8 +19,8 @@ from nnhal.types import Request
 from nnhal_frontends.onnx import import_onnx
 from tests.support.additions import argument
 from tests.support.processes import device_process
+from tests.support.waiting import SECONDS
 
-SECONDS = 30
 LIMIT = 700 << 20
 
 

@@ -23,7 +23,7 @@ from tests.support.command import run_module
 from tests.support.processes import device_process
 from tests.support.raw_links import RawLink
 from tests.support.resources import resources_of
-from tests.support.waiting import wait_for_death, wait_until
+from tests.support.waiting import SECONDS, wait_for_death, wait_until
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -167,7 +167,7 @@ def test_a_signal_ends_a_process_cleanly_with_sessions_open(short_path: Path, nu
     with unsupervised(endpoint) as process, RawLink(endpoint.link) as silent, RemoteDevice(endpoint, "test") as device:
         assert device.version()
         process.send_signal(number)
-        assert process.wait(timeout=8) == 0
+        assert process.wait(SECONDS) == 0
         assert list(endpoint.directory.iterdir()) == []
         wait_until(lambda: device.gone, "the link has ended")
         assert silent.wait_for_end() is None

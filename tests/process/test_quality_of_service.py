@@ -36,7 +36,7 @@ from tests.support.caching import CachingDevice, broadcast_sum, chain, held_unde
 from tests.support.entry_points import ALL_ENTRY_POINTS, ENTRY_POINTS, PLAIN, EntryPoint, Target, synchronously
 from tests.support.gates import PATIENT, Gate, gate_model
 from tests.support.refusals import INVALID, refusal
-from tests.support.waiting import wait_until
+from tests.support.waiting import SECONDS, wait_until
 from tests.support.wire import NO_TOKEN, WireDevice
 
 NONE = ErrorStatus.NONE
@@ -44,7 +44,6 @@ TRANSIENT, PERSISTENT = ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSE
 MISSED = (TRANSIENT, PERSISTENT)
 LATEST = 2**63 - 1
 SHORTLY_NS = 5_000_000
-SECONDS = 30
 MEASURED = ExecutionConfig(measure_timing=True)
 SLOW_ELEMENTS, SLOW_OPERATIONS = 1 << 18, 100
 """The size of an execution that takes longer than 5 ms."""

@@ -28,7 +28,7 @@ from nnhal.types.memory import NOWHERE
 from tests.support.additions import POOL_KINDS, addition_model, addition_of_unknown_size, argument
 from tests.support.far_devices import Served, far_device, near_device
 from tests.support.gates import PATIENT, Gate, gate_model
-from tests.support.waiting import wait_until
+from tests.support.waiting import SECONDS, wait_until
 
 LARGE = 700_000
 """Elements of a tensor that is sent in several chunks."""
@@ -196,7 +196,7 @@ def test_what_an_operator_cancels_here_ends_there(device: RemoteDevice, near: Se
         wait_until(lambda: bool(there.process().executions), "the other device executes")
         (execution,) = here.process().executions
         here.cancel_execution(execution.id)
-        thread.join(10)
+        thread.join(SECONDS)
         assert not there.process().executions
     assert [error.status for error in failures] == [ErrorStatus.GENERAL_FAILURE]
     assert "cancelled" in failures[0].message

@@ -19,7 +19,7 @@ from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.far_devices import Served, far_device, near_device
 from tests.support.gates import PATIENT, Gate, gate_model
 from tests.support.processes import WARM
-from tests.support.waiting import stop, wait_for_death, wait_until
+from tests.support.waiting import SECONDS, stop, wait_for_death, wait_until
 
 
 def test_a_device_that_is_killed_ends_this_one_and_what_it_runs(short_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_a_device_that_is_killed_ends_this_one_and_what_it_runs(short_path: Path
         wait_for_death(near.child.pid)
         wait_until(lambda: bool(failures), "the execution has failed")
         assert isinstance(failures[0], TransportError)
-        assert near.child.process.wait(10) == EXIT_STATUS
+        assert near.child.process.wait(SECONDS) == EXIT_STATUS
 
 
 def test_a_device_that_falls_silent_ends_this_one(short_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_device_that_falls_silent_ends_this_one(short_path: Path) -> None:
             wait_until(lambda: bool(failures), "the execution has failed")
         finally:
             os.kill(far.child.pid, signal.SIGCONT)
-        assert near.child.process.wait(10) == EXIT_STATUS
+        assert near.child.process.wait(SECONDS) == EXIT_STATUS
 
 
 def test_a_device_that_is_stopped_here_holds_nothing_there(short_path: Path) -> None:

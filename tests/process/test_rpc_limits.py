@@ -24,7 +24,7 @@ from nnhal_hosting.supervision import Child
 from tests.support.idle_calls import complete, half_sent, idle_calls, is_healthy, refused
 from tests.support.processes import device_process
 from tests.support.resources import forget_peak, peak_bytes, resident_bytes
-from tests.support.waiting import settled, wait_until
+from tests.support.waiting import SECONDS, settled, wait_until
 from tests.support.wire import WireDevice
 
 CHECK = "/grpc.health.v1.Health/Check"
@@ -81,7 +81,7 @@ def test_messages_of_all_calls_share_memory(endpoint: Endpoint) -> None:
 
 def test_a_message_that_is_too_long_is_refused(endpoint: Endpoint) -> None:
     with WireDevice(endpoint) as wire, pytest.raises(grpc.RpcError) as caught:
-        wire.device.GetSupportedOperations(message(5 * MEBIBYTE), metadata=wire.metadata, timeout=20)
+        wire.device.GetSupportedOperations(message(5 * MEBIBYTE), metadata=wire.metadata, timeout=SECONDS)
     call: Any = caught.value
     assert call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
@@ -92,7 +92,7 @@ def test_bytes_that_are_no_message_are_an_error_of_their_sender(endpoint: Endpoi
         grpc.insecure_channel(endpoint.address) as channel,
         pytest.raises(grpc.RpcError) as caught,
     ):
-        complete(GET_TYPE, b"\xff" * 9, link.metadata)(channel).result(20)
+        complete(GET_TYPE, b"\xff" * 9, link.metadata)(channel).result(SECONDS)
     call: Any = caught.value
     assert (call.code(), call.details()) == (
         grpc.StatusCode.INVALID_ARGUMENT,
@@ -106,7 +106,7 @@ def test_a_call_without_a_message_is_an_error_of_its_sender(endpoint: Endpoint) 
         grpc.insecure_channel(endpoint.address) as channel,
         pytest.raises(grpc.RpcError) as caught,
     ):
-        half_sent(GET_TYPE, link.metadata, messages=())(channel).result(20)
+        half_sent(GET_TYPE, link.metadata, messages=())(channel).result(SECONDS)
     call: Any = caught.value
     assert (call.code(), call.details()) == (
         grpc.StatusCode.INVALID_ARGUMENT,

@@ -23,10 +23,9 @@ from nnhal.v1 import burst_pb2, types_pb2
 from tests.support.additions import Addition, addition_in_ashmem, addition_model
 from tests.support.held_device import HeldDevice, held_device
 from tests.support.refusals import FAILURE, INVALID, refusal
-from tests.support.waiting import wait_until
+from tests.support.waiting import SECONDS, wait_until
 
 HOUR = 3600 * 10**9
-SECONDS = 30
 UNAVAILABLE = ErrorStatus.DEVICE_UNAVAILABLE
 Phase = wire.ExecutionState.Phase
 

@@ -11,7 +11,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2_grpc
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import SECONDS, wait_until
 
 _CONNECTIONS = 4
 Metadata = Sequence[tuple[str, str]]
@@ -52,14 +52,14 @@ def idle_calls(address: str, count: int, open_call: Open) -> Iterator[list[Any]]
     ]
     try:
         for channel in channels:
-            grpc.channel_ready_future(channel).result(30)
+            grpc.channel_ready_future(channel).result(SECONDS)
         yield [open_call(channels[number % _CONNECTIONS]) for number in range(count)]
     finally:
         for channel in channels:
             channel.close()
 
 
-def is_healthy(address: str, seconds: float = 20.0) -> bool:
+def is_healthy(address: str, seconds: float = SECONDS) -> bool:
     """Return whether a process says in time that it serves."""
     with grpc.insecure_channel(address) as channel:
         try:

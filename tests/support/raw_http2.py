@@ -6,6 +6,8 @@ import socket
 import struct
 from collections.abc import Iterable
 
+from tests.support.waiting import SECONDS
+
 _DATA, _HEADERS, _SETTINGS = 0, 1, 4
 _END_STREAM, _END_HEADERS = 1, 4
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0))
@@ -22,11 +24,11 @@ def connected(address: str, window: int | None = None) -> socket.socket:
     path = address.removeprefix("unix:")
     if path != address:
         connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(20)
+        connection.settimeout(SECONDS)
         connection.connect(path)
     else:
         host, _, port = address.rpartition(":")
-        connection = socket.create_connection((host, int(port)), timeout=20)
+        connection = socket.create_connection((host, int(port)), timeout=SECONDS)
     connection.sendall(PREFACE)
     if window is not None:
         connection.sendall(frame(_SETTINGS, 0, 0, struct.pack(">HI", _INITIAL_WINDOW_SIZE, window)))

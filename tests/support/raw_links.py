@@ -10,8 +10,7 @@ from types import TracebackType
 
 from nnhal.link.client import PROTOCOL_VERSION
 from nnhal.v1 import link_pb2 as wire
-
-_SECONDS = 30
+from tests.support.waiting import SECONDS
 
 
 class RawLink:
@@ -19,7 +18,7 @@ class RawLink:
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(_SECONDS)
+        self._socket.settimeout(SECONDS)
         self._socket.connect(str(path))
 
     def send(self, message: bytes, descriptors: Sequence[int] = ()) -> None:

@@ -12,9 +12,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 _PAUSE = threading.Event()
+SECONDS = 120.0
+"""How long to wait for what must happen: as long as it may take on a busy machine."""
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:
     """Poll until a condition holds; fail after ``seconds``."""
     for _ in range(int(seconds / 0.01)):
         if condition():
@@ -23,7 +25,7 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) 
     raise AssertionError(f"{what}: not within {seconds} s")
 
 
-def settled(look: Callable[[], T], seconds: float = 30.0) -> T:
+def settled(look: Callable[[], T], seconds: float = SECONDS) -> T:
     """Return a value once it has been the same for a quarter of a second; fail after ``seconds``."""
     seen, same = look(), 0
     for _ in range(int(seconds / 0.01)):

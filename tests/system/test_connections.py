@@ -34,7 +34,7 @@ from tests.support.raw_links import RawLink
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.resources import Resources, resident_bytes, resources_of, threads_of
 from tests.support.v2 import raw_request
-from tests.support.waiting import settled, wait_until
+from tests.support.waiting import SECONDS, settled, wait_until
 
 _COUNTED = Path(__file__).parents[1] / "support/counted"
 _FOLDER = "NNHAL_TEST_COUNTS"
@@ -76,7 +76,6 @@ def counted(pid: int, folder: Path) -> Counted:
 
 
 Connect = Callable[[str], None]
-_SECONDS = 30
 _NAMES = count()
 _NAMES_AT_A_TIME = 16
 _RESET = struct.pack("ii", 1, 0)
@@ -88,7 +87,7 @@ _V2 = b"/inference.GRPCInferenceService/"
 
 def _opened(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=_SECONDS)
+    return socket.create_connection((host, int(port)), timeout=SECONDS)
 
 
 def _http(address: str, head: bytes, body: bytes = b"", status: int = 200) -> None:

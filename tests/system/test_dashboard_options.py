@@ -58,7 +58,7 @@ def test_no_device_is_silent_and_no_page_fails(options: list[str], front_workers
             pages = [browser.get(f"/sessions?process={name}").text for name in ("cpu_acc", "cpu_ref")]
             return all("the framework" in page for page in pages)
 
-        wait_until(tell_sessions, "the devices tell their sessions", 10)
+        wait_until(tell_sessions, "the devices tell their sessions")
         assert set(states().values()) == {"up"}
         keys = visited(browser)
         assert {key.partition(".")[0] for key in keys} >= {

@@ -29,7 +29,7 @@ from tests.support.operated import Beside, operator_of
 from tests.support.processes import device_process
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.tritonclients import Triton, status_of
-from tests.support.waiting import stop, wait_until
+from tests.support.waiting import SECONDS, stop, wait_until
 
 pytestmark = pytest.mark.slow
 APIS = {"grpc": tritonclient.grpc, "http": tritonclient.http}
@@ -37,7 +37,6 @@ MISSED_STATUSES = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEA
 MISSED = {"grpc": "DEADLINE_EXCEEDED", "http": "504"}
 START = {INPUT: np.ones(1, np.float32)}
 SOON_US = 100_000
-SECONDS = 30
 _LONG_TICKS = 20
 """Hundredths of a second."""
 

@@ -8,13 +8,14 @@ from functools import cache
 import grpc
 import pytest
 from google.protobuf.descriptor import MethodDescriptor
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.extremes import Extreme, extremes
 from tests.support.model_server import Devices, Served, model_server
 from tests.support.plain_words import require_plain
 from tests.support.process_limits import memory_limit, peak_bytes
+from tests.support.searching import search
 from tests.support.served_models import echo, write_models
 from tests.support.well_formed import Failure
 from tests.support.well_formed_framework import FRAMEWORK_METHODS, WellFormedFramework
@@ -62,7 +63,7 @@ def test_a_field_at_an_extreme_is_answered_in_words(abused: Served, method: Meth
                 require_words(session.answer(method, extreme.applied(session.request_of(method))), extreme)
 
 
-@settings(max_examples=80)
+@search(20)
 @given(data=st.data())
 def test_several_fields_at_extremes_are_answered_in_words(abused: Served, data: st.DataObject) -> None:
     method = data.draw(st.sampled_from([each for each in FRAMEWORK_METHODS.values() if all_extremes(each)]))

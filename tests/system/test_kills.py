@@ -5,9 +5,9 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import cycle, islice, pairwise
 from pathlib import Path
 from types import TracebackType
@@ -148,7 +148,7 @@ def result(outputs: Mapping[str, Array]) -> Array:
 
 
 CLIENTS = 3
-KILLS = 42
+KILLS = 15
 RPC_THREADS = 16
 """The size of a process's thread pool, whose threads start as they are needed."""
 LAG = KILLS // 2
@@ -163,6 +163,9 @@ def relay() -> Iterator[Relay]:
     """Run four devices and a framework that the tests share."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, Relay(Path(directory)) as started:
         yield started
+
+
+Stage = Callable[[Relay, str], AbstractContextManager[None]]
 
 
 def order_for(victim: str) -> Order:
@@ -190,7 +193,13 @@ def waiting_on_a_fence(relay: Relay, victim: str) -> Iterator[None]:
         yield
 
 
-STAGES = {"executing": executing, "waiting on a fence": waiting_on_a_fence}
+VICTIMS = [
+    ("gpu_acc", executing),
+    ("cpu_ref", executing),
+    ("ethos_n", waiting_on_a_fence),
+    ("cpu_acc", waiting_on_a_fence),
+]
+"""Every device, at the stage at which it is killed: what a device does at a stage is not its driver's."""
 
 
 def get_on(relay: Relay, clients: list[Client]) -> None:
@@ -204,11 +213,10 @@ def get_on(relay: Relay, clients: list[Client]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.contract("FB-03", "FB-16")
-@pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("victim", DEVICES)
-def test_no_run_is_lost_at_whatever_stage_a_device_is_killed(relay: Relay, victim: str, stage: str) -> None:
+@pytest.mark.parametrize(("victim", "stage"), VICTIMS)
+def test_no_run_is_lost_at_whatever_stage_a_device_is_killed(relay: Relay, victim: str, stage: Stage) -> None:
     with relay.clients(CLIENTS, "allow", order_for(victim)) as clients:
-        with STAGES[stage](relay, victim):
+        with stage(relay, victim):
             relay.nursery.kill(victim)
         relay.nursery.start(victim)
         get_on(relay, clients)
@@ -217,11 +225,10 @@ def test_no_run_is_lost_at_whatever_stage_a_device_is_killed(relay: Relay, victi
 
 @pytest.mark.slow
 @pytest.mark.contract("FB-10", "FB-16")
-@pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("victim", DEVICES)
-def test_without_fallback_every_error_names_the_device_that_was_killed(relay: Relay, victim: str, stage: str) -> None:
+@pytest.mark.parametrize(("victim", "stage"), VICTIMS)
+def test_without_fallback_every_error_names_the_device_that_was_killed(relay: Relay, victim: str, stage: Stage) -> None:
     with relay.clients(CLIENTS, "deny", order_for(victim)) as clients:
-        with STAGES[stage](relay, victim):
+        with stage(relay, victim):
             relay.nursery.kill(victim)
         wait_until(lambda: all(client.errors or client.wrong for client in clients), "every client gets an error")
         relay.nursery.start(victim)
@@ -280,7 +287,7 @@ def test_after_a_fallback_the_ledger_shows_the_fallback_device(relay: Relay) -> 
 
 @pytest.mark.slow
 @pytest.mark.contract("FB-11")
-@pytest.mark.parametrize("victim", [name for name in DEVICES if name != "cpu_ref"])
+@pytest.mark.parametrize("victim", ["gpu_acc", "cpu_acc"])
 def test_a_device_that_is_killed_while_it_prepares_is_left_out(relay: Relay, victim: str) -> None:
     with relay.clients(CLIENTS, "allow") as clients, connect(relay.framework) as session, ThreadPoolExecutor(1) as pool:
         with relay.nursery.holding(victim, "prepare") as reached:
@@ -297,7 +304,7 @@ def test_a_device_that_is_killed_while_it_prepares_is_left_out(relay: Relay, vic
 
 @pytest.mark.slow
 @pytest.mark.contract("FB-11")
-@pytest.mark.parametrize("victim", DEVICES)
+@pytest.mark.parametrize("victim", ["ethos_n", "cpu_ref"])
 def test_a_device_that_is_killed_while_it_prepares_operations_pinned_to_it_is_named(relay: Relay, victim: str) -> None:
     with relay.clients(CLIENTS, "allow") as clients, connect(relay.framework) as session, ThreadPoolExecutor(1) as pool:
         with relay.nursery.holding(victim, "prepare") as reached:
@@ -340,7 +347,7 @@ def test_kills_under_load_lose_no_run_and_leak_nothing(relay: Relay) -> None:
     """The framework and cpu_ref, which are not killed, hold no more after the kills than before."""
     survivors = {"framework": relay.process.pid, "cpu_ref": relay.nursery.pids["cpu_ref"]}
     with relay.clients(CLIENTS, "allow") as clients:
-        kill_in_turn(relay, clients, 12)  # warm-up: makes what is made only once
+        kill_in_turn(relay, clients, 6)  # warm-up: makes what is made only once
     shared_memory = set(Path("/dev/shm").iterdir())
     before = {name: Survivor(pid) for name, pid in survivors.items()}
     with relay.clients(CLIENTS, "allow") as clients:
@@ -395,8 +402,9 @@ def test_a_stopped_device_does_not_delay_the_use_of_others_and_is_used_when_it_c
 
 @pytest.mark.slow
 @pytest.mark.contract("QS-05")
-@pytest.mark.parametrize("victim", DEVICES)
-@pytest.mark.parametrize("fallback", ["allow", "deny"])
+@pytest.mark.parametrize(
+    ("victim", "fallback"), [("gpu_acc", "allow"), ("ethos_n", "deny"), ("cpu_acc", "allow"), ("cpu_ref", "deny")]
+)
 def test_a_run_whose_device_is_stopped_ends_by_its_deadline(relay: Relay, victim: str, fallback: Fallback) -> None:
     with connect(relay.framework) as session:
         binding = relay.load(session, fallback).bind()

@@ -20,9 +20,9 @@ from tests.support.certificates import authority, signed
 from tests.support.command import command
 from tests.support.raw_http2 import PREFACE, Header, answer, connected, headers_of, opened
 from tests.support.repositories import onnx_file, write
+from tests.support.waiting import SECONDS
 
 _ADDRESS = re.compile(r"([a-z]+): (\S+)")
-SECONDS = 20.0
 CHECK = b"/grpc.health.v1.Health/Check"
 HEADS: dict[str, list[Header]] = {
     "a path that is not UTF-8": headers_of(b"/\xff"),

@@ -29,7 +29,7 @@ from tests.support.waiting import wait_until
 
 DEVICES = ("ethos_n", "cpu_ref", "cpu_acc")
 INT8 = Path(__file__).parents[2] / "tools" / "nnhal_tools" / "demo" / "data" / "digits_int8.onnx"
-PLANS = 500
+PLANS = 100
 Values = dict[str, Array]
 LAG = 8
 """How many descriptors may wait for a garbage collection to be closed."""

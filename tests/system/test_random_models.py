@@ -155,7 +155,7 @@ def test_models_that_were_found(framework: Framework, tmp_path: Path, devices: t
         require_same(framework, tmp_path / "found.tflite", case, [devices])
 
 
-@examples(40)
+@examples(10)
 @given(case=models(MAKERS, 6), others=st.sampled_from(DEVICES[1:]))
 def test_random_models(
     framework: Framework, tmp_path_factory: pytest.TempPathFactory, case: Case | None, others: tuple[str, ...]
@@ -163,7 +163,7 @@ def test_random_models(
     require_same(framework, tmp_path_factory.getbasetemp() / "random.onnx", case, [DEFAULT, others])
 
 
-@examples(40)
+@examples(10)
 @given(case=models(MAKERS, 4, empties=True), others=st.sampled_from(DEVICES[1:]))
 def test_models_of_empty_values(
     framework: Framework, tmp_path_factory: pytest.TempPathFactory, case: Case | None, others: tuple[str, ...]
@@ -171,7 +171,7 @@ def test_models_of_empty_values(
     require_same(framework, tmp_path_factory.getbasetemp() / "empty.onnx", case, [DEFAULT, others])
 
 
-@examples(40)
+@examples(10)
 @given(
     case=st.booleans().flatmap(lambda empties: models(tflite_drawing.MAKERS, 4, empties, TfliteDrawing)),
     others=st.sampled_from(DEVICES[1:]),
@@ -185,7 +185,7 @@ def test_random_models_of_tflite(
 def test_answers_stay_the_same_after_a_device_has_died(short_path: Path, tmp_path: Path) -> None:
     cases: list[Case] = []
 
-    @examples(40)
+    @examples(10)
     @given(case=models(MAKERS, 4))
     def collect(case: Case | None) -> None:
         if case is not None:

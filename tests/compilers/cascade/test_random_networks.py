@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from nnhal.resolved import ResolvedModel
@@ -28,8 +28,7 @@ from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
 from tests.support.ethos_u import is_taken
 from tests.support.random_networks import random_networks
-
-_SLOW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+from tests.support.searching import search
 
 
 def assert_as_planned(model: ResolvedModel, schedule: Schedule) -> None:
@@ -48,7 +47,7 @@ def assert_as_planned(model: ResolvedModel, schedule: Schedule) -> None:
 
 
 @pytest.mark.slow
-@_SLOW
+@search(8, HealthCheck)
 @given(
     random_networks(),
     st.sampled_from(("u55-32", "u55-128", "u55-256", "u65-256")),
@@ -77,7 +76,7 @@ def test_a_machine_takes_what_was_planned_and_computes_what_cpu_ref_does(
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@search(3, HealthCheck)
 @given(random_networks())
 def test_more_memory_is_never_slower(model: ResolvedModel) -> None:
     assume(is_taken(model))

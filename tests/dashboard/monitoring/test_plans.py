@@ -12,7 +12,7 @@ from nnhal.v1 import framework_pb2
 from nnhal_client.explanation import Explanation
 from nnhal_dashboard.monitoring.plans import PlanBook, PlanSubject
 from tests.support.explanations import chain, explained, explanation_to_wire
-from tests.support.waiting import wait_until
+from tests.support.waiting import SECONDS, wait_until
 
 NET = PlanSubject("net")
 
@@ -92,7 +92,7 @@ class SlowFramework:
         """Plan any model."""
         self._running += 1
         self.at_once.append(self._running)
-        self.may.wait(20)
+        self.may.wait(SECONDS)
         self._running -= 1
         return self._answer
 

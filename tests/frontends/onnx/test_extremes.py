@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from google.protobuf.message import EncodeError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -19,6 +19,7 @@ from nnhal_frontends.errors import FrontendError
 from tests.support.extremes import Extreme, extremes
 from tests.support.plain_words import require_plain
 from tests.support.process_limits import memory_limit
+from tests.support.searching import search
 
 SPARE = 2 << 30
 MANY = 300
@@ -63,14 +64,14 @@ def test_the_model_is_imported_as_it_is() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@search(60)
 @given(any_extreme)
 def test_a_field_at_an_extreme_is_imported_or_refused_in_words(extreme: Extreme) -> None:
     require_answer(extreme.applied(network()), extreme)
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@search(40)
 @given(st.lists(any_extreme, min_size=2, max_size=4))
 def test_several_fields_at_extremes_are_imported_or_refused_in_words(chosen: list[Extreme]) -> None:
     model = network()

@@ -295,7 +295,7 @@ def test_a_compiled_model_is_loaded_again(provider: Testbed, tmp_path: Path) -> 
     np.testing.assert_array_equal(answers(made, {"image": image()}), answers(plain, {"image": image()}))
 
 
-@examples(40)
+@examples(10)
 @given(case=st.booleans().flatmap(lambda empties: models(MAKERS, 4, empties)))
 def test_random_models_are_answered_as_by_onnxruntime(provider: Testbed, case: Case | None) -> None:
     if case is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal_frontends import ModelFormat, import_model
@@ -13,6 +13,7 @@ from nnhal_frontends.errors import FrontendError
 from tests.support.drawn_values import random
 from tests.support.plain_words import require_plain
 from tests.support.process_limits import memory_limit
+from tests.support.searching import search
 from tests.support.tflite_files import floats
 from tests.support.tflite_operators import one
 
@@ -24,7 +25,7 @@ PLACES = range(8, len(CONTENT) - 4)
 
 
 @pytest.mark.slow
-@settings(max_examples=500)
+@search(100)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(WORDS)), min_size=1, max_size=3))
 def test_words_at_extremes_are_imported_or_refused_in_words(changes: list[tuple[int, bytes]]) -> None:
     content = bytearray(CONTENT)

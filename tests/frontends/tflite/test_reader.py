@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tflite
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal.validation import validate_model
@@ -18,6 +18,7 @@ from nnhal_frontends.tflite.graph import TfliteQuantization
 from nnhal_frontends.tflite.reader import read_graphs
 from nnhal_frontends.tflite_identifier import is_tflite
 from tests.support.drawn_values import integers, random
+from tests.support.searching import search
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
 from tests.support.tflite_operators import one
 
@@ -152,14 +153,14 @@ def refuses_or_imports(content: bytes) -> None:
 
 
 @given(st.integers(0, len(VARIED) - 1))
-@settings(max_examples=200, deadline=None)
+@search(50)
 def test_a_truncated_file_is_refused(length: int) -> None:
     refuses_or_imports(VARIED[:length])
 
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, len(VARIED) - 1), st.integers(0, 255)), min_size=1, max_size=4))
-@settings(max_examples=500, deadline=None)
+@search(100)
 def test_a_file_with_wrong_bytes_is_refused_or_a_valid_model(changes: list[tuple[int, int]]) -> None:
     content = bytearray(VARIED)
     for place, value in changes:
@@ -172,7 +173,7 @@ WORDS = [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, len(VARIED), 0x7F800000, 0x7F
 
 @pytest.mark.slow
 @given(st.integers(0, len(VARIED) // 4 - 1), st.sampled_from(WORDS))
-@settings(max_examples=500, deadline=None)
+@search(100)
 def test_a_file_with_a_wrong_word_is_refused_or_a_valid_model(place: int, word: int) -> None:
     content = bytearray(VARIED)
     struct.pack_into("<I", content, 4 * place, word)

@@ -12,6 +12,7 @@ import pytest
 
 from nnhal_hosting.calls import CallAdmission, CallLimits
 from tests.support.raw_http2 import answer, connected, headers_of, opened
+from tests.support.waiting import SECONDS
 
 ANSWER = bytes(600 << 10)
 SETTINGS, MAX_CONCURRENT_STREAMS = 4, 3
@@ -51,4 +52,4 @@ def test_the_oldest_answer_that_its_client_does_not_take_is_ended(address: str) 
         answer(hoarder, 1)  # it is reset, since the second one exceeds the limit
     with grpc.insecure_channel(address) as channel:
         for _ in range(4):
-            assert channel.unary_unary("/a.Service/Ask", None, None)(b"", timeout=20) == ANSWER
+            assert channel.unary_unary("/a.Service/Ask", None, None)(b"", timeout=SECONDS) == ANSWER

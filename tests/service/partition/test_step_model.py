@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from nnhal.arrays import Array
@@ -30,6 +30,7 @@ from tests.support.additions import ELEMENTS, addition_model, addition_of_consta
 from tests.support.models import Recipe
 from tests.support.mutations import with_main, with_operand
 from tests.support.planning import graph_of, split
+from tests.support.searching import search
 
 F32 = OperandType.TENSOR_FLOAT32
 INPUT, OUTPUT = OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT
@@ -90,7 +91,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(model, tuple(devices))
 
 
-@settings(max_examples=40)
+@search(15)
 @given(cases())
 def test_every_operation_is_in_one_step_of_its_device_and_after_those_that_it_needs(case: Case) -> None:
     plan = split_as_is(case.model, case.devices)
@@ -106,7 +107,7 @@ def test_every_operation_is_in_one_step_of_its_device_and_after_those_that_it_ne
         available |= set(case.model.main.operations[number].outputs)
 
 
-@settings(max_examples=40)
+@search(15)
 @given(cases())
 def test_every_step_is_a_valid_model_whose_inputs_and_outputs_are_those_it_names(case: Case) -> None:
     source = case.model.main.operands
@@ -123,7 +124,7 @@ def test_every_step_is_a_valid_model_whose_inputs_and_outputs_are_those_it_names
 
 
 @pytest.mark.contract("PT-27")
-@settings(max_examples=40)
+@search(15)
 @given(cases(), st.lists(st.integers(-4, 4), min_size=6, max_size=6))
 def test_a_plan_computes_what_the_whole_model_computes(case: Case, numbers: list[int]) -> None:
     pairs = np.array(numbers, np.float32).reshape(3, 2)
@@ -133,7 +134,7 @@ def test_a_plan_computes_what_the_whole_model_computes(case: Case, numbers: list
         np.testing.assert_array_equal(got, expected, strict=True)
 
 
-@settings(max_examples=40)
+@search(15)
 @given(cases())
 def test_a_step_reads_what_the_client_gives_or_an_earlier_step_has_written(case: Case) -> None:
     known = set(case.model.main.input_indexes)

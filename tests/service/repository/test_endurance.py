@@ -18,15 +18,15 @@ from tests.support.resources import resident_bytes, resources_of, threads_of
 from tests.support.serving import serve_model
 from tests.support.waiting import settled
 
-ROUNDS = 200
+ROUNDS = 60
 SLACK_BYTES = 4 << 20
-"""What the allocator may keep after 200 models; a leak of each would be some 100 KiB."""
+"""What the allocator may keep after 60 models; a leak of each would be some 100 KiB."""
 SPARE_THREADS = 8
 """What thread pools may still grow by: they start a thread when all others are busy."""
 
 
 @pytest.mark.slow
-def test_200_loads_and_unloads_leave_descriptors_mappings_and_memory_as_they_were(
+def test_60_loads_and_unloads_leave_descriptors_mappings_and_memory_as_they_were(
     cpu_ref: Endpoint, tmp_path: Path
 ) -> None:
     write(tmp_path, "m", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 4 dynamic_batching {}"})

@@ -17,7 +17,7 @@ from nnhal_hosting.supervision import Child
 from tests.support.model_server import Devices, Served, addresses, arguments, model_server
 from tests.support.raw_http2 import answer, connected, headers_of, opened
 from tests.support.repositories import onnx_file, write
-from tests.support.waiting import wait_until
+from tests.support.waiting import SECONDS, wait_until
 
 BAD_PATH = b"/\xff"
 
@@ -37,7 +37,7 @@ def send_bad_path(address: str) -> bytes:
 
 def is_serving(address: str) -> bool:
     with grpc.insecure_channel(address) as channel:
-        answered = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=20)
+        answered = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
     return bool(answered.status == health_pb2.HealthCheckResponse.SERVING)
 
 
@@ -52,7 +52,7 @@ def test_the_process_ends_with_its_server(device_processes: Devices, repository:
             child.wait_until_ready()
             wait_until(lambda: "grpc" in addresses(child), "the address is printed")
             send_bad_path(addresses(child)["grpc"])
-            assert child.process.wait(30) == EXIT_STATUS
+            assert child.process.wait(SECONDS) == EXIT_STATUS
         finally:
             child.stop()
 

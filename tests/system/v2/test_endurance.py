@@ -32,9 +32,9 @@ SLACK_MAPPINGS = 4
 """Memory of instances, of which a model keeps as many as have been needed at a time."""
 SPARE_THREADS = 8
 """What pools of threads may still come to, which make theirs when all others are busy."""
-ROUNDS = 200
-ROUNDS_SLACK_BYTES = 8 << 20
-"""What may be left of 200 models, of which each would leave some 100 KiB."""
+ROUNDS = 60
+ROUNDS_SLACK_BYTES = 4 << 20
+"""What may be left of 60 models, of which each would leave some 100 KiB."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 2 * SECONDS)]
 
@@ -70,7 +70,7 @@ def test_good_and_bad_clients_together_are_served_rightly_and_leave_nothing(
         assert resident_bytes(pid) < then_bytes + SLACK_BYTES
 
 
-def test_200_loads_and_unloads_over_the_protocol_leave_everything_as_it_was(
+def test_60_loads_and_unloads_over_the_protocol_leave_everything_as_it_was(
     fresh: Served, device_processes: Devices
 ) -> None:
     write(fresh.repository, "m", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 4 dynamic_batching {}"})

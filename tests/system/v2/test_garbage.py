@@ -20,13 +20,15 @@ from tests.service.v2.grpc.test_fuzz import WORDS
 from tests.support.model_server import Devices, Served, model_server
 from tests.support.random_messages import fill
 from tests.support.repositories import numbers
+from tests.support.searching import further
 from tests.support.served_models import echo, write_models
 from tests.support.tritonclients import Triton
 from tests.support.v2 import SERVICE, in_bytes
 
+pytestmark = pytest.mark.search
 UNARY = [method.name for method in SERVICE.methods if not method.client_streaming]
 MODELS = ["tanh", "pair", "classes", *map(echo, ("FP32", "BYTES", "INT8")), "x", "y", "a", "b", "1"]
-ROUNDS = 60
+ROUNDS = further(15)
 ANSWERS = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.NOT_FOUND,
@@ -91,7 +93,7 @@ def test_random_messages_are_answered_or_refused(fuzzed: Served, name: str) -> N
 
 def test_random_bytes_as_bodies_are_refused(fuzzed: Served, http: httpx.Client) -> None:
     source = random.Random(1)
-    for _ in range(150):
+    for _ in range(further(40)):
         body = source.randbytes(source.choice((0, 1, 10, 300)))
         size = source.choice((None, 0, 1, len(body), len(body) + 1))
         headers = {} if size is None else {"Inference-Header-Content-Length": str(size)}

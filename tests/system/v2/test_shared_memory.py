@@ -180,7 +180,7 @@ def test_of_six_clients_that_are_killed_nothing_is_left(triton: Triton, served: 
         assert len(held_under(Path("/dev/shm"), served.pid)) == 6
         for client in clients:
             client.kill()
-        wait_until(lambda: held_under(Path("/dev/shm"), served.pid) == [], "the regions are gone", 1)
+        wait_until(lambda: held_under(Path("/dev/shm"), served.pid) == [], "the regions are gone")
         assert names(triton) == set()
         with region_of(key):  # the name is free again
             triton.client.register_system_shared_memory("mine", key, SIZE)

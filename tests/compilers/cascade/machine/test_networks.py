@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal.resolved import ResolvedModel
@@ -23,6 +23,7 @@ from tests.support.ethos_u import needs_networks, network
 from tests.support.random_networks import random_networks
 from tests.support.random_plans import random_plans
 from tests.support.schedules import cascade, schedule_of
+from tests.support.searching import search
 from tests.support.small_networks import inputs_of
 
 SYSTEM = system_for("u55-128")
@@ -48,7 +49,7 @@ def assert_right(model: ResolvedModel, graph: CascaderGraph, plans: Sequence[Pla
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@search(20)
 @given(random_networks(), st.data())
 def test_random_networks_cascaded_at_random(model: ResolvedModel, data: st.DataObject) -> None:
     graph = build_graph(model)

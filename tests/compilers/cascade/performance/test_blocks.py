@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal_cascade.geometry.box import Shape
@@ -17,6 +17,7 @@ from nnhal_cascade.performance.blocks import (
 )
 from nnhal_cascade.performance.workload import PartWorkload, round_up, workload_of
 from tests.support.cascader_parts import one_part
+from tests.support.searching import search
 
 CONVOLUTION, DEPTHWISE = PartKind.CONVOLUTION, PartKind.DEPTHWISE
 
@@ -46,7 +47,7 @@ def banks(size: int, granule: int) -> int:
     return round_up(2 * -(-size // 1024), granule)
 
 
-@settings(max_examples=60, deadline=None)
+@search(15)
 @given(
     name=st.sampled_from(sorted(ACCELERATORS)),
     kind=st.sampled_from([CONVOLUTION, DEPTHWISE, PartKind.POOLING]),

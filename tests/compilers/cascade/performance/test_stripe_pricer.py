@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal_cascade.geometry.box import Shape
@@ -15,6 +15,7 @@ from nnhal_cascade.hardware.memory_file import system_for
 from nnhal_cascade.performance.price import Price, StripePlaces
 from nnhal_cascade.performance.stripe_pricer import BlockGoal, StripePricer
 from tests.support.cascader_parts import SCALE_BYTES, one_part
+from tests.support.searching import search
 
 CONVOLUTION, DEPTHWISE, POOLING = PartKind.CONVOLUTION, PartKind.DEPTHWISE, PartKind.POOLING
 ELEMENTWISE, COPY = PartKind.ELEMENTWISE, PartKind.COPY
@@ -119,7 +120,7 @@ def test_no_stripe_takes_longer_than_by_the_block_of_fewest_fetches(name: str, l
     assert fastest.cycles + fastest.fill <= fetches.cycles + fetches.fill + 1
 
 
-@settings(max_examples=40, deadline=None)
+@search(10)
 @given(
     kind=st.sampled_from([CONVOLUTION, DEPTHWISE, PartKind.TRANSPOSE_CONVOLUTION, POOLING]),
     size=st.integers(1, 5),

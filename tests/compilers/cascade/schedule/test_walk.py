@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal.operations._types import Q8AS
@@ -22,6 +22,7 @@ from tests.support.agreement import like
 from tests.support.random_networks import random_networks
 from tests.support.random_plans import random_plans
 from tests.support.schedules import cascade
+from tests.support.searching import search
 from tests.support.small_networks import Network, residual, two_convs
 
 
@@ -61,7 +62,7 @@ def test_tiles_run_one_after_the_other_and_compute_again_what_they_share() -> No
     assert [(run.part, *run.output.rows) for run in walk(graph, plan)] == [(0, 0, 6), (1, 0, 4), (0, 4, 10), (1, 4, 8)]
 
 
-@settings(max_examples=60)
+@search(15)
 @given(random_networks(), st.data())
 def test_each_tile_computes_what_is_needed_once_and_before_it_is_read(
     model: ResolvedModel, data: st.DataObject

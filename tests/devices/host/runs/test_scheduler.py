@@ -12,12 +12,11 @@ from nnhal.types import NO_DEADLINE, ErrorStatus, Priority
 from nnhal_devices.driver import Control
 from nnhal_devices.host.runs.scheduler import Scheduler
 from tests.support.refusals import refusal
-from tests.support.waiting import wait_until
+from tests.support.waiting import SECONDS, wait_until
 
 LOW, MEDIUM, HIGH = Priority.LOW, Priority.MEDIUM, Priority.HIGH
 MISSED = ErrorStatus.MISSED_DEADLINE_TRANSIENT
 HOUR = 3600 * 10**9
-SECONDS = 30
 
 
 def test_no_execution_of_a_serial_driver_runs_beside_another() -> None:

@@ -10,9 +10,7 @@ from nnhal.types import NO_DEADLINE, Priority
 from nnhal_devices.driver import Control
 from nnhal_devices.host.runs.scheduler import Scheduler
 from nnhal_devices.host.runs.watchdog import Watchdog
-from tests.support.waiting import wait_until
-
-SECONDS = 30
+from tests.support.waiting import SECONDS, wait_until
 
 
 class Work:

@@ -55,7 +55,7 @@ def test_memory_of_a_failed_run_is_released_at_once(uncollected: None) -> None:
         return weakref.ref(memory)
 
     memory = used()
-    wait_until(lambda: memory() is None, "the memory is free", 10)
+    wait_until(lambda: memory() is None, "the memory is free")
 
 
 @pytest.mark.contract("QS-05")

@@ -10,9 +10,7 @@ from functools import partial
 import pytest
 
 from nnhal_service.runtime.run.workers import Workers
-from tests.support.waiting import wait_until
-
-SECONDS = 30
+from tests.support.waiting import SECONDS, wait_until
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.datatypes import DATATYPES
 from tests.support.random_messages import fill
+from tests.support.searching import further
 from tests.support.v2 import SERVICE, FakeModel, call, in_bytes, infer, raw_request
 from tests.support.v2_front import Served, serving
 
@@ -38,7 +39,7 @@ FIELDS = {
     "FP64": "fp64_contents",
     "BYTES": "bytes_contents",
 }
-ROUNDS = 150
+ROUNDS = further(30)
 UNARY = [method.name for method in SERVICE.methods if not method.client_streaming]
 
 
@@ -117,6 +118,7 @@ def refusals(served: Served, name: str, requests: Iterator[bytes]) -> set[grpc.S
     return statuses
 
 
+@pytest.mark.search
 @pytest.mark.slow
 @pytest.mark.parametrize("name", UNARY)
 def test_random_messages_are_answered_or_refused(labelled: Served, name: str) -> None:
@@ -124,6 +126,7 @@ def test_random_messages_are_answered_or_refused(labelled: Served, name: str) ->
     assert call(labelled.channel, "ServerLive", wire.ServerLiveRequest()) == wire.ServerLiveResponse(live=True)
 
 
+@pytest.mark.search
 @pytest.mark.slow
 @pytest.mark.parametrize("name", UNARY)
 def test_damaged_messages_are_answered_or_refused(labelled: Served, name: str) -> None:
@@ -131,18 +134,19 @@ def test_damaged_messages_are_answered_or_refused(labelled: Served, name: str) -
     assert refusals(labelled, name, damaged(random_messages(name, source), source)) <= ANSWERS
 
 
+@pytest.mark.search
 @pytest.mark.slow
 def test_requests_that_are_nearly_right_are_answered_or_refused(labelled: Served) -> None:
     source = random.Random(6)
-    requests = (random_request(source).SerializeToString() for _ in range(1500))
+    requests = (random_request(source).SerializeToString() for _ in range(further(300)))
     assert refusals(labelled, "ModelInfer", requests) <= ANSWERS
-    assert len(labelled.model.requests) > 200
+    assert len(labelled.model.requests) > further(40)
     assert infer(labelled.channel, raw_request(x=np.zeros(3, np.float32))).outputs
 
 
 def test_a_stream_of_such_requests_is_answered_one_by_one(labelled: Served) -> None:
     source = random.Random(7)
-    requests = [random_request(source) for _ in range(300)]
+    requests = [random_request(source) for _ in range(further(100))]
     method = labelled.channel.stream_stream(
         f"/{SERVICE.full_name}/ModelStreamInfer",
         wire.ModelInferRequest.SerializeToString,

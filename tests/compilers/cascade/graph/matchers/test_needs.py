@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal.arrays import Array
@@ -22,6 +22,7 @@ from tests.support.agreement import random, single
 from tests.support.ethos_u import EACH_EXAMPLE, examples, is_taken
 from tests.support.models import run_on
 from tests.support.npu import convolution
+from tests.support.searching import search
 
 TYPES = pytest.mark.parametrize("code", [Q8A, Q8AS], ids=["unsigned", "signed"])
 MOST_ELEMENTS = 20
@@ -88,7 +89,7 @@ def test_every_example(name: str, code: type) -> None:
 side = st.integers(1, 4)
 
 
-@settings(max_examples=15, deadline=None)
+@search(5)
 @given(data=st.data())
 def test_convolutions_of_any_window(data: st.DataObject) -> None:
     filters, height, width = data.draw(side), data.draw(side), data.draw(side)
@@ -104,7 +105,7 @@ def test_convolutions_of_any_window(data: st.DataObject) -> None:
     assert_needs_enough(model)
 
 
-@settings(max_examples=15, deadline=None)
+@search(5)
 @given(data=st.data())
 def test_slices_and_paddings_of_any_place(data: st.DataObject) -> None:
     extents = [1, *(data.draw(st.integers(1, 5)) for _ in range(3))]

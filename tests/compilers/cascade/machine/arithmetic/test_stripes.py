@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nnhal.arrays import Array
@@ -23,6 +23,7 @@ from tests.support.agreement import like, random, single
 from tests.support.ethos_u import EACH_EXAMPLE, examples
 from tests.support.models import run_on
 from tests.support.npu import convolution
+from tests.support.searching import search
 
 TYPES = pytest.mark.parametrize("code", [Q8A, Q8AS], ids=["unsigned", "signed"])
 KINDS = OperationType
@@ -82,7 +83,7 @@ def test_every_operation_of_the_compiler_has_a_form_for_stripes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "code"), EACH_EXAMPLE)
-@settings(max_examples=12)
+@search(4)
 @given(st.data())
 def test_any_box_of_an_example(name: str, code: OperandType, data: st.DataObject) -> None:
     whole = Whole(examples(code)[name])
@@ -109,7 +110,7 @@ def drawn_window(data: st.DataObject, dilated: bool = True) -> tuple[list[int], 
     return sizes, strides, dilations, [data.draw(st.integers(1, 7)) for _ in "hw"]
 
 
-@settings(max_examples=60)
+@search(15)
 @given(st.data(), st.sampled_from([Q8A, Q8AS]), st.booleans())
 def test_convolutions_of_any_window(data: st.DataObject, code: OperandType, depthwise: bool) -> None:
     sizes, strides, dilations, image = drawn_window(data)
@@ -131,7 +132,7 @@ def test_convolutions_of_any_window(data: st.DataObject, code: OperandType, dept
     draw_box(data, Whole(model))
 
 
-@settings(max_examples=40)
+@search(10)
 @given(st.data(), st.sampled_from([Q8A, Q8AS]))
 def test_transpose_convolutions_of_any_window(data: st.DataObject, code: OperandType) -> None:
     sizes, strides, _, image = drawn_window(data, dilated=False)
@@ -149,7 +150,7 @@ def test_transpose_convolutions_of_any_window(data: st.DataObject, code: Operand
     draw_box(data, Whole(model))
 
 
-@settings(max_examples=40)
+@search(10)
 @given(st.data(), st.sampled_from([KINDS.AVERAGE_POOL_2D, KINDS.MAX_POOL_2D]))
 def test_poolings_of_any_window(data: st.DataObject, operation: OperationType) -> None:
     sizes, strides, _, image = drawn_window(data, dilated=False)
@@ -165,7 +166,7 @@ def test_poolings_of_any_window(data: st.DataObject, operation: OperationType) -
     draw_box(data, Whole(single(operation, Q8AS, [(1, *image, data.draw(SMALL))], parameters)))
 
 
-@settings(max_examples=30)
+@search(10)
 @given(st.data(), st.booleans(), st.sampled_from([(False, False), (True, False), (False, True)]))
 def test_resizing_to_any_size(data: st.DataObject, bilinear: bool, flags: tuple[bool, bool]) -> None:
     image = (1, data.draw(st.integers(1, 7)), data.draw(st.integers(1, 7)), 2)
@@ -174,7 +175,7 @@ def test_resizing_to_any_size(data: st.DataObject, bilinear: bool, flags: tuple[
     draw_box(data, Whole(single(operation, Q8A, [image], [*sizes, False, *flags])))
 
 
-@settings(max_examples=40)
+@search(10)
 @given(st.data())
 def test_slices_and_paddings_of_any_place(data: st.DataObject) -> None:
     extents = [1, *(data.draw(st.integers(1, 5)) for _ in range(3))]
