@@ -38,6 +38,11 @@ _PLAN_PARTS = 10
 _SPILL_CHOICES = 8
 """How many sizes from which on tensors are spilled are tried at most."""
 
+_FIRST_STRIDE = 1 / 256
+"""The share of memory by which the next proposal takes less if no addresses are found for the fastest one: it doubles
+each time. So a space in which nothing fits takes little time, if others spill more.
+"""
+
 _VAIN_CHOICES = 2
 """After how many of them in a row that make nothing faster the others are left out."""
 
@@ -105,6 +110,8 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
             found = best
             for space in spaces:
                 found = space.fastest(budget, found)
+                if found is None:
+                    break  # copies of what is spilled take more memory
             if found is not None and (best is None or found.cycles < best.cycles):
                 best, vain = found, 0
             elif best is not None:
@@ -249,7 +256,7 @@ class _Space:
 
         ``known`` is one of another space. Of equally fast ones it is taken.
         """
-        return self._best(self._searches(self._most, known), limit, known)
+        return self._best(self._searches(self._most, known), limit, known, is_hasty=bool(self._homes.spilled))
 
     def _searches(self, limit: int | None, known: Schedule | None = None) -> list[ProposalSearch]:
         """The proposals of plans that take at most ``limit`` bytes, and that may be faster than ``known``.
@@ -271,8 +278,14 @@ class _Space:
             kinds.append([[each for each in ending if each.stop == each.first + 1] for ending in found])
         return [ProposalSearch(graph, kind, self._homes.spilled) for kind in kinds]
 
-    def _best(self, searches: Sequence[ProposalSearch], limit: int, known: Schedule | None = None) -> Schedule | None:
-        """The fastest schedule, ``known`` among them.
+    def _best(
+        self,
+        searches: Sequence[ProposalSearch],
+        limit: int,
+        known: Schedule | None = None,
+        is_hasty: bool = False,
+    ) -> Schedule | None:
+        """The fastest schedule, ``known`` among them. As long as there is none, it strides if ``is_hasty``.
 
         A proposal can be slower than estimated, since addresses decide how long it waits for its constants. So slower
         ones are looked at as long as they could be faster. They are the same ones for each limit, but for those that
@@ -280,9 +293,10 @@ class _Space:
         """
         best, left = known, self._alternatives
         for search in searches:
+            room, stride = limit, _FIRST_STRIDE
             for selection in search.within(self._most):
                 estimate, memory = selection.cycles, selection.memory
-                if memory > limit:
+                if memory > room:
                     continue
                 if best is not None and (estimate >= best.cycles or left <= 0):
                     break
@@ -292,6 +306,8 @@ class _Space:
                 tight = None
                 if wide is None or (wide.peak > memory and wide.cycles > estimate):
                     tight = self._placed(search, selection, memory)
+                if is_hasty and wide is tight is best is None:
+                    room, stride = int(memory * (1 - stride)), 2 * stride
                 best = min(filter(None, (best, wide, tight)), key=lambda each: (each.cycles, each.peak), default=None)
         return best
 
