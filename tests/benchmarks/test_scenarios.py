@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 
 from benchmarks.__main__ import SCENARIOS
-from tests.support.command import run_module
+from tests.support.command import benchmark
 
 _QUICK = {
     "decode": "--tokens 2 --past 4 --growing 3",
@@ -20,7 +20,7 @@ _QUICK = {
 
 
 def test_all_scenarios_are_listed_and_there() -> None:
-    done = run_module("benchmarks")
+    done = benchmark("__main__")
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^  (\S+)", done.stdout, re.MULTILINE) == list(SCENARIOS)
     for name, (target, _) in SCENARIOS.items():
@@ -30,7 +30,7 @@ def test_all_scenarios_are_listed_and_there() -> None:
 
 
 def test_a_scenario_that_there_is_not_is_refused_with_those_that_there_are() -> None:
-    done = run_module("benchmarks", "nothing")
+    done = benchmark("__main__", "nothing")
     assert done.returncode == 1
     assert "got 'nothing', expected one of these" in done.stderr and "zoo.stages" in done.stdout
 
@@ -38,7 +38,7 @@ def test_a_scenario_that_there_is_not_is_refused_with_those_that_there_are() -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _QUICK)
 def test_a_scenario_measures_all_of_its_ways(name: str) -> None:
-    done = run_module("benchmarks", name, *_QUICK[name].split(), "--json")
+    done = benchmark("__main__", name, *_QUICK[name].split(), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
     rows = report if isinstance(report, list) else [row for table in report["tables"] for row in table["rows"]]
@@ -48,7 +48,7 @@ def test_a_scenario_measures_all_of_its_ways(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif("NNHAL_PERF_ANALYZER" not in os.environ, reason="NNHAL_PERF_ANALYZER is not set; 'make peers' does")
 def test_perf_analyzer_measures_both_protocols_with_bytes_and_shared_memory() -> None:
-    done = run_module("benchmarks", "serve", "-i", "http,grpc", "--concurrency", "1,2", "-p", "100", "--json")
+    done = benchmark("__main__", "serve", "-i", "http,grpc", "--concurrency", "1,2", "-p", "100", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(done.stdout)
     assert len({(row["title"], row["concurrency"]) for row in rows}) == 8
@@ -56,6 +56,6 @@ def test_perf_analyzer_measures_both_protocols_with_bytes_and_shared_memory() ->
 
 
 def test_options_that_do_not_fit_are_one_line() -> None:
-    done = run_module("benchmarks", "serve", "-u", "127.0.0.1:1")
+    done = benchmark("__main__", "serve", "-u", "127.0.0.1:1")
     assert done.returncode == 1
     assert done.stderr.strip().endswith("-u needs the name of a model: -m MODEL")

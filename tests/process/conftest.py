@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
+from nnhal_hosting.supervision import Child
 from tests.support.faulty import FaultyDevice, faulty_device
-from tests.support.processes import warm_processes
+from tests.support.processes import WARM
 from tests.support.wire import WireDevice
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _warm_processes() -> Iterator[None]:
-    """Fork the processes that a command or a testbed starts in this one."""
-    with warm_processes():
-        yield
 
 
 @pytest.fixture
@@ -46,3 +41,9 @@ def faulty(device_with_faults: FaultyDevice) -> Iterator[FaultyDevice]:
     """The shared device, without faults before and after a test."""
     yield device_with_faults
     device_with_faults.control.clear()
+
+
+@pytest.fixture
+def warm_single_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have devices that a command starts for itself forked."""
+    monkeypatch.setattr("nnhal_tools.up.single.Child", partial(Child, zygote=WARM))

@@ -18,7 +18,7 @@ from tests.support.onnx_models import onnx_model, random
 from tests.support.processes import device_process
 from tests.support.tflite_files import TfliteFile, booleans, floats, int8
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_single_devices")]
 
 
 @pytest.fixture(autouse=True)

@@ -19,15 +19,20 @@ from nnhal.remote import RemoteDevice
 from nnhal_devices.registry import driver_names
 from nnhal_hosting.supervision import Child, StartError
 from tests.support.additions import addition_in_ashmem, addition_model
-from tests.support.command import run_module
 from tests.support.processes import device_process
 from tests.support.raw_links import RawLink
 from tests.support.resources import resources_of
 from tests.support.waiting import SECONDS, wait_for_death, wait_until
 
+SECONDS = 60
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "nnhal_devices", *arguments]
+
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_module("nnhal_devices", *arguments)
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
 def assert_refused(ended: subprocess.CompletedProcess[str], words: str) -> None:
@@ -48,7 +53,7 @@ def is_grpc_log(line: str) -> bool:
 @contextmanager
 def unsupervised(endpoint: Endpoint) -> Iterator[subprocess.Popen[bytes]]:
     """Run a process that only signals end."""
-    process = subprocess.Popen([sys.executable, "-m", "nnhal_devices", "null", "--endpoint", str(endpoint.directory)])
+    process = subprocess.Popen(command("null", "--endpoint", str(endpoint.directory)))
     try:
         wait_until(lambda: serves(endpoint), "the process serves")
         yield process

@@ -139,6 +139,7 @@ class Bound:
 """Workloads whose outputs are zeros once two runs have had an input above 100."""
 
 
+@pytest.mark.usefixtures("warm_single_devices")
 def test_a_device_that_keeps_something_between_runs_is_named(
     device: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,11 +38,15 @@ class _Reader:
 
 def nnhal(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     """Run the command as ``subprocess.run`` does, in a fork of a warm process, and end it after ``timeout`` seconds."""
-    return run_module("nnhal_tools.cli", *arguments, timeout=timeout)
+    return _run_warm("nnhal_tools.cli", arguments, timeout)
 
 
-def run_module(module: str, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m MODULE ARGUMENTS…``, also in a fork of a warm process, and wait until it ends."""
+def benchmark(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m benchmarks.NAME``, also in a fork of a warm process, and wait until it ends."""
+    return _run_warm(f"benchmarks.{name}", arguments, 120)
+
+
+def _run_warm(module: str, arguments: Sequence[str], timeout: float) -> subprocess.CompletedProcess[str]:
     ours, theirs = socket.socketpair()
     end, stdout = os.pipe()
     with ours, theirs, os.fdopen(end, "rb") as said:

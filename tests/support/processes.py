@@ -5,16 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partialmethod
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.supervision import Child
 from nnhal_hosting.zygote import Zygote
-from nnhal_tools.up import Testbed
 
 DRIVERS = ("cpu_acc", "cpu_ref", "ethos_n", "ethos_u", "gpu_acc", "mlip", "null", "remote")
 WARM_MODULES = (
@@ -38,15 +34,6 @@ class WarmZygote(Zygote):
 
 WARM = WarmZygote(WARM_MODULES)
 """Forks the processes of tests that do not look at how a process starts."""
-
-
-@contextmanager
-def warm_processes() -> Iterator[None]:
-    """Have every process and every testbed forked for which the caller names no zygote, until the context ends."""
-    with pytest.MonkeyPatch.context() as patch:
-        for kind in (Child, Testbed):
-            patch.setattr(kind, "__init__", partialmethod(kind.__init__, zygote=WARM))
-        yield
 
 
 @contextmanager

@@ -11,14 +11,7 @@ import pytest
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.model_server import Devices, devices
-from tests.support.processes import WARM, warm_processes
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _warm_processes() -> Iterator[None]:
-    """Fork the processes that a command or a testbed starts in this one."""
-    with warm_processes():
-        yield
+from tests.support.processes import WARM
 
 
 @pytest.fixture(scope="session")
