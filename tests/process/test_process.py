@@ -24,8 +24,6 @@ from tests.support.raw_links import RawLink
 from tests.support.resources import resources_of
 from tests.support.waiting import SECONDS, wait_for_death, wait_until
 
-SECONDS = 60
-
 
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "nnhal_devices", *arguments]
