@@ -19,7 +19,18 @@ from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, constant_array
 
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 LEFT = frozenset({"DequantizeLinear", *_RANDOM}).union(
-    ("AveragePool", "ConvTranspose", "GRU", "GlobalMaxPool", "GridSample", "Hardmax", "LRN", "LSTM", "LogSoftmax"),
+    (
+        "AveragePool",
+        "BatchNormalization",
+        "ConvTranspose",
+        "GRU",
+        "GlobalMaxPool",
+        "GridSample",
+        "Hardmax",
+        "LRN",
+        "LSTM",
+        "LogSoftmax",
+    ),
     ("LpNormalization", "LpPool", "MaxPool", "NonMaxSuppression", "OneHot", "Pad", "RNN", "ReduceLogSum"),
     (
         "ReduceLogSumExp",
@@ -29,6 +40,7 @@ LEFT = frozenset({"DequantizeLinear", *_RANDOM}).union(
         "Resize",
         "Softmax",
         "StringNormalizer",
+        "StringSplit",
         "Upsample",
     ),
 )
