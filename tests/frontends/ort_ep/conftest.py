@@ -13,7 +13,6 @@ import pytest
 
 import nnhal_ort
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
-from nnhal_tools.up.fault_options import FaultOptions
 from tests.support.compiled import compiled_objects
 from tests.support.processes import WARM
 
@@ -37,7 +36,7 @@ def testbed() -> Iterator[Testbed]:
     devices = (DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="ethos_n"))
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(Topology(device=devices), Path(directory), faults=FaultOptions(allowed=True), zygote=WARM) as bed,
+        Testbed(Topology(device=devices), Path(directory), zygote=WARM) as bed,
     ):
         yield bed
 
