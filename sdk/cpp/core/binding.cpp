@@ -89,18 +89,20 @@ Status Binding::require_possible(const RunReport& report, const std::string& pla
                                     [&](const OutputReport& each) { return each.name == output.name; });
     const bool follows = known != known_.end() && lengths_.empty();
     const std::vector<std::int64_t>& declared = follows ? known->dimensions : bound->declared;
-    const std::string told = place + " reported dimensions " + words(output.dimensions) + " of '" + output.name + "'";
     const bool is_fitting =
         std::equal(output.dimensions.begin(), output.dimensions.end(), declared.begin(), declared.end(),
                    [](std::int64_t found, std::int64_t expected) {
                      return !found || !expected || found == expected;  // 0 is empty, or still unknown
                    });
-    if (!is_fitting && !declared.empty() && !output.dimensions.empty())
-      return {Code::kGeneralFailure, told + ", expected " + words(declared)};
+    std::string objection;
+    if (!is_fitting && !declared.empty() && !output.dimensions.empty()) objection = ", expected " + words(declared);
     double bytes = static_cast<double>(bound->element_bytes);
     for (const std::int64_t length : output.dimensions) bytes *= static_cast<double>(length);
-    if (bytes > static_cast<double>(bound->location.length))
-      return {Code::kGeneralFailure, told + ", which its memory cannot hold"};
+    if (objection.empty() && bytes > static_cast<double>(bound->location.length))
+      objection = ", which its memory cannot hold";
+    if (!objection.empty())
+      return {Code::kGeneralFailure,
+              place + " reported dimensions " + words(output.dimensions) + " of '" + output.name + "'" + objection};
   }
   return {};
 }
