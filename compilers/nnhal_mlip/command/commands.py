@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from nnhal_pages.command_parameters import taking
 from nnhal_pages.report import tell
 
 if TYPE_CHECKING:
@@ -153,10 +154,7 @@ def _of_a_network(command: Callable[..., None]) -> Callable[..., None]:
         network = _compiled(**{parameter.name: given.pop(parameter.name) for parameter in shared})
         command(network, **given)
 
-    parameters = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in (*shared, *own)]
-    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined] # typer reads it
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
+    return taking((*shared, *own), run)
 
 
 @app.command("compile", cls=StrictCommand)

@@ -24,6 +24,7 @@ from rich.progress import Progress
 from rich.table import Column, Table
 
 from nnhal.calibration import processor_name
+from nnhal_pages.command_parameters import taking
 from nnhal_pages.terminal import output_console, show_table
 
 Action = Callable[[], object]
@@ -207,11 +208,8 @@ def command_of_scenario(scenario: Callable[..., Report]) -> Callable[..., None]:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option)
         for name, default, option in (("as_json", False, json_option), ("markdown", None, file_option))
     ]
-    parameters = [*own.parameters.values(), *more]
     command.__name__, command.__doc__ = scenario.__name__, scenario.__doc__
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # which typer reads
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
-    return command
+    return taking((*own.parameters.values(), *more), command)
 
 
 def as_markdown(table: Table) -> str:

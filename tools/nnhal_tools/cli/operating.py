@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
+from nnhal_pages.command_parameters import taking
 from nnhal_pages.terminal import output_console
 from nnhal_tools.fitted_rows import fitted_rows
 from nnhal_tools.operate.operator_session import OperatorSession
@@ -52,10 +53,7 @@ def at_a_testbed(command: Callable[..., None]) -> Callable[..., None]:
         Parameter("admin_key", Parameter.KEYWORD_ONLY, default=None, annotation=KeyOption),
         Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption),
     ]
-    parameters = [*own, *shared]
-    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined] # typer reads it
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
+    return taking((*own, *shared), run)
 
 
 def print_json(value: Any) -> None:
