@@ -150,7 +150,7 @@ quick: $(VENV)/.dev  ## Run 4,000 tests that start no process, of every function
 KERNELS := \
   'OPENBLAS_CORETYPE=Zen NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR"' \
   'OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR" GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA'
-sweep: $(VENV)/.dev  ## Run 2,000 random models of each kind, MODELS of them, other searches, ONNX's node tests, all vectors, and numeric tests with kernels of other processors
+sweep: $(VENV)/.dev  ## Run 2,000 random models of each kind, MODELS of them, other searches, ONNX's node tests, and numeric tests with kernels of other processors
 	NNHAL_SEARCH=20 $(PYTEST) -m search --timeout 7200 tests
 	NNHAL_RANDOM_MODELS=$(or $(MODELS),2000) $(BIN)/python -m pytest tests/system/test_random_models.py tests/system/v2/test_random_models.py \
 	  tests/frontends/ort_ep/test_provider.py tests/native/test_tflite.py -k 'random_models and not each_operator or empty_values'

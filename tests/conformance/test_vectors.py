@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import product
@@ -21,15 +20,10 @@ from nnhal_tools.conformance.runner import ExecutionMode
 from nnhal_tools.conformance.vectors import parse_vector
 from tests.support.command import nnhal
 from tests.support.npu import is_taken
-from tests.support.searching import TIMES
 from tests.support.vectors import NEEDS_VECTORS, vector_lines
 
 _FOLDER = os.environ.get("NNHAL_CONFORMANCE", "")
-pytestmark = [*NEEDS_VECTORS, pytest.mark.search]
-_CHOSEN = "" if TIMES > 1 else r"^(?!.*_all_(inputs|tensors)_as_)"
-"""The names of the vectors that are run: ``make sweep`` has also those that AOSP's generator makes of each other one,
-with its constants as inputs and its inputs from an operation.
-"""
+pytestmark = NEEDS_VECTORS
 _SOME = r"^(conv_quant8|lstm3?(_float16|_relaxed)?$|while_fib_n_5(_quant8\w*)?$|concat|roi_pooling|pad_all_dims)"
 """Vectors for every special kind of operands and outputs: per channel, omitted, dynamic, several outputs."""
 _LEAST = 60
@@ -48,8 +42,6 @@ def tests() -> list[Line]:
     found = []
     for line in vector_lines():
         vector = parse_vector(json.loads(line))
-        if re.search(_CHOSEN, vector.name) is None:
-            continue
         model = None if vector.expect_failure else ResolvedModel(vector.model, inline_constants(vector.model))
         found.append(Line(line, model))
     return found
@@ -58,14 +50,14 @@ def tests() -> list[Line]:
 def results(vectors: str, path: Path, *arguments: str) -> Sequence[dict[str, str]]:
     """Return how each test ended; a failure shows what failed."""
     result = path / "results.json"
-    done = nnhal("conformance", vectors, "--json", str(result), *arguments, timeout=280 * TIMES)
+    done = nnhal("conformance", vectors, "--json", str(result), *arguments, timeout=280)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     found: Sequence[dict[str, str]] = json.loads(result.read_text())
     return found
 
 
 def test_cpu_ref_passes_every_vector(tmp_path: Path) -> None:
-    found = results(_FOLDER, tmp_path, "--device", "cpu_ref", f"--filter={_CHOSEN}")
+    found = results(_FOLDER, tmp_path, "--device", "cpu_ref")
     assert {test["verdict"] for test in found} == {"passed"}
 
 
