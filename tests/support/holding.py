@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -87,6 +87,8 @@ def _hold() -> None:
     sys.stdin.read()
 
 
+_HOLDS: dict[str, Callable[..., None]] = {"memory": memory, "bindings": bindings, "device_memory": device_memory}
+
 if __name__ == "__main__":
     _, chosen, folder, *words = sys.argv
-    globals()[chosen](Path(folder), *words)
+    _HOLDS[chosen](Path(folder), *words)

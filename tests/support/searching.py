@@ -1,4 +1,4 @@
-"""How far tests look that search by chance: ``make sweep`` has them look ``NNHAL_SEARCH`` times as far, elsewhere."""
+"""Tests that search by chance: ``make sweep`` has them look ``NNHAL_SEARCH`` times as far, elsewhere."""
 
 from __future__ import annotations
 

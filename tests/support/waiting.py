@@ -13,7 +13,7 @@ from typing import TypeVar
 T = TypeVar("T")
 _PAUSE = threading.Event()
 SECONDS = 120.0
-"""How long to wait for what must happen: as long as it may take on a busy machine."""
+"""The time to wait for what must happen: as long as it may take on a busy machine."""
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:

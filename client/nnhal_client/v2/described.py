@@ -14,7 +14,7 @@ class V2Description:
     """The name and tensors that ``V2Model`` and ``AsyncV2Model`` have in common, and requests made from them."""
 
     transport: Literal["v2"] = "v2"
-    """How tensors travel: as bytes."""
+    """The way that tensors travel: as bytes."""
 
     def __init__(self, description: wire.ModelMetadataResponse, config: wire.ModelConfigResponse, version: str) -> None:
         """``version`` is the one that the caller named, empty if the server chooses.

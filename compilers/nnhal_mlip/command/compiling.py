@@ -98,7 +98,7 @@ class CompiledNetwork:
     binaries: tuple[CompiledBinary, ...]
     samples: int
     ranges: ValueRanges
-    """Those of the samples; empty if none were needed."""
+    """The ranges of the samples; empty if none were needed."""
 
     @property
     def steps(self) -> list[CompiledBinary | HostStep]:
@@ -114,7 +114,7 @@ class CompiledNetwork:
 
     @property
     def host(self) -> list[HostStep]:
-        """What the host computes."""
+        """The operators of the host, in the order in which they run."""
         return [step for step in self.steps if isinstance(step, HostStep)]
 
     def simulators(self) -> dict[str, Simulator]:

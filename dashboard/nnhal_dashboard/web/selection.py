@@ -1,4 +1,4 @@
-"""What the query of a list selects."""
+"""Selections of lists by the query of their address."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _FAILING: dict[str, Callable[[Sequence[Sequence[int]], int], bool]] = {
     **dict.fromkeys(("LOG_SOFTMAX", "RESIZE_BILINEAR", "REVERSE_V2", "SOFTMAX"), lambda shapes, _: 0 in shapes[0][1:]),
     "REVERSE_SEQUENCE": lambda shapes, _: 0 in shapes[0],
 }
-"""True if a kernel of LiteRT fails without a word, by the shapes of its inputs and the bytes of an element."""
+"""Conditions on which kernels of LiteRT fail without a word: the shapes of the inputs, and the bytes of an element."""
 _WIDE = 4
 """Bytes of an element that is no code of a quantised value."""
 _LONGEST = 300

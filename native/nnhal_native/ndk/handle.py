@@ -37,7 +37,7 @@ class Handle:
     def __init__(self, kind: str, pointer: Any, kept: object = None) -> None:
         """``kind`` is its type's name without ``ANeuralNetworks``; ``kept`` lives until it is freed."""
         self.pointer = pointer
-        """What functions take. They refuse it with UNEXPECTED_NULL when it is closed."""
+        """The handle that functions take. They refuse it with UNEXPECTED_NULL when it is closed."""
         self._kind = kind
         self._end = weakref.finalize(self, _garbage(os.getpid()).put, (kind, pointer, kept))
         self._end.atexit = False

@@ -20,7 +20,7 @@ from tests.support.waiting import settled
 
 ROUNDS = 60
 SLACK_BYTES = 4 << 20
-"""What the allocator may keep after 60 models; a leak of each would be some 100 KiB."""
+"""Bytes that the allocator may keep after 60 models; a leak of each would be some 100 KiB."""
 SPARE_THREADS = 8
 """What thread pools may still grow by: they start a thread when all others are busy."""
 

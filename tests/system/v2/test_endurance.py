@@ -34,7 +34,7 @@ SPARE_THREADS = 8
 """What pools of threads may still come to, which make theirs when all others are busy."""
 ROUNDS = 60
 ROUNDS_SLACK_BYTES = 4 << 20
-"""What may be left of 60 models, of which each would leave some 100 KiB."""
+"""Bytes that may be left of 60 models, of which each would leave some 100 KiB."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 2 * SECONDS)]
 

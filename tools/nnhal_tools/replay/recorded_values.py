@@ -52,7 +52,7 @@ def _with_dimensions(model: Model, dimensions: Mapping[int, Dimensions]) -> Mode
 
     def known(number: int, operand: Operand) -> Operand:
         given = dimensions.get(number, ())
-        return replace(operand, dimensions=given) if given and not is_scalar(operand.type) else operand
+        return operand.with_dimensions(given) if given and not is_scalar(operand.type) else operand
 
     operands = tuple(known(number, operand) for number, operand in enumerate(model.main.operands))
     return replace(model, main=replace(model.main, operands=operands))

@@ -77,11 +77,11 @@ class _Search:
 
     fails: Callable[[StressScript], bool]
     tries: int = 0
-    """How many scripts were tried."""
+    """Scripts that were tried."""
 
     @property
     def is_over(self) -> bool:
-        """Whether no more scripts are tried."""
+        """Return whether no more scripts are tried."""
         return self.tries >= _MOST_TRIES
 
     def try_script(self, script: StressScript) -> bool:
