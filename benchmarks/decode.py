@@ -89,7 +89,7 @@ def decode(
     ] = 512,
     tflite: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Models with variables.")] = None,
 ) -> Report:
-    """What a token of a small GPT costs, with caches that stay on a device or are copied."""
+    """Measure a token of a small GPT, with caches that stay on a device or are copied."""
     tables = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

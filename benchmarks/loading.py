@@ -57,7 +57,7 @@ def loading(
     devices: Annotated[str, typer.Option(help="Drivers, with commas between.")] = "cpu_acc,cpu_ref",
     models: Annotated[str, typer.Option(help=f"Kinds of files: {', '.join(_MODELS)}.")] = ",".join(_MODELS),
 ) -> Report:
-    """How long loading takes as models grow, and the processor time of each process for it, seconds."""
+    """Measure loading as models grow, and the processor time of each process for it, seconds."""
     drivers, rows = devices.split(","), []
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as folder,

@@ -55,7 +55,7 @@ def ort(
     threads: Annotated[int, typer.Option(metavar="N", help="Of each session; 0 for as many as processors.")] = 0,
     weights: Annotated[int, typer.Option(metavar="MB", help="Only load a model with such weights.")] = 0,
 ) -> Report:
-    """What a session of ONNX Runtime costs over nnhal's execution provider: its runs, and its load."""
+    """Measure a session of ONNX Runtime over nnhal's execution provider: its runs, and its load."""
     try:
         nnhal_ort.get_library_path()
     except FileNotFoundError as error:

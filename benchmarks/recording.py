@@ -39,7 +39,7 @@ _CASES: dict[str, Omissions | None] = {
 def recording(
     rounds: Annotated[int, typer.Argument(help="Blocks of 500 bursts of each case.", min=1)] = 20,
 ) -> Report:
-    """What recording adds to a burst, by the size of its input."""
+    """Measure what recording adds to a burst, by the size of its input."""
     tables = []
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as folder,

@@ -53,7 +53,7 @@ class _Row(NamedTuple):
 
 
 class _Addresses(NamedTuple):
-    """Where a model serves: HOST:PORT, the framework's directory, or nothing if it is not measured there."""
+    """Addresses of a model's server: HOST:PORT, the framework's directory, or nothing if it is not measured there."""
 
     http: str
     grpc: str

@@ -38,7 +38,7 @@ _Found = tuple[Iterable[Table], Iterable[Aim]]
 
 
 class _Request(NamedTuple):
-    """What is measured."""
+    """The networks, systems and compilers of one measurement."""
 
     names: tuple[str, ...]
     """Names of networks; empty for all."""
@@ -139,7 +139,7 @@ def compilers(
     rounds: Annotated[int, typer.Option(help="Of processes.", min=1)] = 5,
     seconds: Annotated[float, typer.Option(help="For the solver, of each network's placement.")] = 60.0,
 ) -> Report:
-    """What nnhal's compilers reach, beside those of others. It fails if an aim is missed."""
+    """Compare what nnhal's compilers reach with those of others. It fails if an aim is missed."""
     names = tuple(filter(None, network.split(",")))
     request = _Request(names, tuple(accelerators.split(",")), recompute, every_point, rounds, seconds)
     unknown = set(filter(None, sections.split(","))) - _SECTIONS.keys()

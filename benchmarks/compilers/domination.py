@@ -1,4 +1,4 @@
-"""Whether a frontier is at least as good as points of others."""
+"""Comparison of a frontier with points of others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Point(NamedTuple):
-    """What a schedule costs."""
+    """Cost of a schedule."""
 
     memory: int
     """Bytes."""

@@ -52,7 +52,7 @@ class Theirs:
 
 @dataclass(frozen=True, slots=True)
 class NetworkResult:
-    """What both make of a network."""
+    """Result of both compilers for a network."""
 
     name: str
     fastest: Own | None

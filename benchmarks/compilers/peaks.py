@@ -77,7 +77,7 @@ FAST_RATIO = 1.01
 
 @dataclass(frozen=True, slots=True)
 class PlannedNetwork:
-    """What the compiler makes of a network on a system."""
+    """The compiler's plan of a network on a system."""
 
     network: MeasuredNetwork
     system: System

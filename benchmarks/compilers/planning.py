@@ -1,4 +1,4 @@
-"""How long planning takes, and how much memory: whole processes beside Vela's, and chains of many parts."""
+"""Time and memory of planning: whole processes beside Vela's, and chains of many parts."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class CommandFailedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ProcessCost:
-    """What a process took."""
+    """Time and memory that a process took."""
 
     seconds: float
     """From its start to its end."""

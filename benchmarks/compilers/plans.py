@@ -86,7 +86,7 @@ def _plan(pairs: Sequence[tuple[Part, VelaOperation]], graph: CascaderGraph) -> 
 
 
 def _weights(part: Part, operation: VelaOperation) -> WeightsIn:
-    """Where the constants of a part are, if it goes along the rows.
+    """Return where the constants of a part are, if it goes along the rows.
 
     Two buffers within a cascade have no counterpart. Resident weights are what costs the fewest cycles.
     """

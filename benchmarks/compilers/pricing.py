@@ -1,4 +1,4 @@
-"""What Vela's plans cost by the model of nnhal's compiler, and the memory that they need if nnhal places them."""
+"""Price of Vela's plans by the model of nnhal's compiler, and the memory that they need if nnhal places them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class VelaError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class VelaRun:
-    """What Vela says of one compilation."""
+    """Vela's report of one compilation."""
 
     network: str
     """The file's name without its suffix."""

@@ -1,4 +1,4 @@
-"""What Vela writes: the schedule of ``--verbose-schedule`` and the summary as CSV.
+"""Readers of the files that Vela writes: the schedule of ``--verbose-schedule`` and the summary as CSV.
 
 Its two cores write the same things in different words: shapes as ``[1, 28, 28, 64]`` or ``<Shape4D [1, 28, 28, 64]>``,
 buffers as ``Weight buffer = 944 bytes (Double)`` or as ``Weight buffer1`` and ``Weight buffer2``.
@@ -27,7 +27,7 @@ _NUMBERS = re.compile(r"\d+")
 
 
 class VelaBuffer(StrEnum):
-    """How Vela brings the weights of an operation to the NPU."""
+    """Vela's way of bringing the weights of an operation to the NPU."""
 
     NONE = "none"
     """The NPU reads them from flash."""

@@ -39,7 +39,7 @@ _OVER_TRITON = {_TINY: 4.0, _CNN: 1.0, _LARGE: 3.0}
 
 
 class Contender(NamedTuple):
-    """What is measured, and the processes that serve it."""
+    """Server that is measured, and its processes."""
 
     target: Target
     servers: tuple[int, ...] = ()

@@ -53,7 +53,7 @@ def caching(
         str, typer.Option(help="Measure loads over these drivers, each by processes that have not seen the model.")
     ] = "",
 ) -> Report:
-    """What a compilation cache costs and gains, in milliseconds of processor time."""
+    """Measure the cost and the gain of a compilation cache, in milliseconds of processor time."""
     files = chosen(folder, only)
     rows = _first_loads(files, rounds, devices.split(",")) if devices else _loads(files, rounds)
     columns = "none ms,fill ms,hit ms,fill / none,hit / none,entry MB"

@@ -30,7 +30,7 @@ _SEED = 7
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured."""
+    """Rounds and seconds of a measurement."""
 
     rounds: int
     """Each has runs of either side."""
@@ -40,7 +40,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What became of one model. Times are seconds, medians of the rounds."""
+    """Result for one model. Times are seconds, medians of the rounds."""
 
     name: str
     refusal: str = ""

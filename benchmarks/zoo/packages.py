@@ -42,7 +42,7 @@ class ModelFile:
 
     @property
     def is_onnx(self) -> bool:
-        """Whether it is ONNX, else TFLite."""
+        """True for ONNX, false for TFLite."""
         return self.path.suffix == ".onnx"
 
 

@@ -58,7 +58,7 @@ def stages(
         bool, typer.Option("--operations", help="Import all files in operations, which devices are asked about.")
     ] = False,
 ) -> Report:
-    """Where the milliseconds of a load go: the least processor time of each stage."""
+    """Measure the stages of a load: the least processor time of each stage."""
     models = [ModelFile(path.name, path) for path in files]
     found = []
     for file in models:

@@ -36,7 +36,7 @@ class BindingOptions:
 
 
 class NativeBinding:
-    """What ``Binding`` and ``AsyncBinding`` have in common: the memory, and a binding in the framework."""
+    """Parts that ``Binding`` and ``AsyncBinding`` share: the memory, and a binding in the framework."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class NativeBinding:
 
     @property
     def lost_run_channel(self) -> bool:
-        """Whether its runs were direct until the run channel closed. They go through the framework from then on."""
+        """True if its runs were direct until the run channel closed. They go through the framework from then on."""
         return self._runs.lost_run_channel
 
     def fill(self, inputs: Mapping[str, Array]) -> None:
@@ -238,5 +238,5 @@ class Binding(NativeBinding, Closing):
 
 
 def _is_varied(dimensions: ReservedDimensions) -> bool:
-    """Whether dimensions are not those of all runs: one is a range, or a known 0, which no other binding can have."""
+    """True if dimensions are not those of all runs: one is a range, or a known 0, which no other binding can have."""
     return any(not isinstance(length, int) or length == 0 for length in dimensions)

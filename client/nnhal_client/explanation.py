@@ -180,7 +180,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why the plan places each operation as it does, and what the plan costs."""
+    """Reason for the place of each operation in a plan, and the cost of the plan."""
 
     operations: tuple[OperationStory, ...]
     steps: tuple[StepStory, ...]

@@ -49,7 +49,7 @@ class Model(NativeModel, Closing):
         """The model with optional inputs as inputs."""
 
     def explain(self) -> Explanation:
-        """Why each operation is on its device, and what each edge costs."""
+        """Explain why each operation is on its device, and what each edge costs."""
         return self._explain()
 
     def bind(

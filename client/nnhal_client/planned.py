@@ -13,7 +13,7 @@ from nnhal_client.tensors import tensor_from_wire
 
 @dataclass(frozen=True, slots=True)
 class GroupStep:
-    """What one device would run at a time."""
+    """Operations that one device would run at a time."""
 
     device: str
     nodes: tuple[int, ...]
@@ -49,7 +49,7 @@ class LeftNode:
 
 @dataclass(frozen=True, slots=True)
 class ModelPlan:
-    """What a framework has found out about a model, and keeps for this session: ``Framework.load`` loads it.
+    """Plan of a model, which a framework keeps for this session: ``Framework.load`` loads it.
 
     Nodes are named by their indexes in the file's main graph, since names may be empty or repeated.
     """

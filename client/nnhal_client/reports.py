@@ -13,7 +13,7 @@ from nnhal.v1 import framework_pb2 as wire
 
 @dataclass(slots=True)  # not frozen, which would make the report dearer than the shortest runs
 class RunReport:
-    """What a run took, in nanoseconds and bytes."""
+    """Times and bytes of a run, in nanoseconds and bytes."""
 
     duration_ns: int
     """In the framework; of a direct run, and of a call with bytes, in the client."""

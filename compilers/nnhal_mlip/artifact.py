@@ -1,5 +1,5 @@
-"""What a compilation cache keeps of a compiled model: its binaries, how they are joined, what lies in the tiles' memory
-while they run, and what they were made of.
+"""Parts of a compiled model that a compilation cache keeps: its binaries, how they are joined, what lies in the tiles'
+memory while they run, and what they were made of.
 
 The bytes are a magic, a digest of the model and the choices, a digest of a JSON text, its length and that text, then
 the binaries, one behind the other.

@@ -20,7 +20,7 @@ FED = -1
 
 
 class ValuePlace(NamedTuple):
-    """Where a value comes from."""
+    """Source of a value."""
 
     step: int
     """The binary that computes it, or FED."""
@@ -48,7 +48,7 @@ class CompiledModel:
 
 @dataclass(frozen=True, slots=True)
 class CompilationChoices:
-    """How to compile a model."""
+    """Options of the compilation of a model."""
 
     profile: TimingProfile
     tiles: int

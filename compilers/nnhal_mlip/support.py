@@ -1,4 +1,4 @@
-"""What mlip takes of a model of the HAL, in which subgraphs, and why not the rest: by the checks of its flow."""
+"""Subgraphs that mlip takes of a model of the HAL, and its reasons to refuse the rest: by the checks of its flow."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from nnhal_hosting.settings import MOST, MOST_BYTES, EnvironmentSettings
 
 
 class DashboardSettings(EnvironmentSettings):
-    """Where the dashboard listens, whom it lets in, and which processes it shows."""
+    """Address, access and processes of the dashboard."""
 
     model_config = SettingsConfigDict(env_prefix="NNHAL_DASHBOARD_", frozen=True, extra="forbid")
 

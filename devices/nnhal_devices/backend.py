@@ -1,4 +1,4 @@
-"""What a device offers the framework beyond the HAL, in the words of Arm NN's backend interface.
+"""Offers of a device to the framework beyond the HAL, in the words of Arm NN's backend interface.
 
 LayerSupport and WorkloadFactory are the two methods of a driver (see driver.py). The rest is here, and optional.
 """
@@ -133,7 +133,7 @@ def untouched(model: ResolvedModel) -> OptimizationViews:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What a device offers beyond the HAL."""
+    """Offers of a device beyond the HAL."""
 
     operation_ns: Callable[[ResolvedModel], Sequence[float]]
     """The modelled nanoseconds of each operation of main, by a documented model."""

@@ -51,7 +51,7 @@ CANCELLED = "cancelled by an operator"
 
 @dataclass(frozen=True, slots=True)
 class PrepareOptions:
-    """How to prepare a model."""
+    """Options of preparing a model."""
 
     preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER
     priority: Priority = Priority.MEDIUM

@@ -1,4 +1,4 @@
-"""What a driver shows of itself and of its prepared models to whoever operates the device: plain values, no wire.
+"""Figures of a driver and its prepared models for whoever operates the device: plain values, no wire.
 
 All of it is optional. Times and addresses are modelled ones of the emulated hardware, in the unit that a figure names,
 but for the times of operations that a device has measured.
@@ -65,7 +65,7 @@ class MemoryFigure:
 
 @dataclass(frozen=True, slots=True)
 class TimeSpan:
-    """What one unit of the hardware does for some time."""
+    """Use of one unit of the hardware for some time."""
 
     lane: int
     """The index of the unit in the figure's lanes."""
@@ -83,7 +83,7 @@ class TimeSpan:
 
 @dataclass(frozen=True, slots=True)
 class TimeFigure:
-    """What the units of the hardware do over the time of one run."""
+    """Use of the units of the hardware over the time of one run."""
 
     name: str
     """What it shows."""
@@ -99,7 +99,7 @@ class TimeFigure:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFigures:
-    """What a driver shows of a prepared model. Each part may be absent."""
+    """Figures of a prepared model. Each part may be absent."""
 
     memories: tuple[MemoryFigure, ...] = ()
     """Memories over the time of one run."""
@@ -128,7 +128,7 @@ class TimedOperation:
 
 @dataclass(frozen=True, slots=True)
 class OperationTimes:
-    """How long the operations of a prepared model take in one run."""
+    """Time of the operations of a prepared model in one run."""
 
     times: tuple[TimedOperation, ...] = ()
     """In the order of a run; none if the device cannot tell."""

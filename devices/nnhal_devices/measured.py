@@ -1,4 +1,4 @@
-"""What devices share that tell the time of each operation of a prepared model."""
+"""Code that devices share that tell the time of each operation of a prepared model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a RUN's operands can have the dimensions of its message. Drivers decline operations that would fail."""
+"""Check that a RUN's operands can have the dimensions of its message. Drivers decline operations that would fail."""
 
 from __future__ import annotations
 

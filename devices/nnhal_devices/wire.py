@@ -1,4 +1,4 @@
-"""What both ends of a wire have in common: its version and metadata, and values as chunks of bytes."""
+"""Parts that both ends of a wire share: its version and metadata, and values as chunks of bytes."""
 
 from __future__ import annotations
 

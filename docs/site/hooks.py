@@ -1,4 +1,4 @@
-"""What mkdocs is told of the pages: README.md, what it leads to over links, and the order that it has them in.
+"""Hooks of mkdocs for the pages: README.md, what it leads to over links, and the order that it has them in.
 
 Pages keep their places in the repository, so that a link leads to the same on the site and where the repository is
 shown. What is no page, a source or a folder, gets one.
@@ -57,7 +57,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _led(folder: Path, target: str) -> str:
-    """The same link, or the one to the page of what it leads to."""
+    """Return the link, or the one to the page that it leads to."""
     path = _page(folder / target)
     if path.suffix in (".md", *_PICTURES):
         return target if path == (folder / target).resolve() else f"{target}/README.md"

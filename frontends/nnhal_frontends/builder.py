@@ -172,7 +172,7 @@ class ModelBuilder:
         return Model(main, others, bytes(storage.inline), storage.pools(), extension_name_to_prefix=names)
 
     def is_settled(self, model: Model) -> bool:
-        """Whether all dimensions of main of a model that was built here are known, and follow from one another."""
+        """True if all dimensions of main of a model that was built here are known, and follow from one another."""
         if self._is_open or any(len(operand.dimensions) > MAX_RANK for operand in model.main.operands):
             return False
         return all(fully_specified(operand.type, operand.dimensions) for operand in model.main.operands)

@@ -1,4 +1,4 @@
-"""What model files are imported from."""
+"""Content from which model files are imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What importing one model may cost.
+"""Limits of importing one model.
 
 Operations on constants are computed on import only within a budget. What exceeds it is left to the devices, as are
 operations on values that are known only at run time.
@@ -30,7 +30,7 @@ DEFAULT_LIMITS = ImportLimits()
 
 @dataclass(slots=True)
 class FoldingBudget:
-    """What is left of the limits while constants are computed."""
+    """Rest of the limits while constants are computed."""
 
     limits: ImportLimits
     own_bytes: int

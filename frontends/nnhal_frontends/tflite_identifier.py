@@ -1,4 +1,4 @@
-"""How TFLite files are recognised, apart from what reads them."""
+"""Recognition of TFLite files, apart from their reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators and processes agree on (see admin.proto)."""
+"""Agreement between operators and processes (see admin.proto)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices take on a machine beside what their cost models say: made by ``nnhal calibrate``, used if asked for.
+"""Times of devices on a machine beside those of their cost models: made by ``nnhal calibrate``, used if asked for.
 
 A file has the devices of several machines, and for each device the version that was measured: another version, or
 another machine, is modelled as before.

@@ -1,4 +1,4 @@
-"""What is closed at the end of a ``with`` or an ``async with``."""
+"""Closing of several things at the end of a ``with`` or an ``async with``."""
 
 from __future__ import annotations
 

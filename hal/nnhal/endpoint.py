@@ -83,7 +83,7 @@ class Endpoint:
 
     @property
     def trouble(self) -> str:
-        """Why no process serves there, as the last one that tried has left word; empty if none has."""
+        """Return why no process serves there, as the last one that tried has left word; empty if none has."""
         return _left_word(self._trouble)
 
     def tell_end(self, end: str) -> None:

@@ -1,4 +1,4 @@
-"""What a host may run out of: memory, shared memory, descriptors, threads. Clients are told so in words."""
+"""Resources that a host may run out of: memory, shared memory, descriptors, threads. Clients are told so in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of a plan says of itself: what its steps took, and what was copied for its values."""
+"""Report of a run of a plan: what its steps took, and what was copied for its values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLIENT_STEP = -1
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What one step of a run took, nanoseconds and bytes. Times that were not measured are -1.
+    """Times and bytes of one step of a run, nanoseconds and bytes. Times that were not measured are -1.
 
     ``device`` ran it, which is another one than the plan's where that failed. ``step`` is its number in the plan;
     ``started_ns`` and ``ended_ns`` are instants of CLOCK_BOOTTIME. ``copies`` say when its bytes were copied.
@@ -34,7 +34,7 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """How a value was passed for one use in a run: the bytes that were copied for it, and why.
+    """Way of a value for one use in a run: the bytes that were copied for it, and why.
 
     ``source_step`` wrote it and ``destination_step`` read it; CLIENT_STEP is the client, whose name is empty. An entry
     without a value is what a device copied in one step beyond the plan: more, or less where its ``copied_bytes`` are

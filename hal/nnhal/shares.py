@@ -69,7 +69,7 @@ def acting_for(client: Tenant) -> Iterator[None]:
 
 
 class _Held:
-    """What one level holds, with all that is below it."""
+    """Amount that one level holds, with all that is below it."""
 
     __slots__ = ("below", "held", "title")
 

@@ -1,1 +1,1 @@
-"""What all serving processes of nnhal share: servers, sessions, settings, logs, traces and supervision."""
+"""Parts that all serving processes of nnhal share: servers, sessions, settings, logs, traces and supervision."""

@@ -39,7 +39,7 @@ _SWEEP_SECONDS = 2.0
 
 
 class LinkedClient(Protocol):
-    """What is known of the client of a session."""
+    """Facts about the client of a session."""
 
     pid: int
     """Its process; 0 if that is in a foreign PID namespace."""

@@ -41,7 +41,7 @@ class SessionLimits:
 
 
 class SessionShares:
-    """What the sessions of a process share."""
+    """Limits that the sessions of a process share."""
 
     def __init__(self, limits: SessionLimits) -> None:
         """The last quarter of the process's descriptors is for connections, files, and its own ends of channels."""

@@ -124,7 +124,7 @@ def _filled(command: Sequence[str], values: dict[str, str]) -> list[str]:
 
 
 def _trouble(endpoint: Endpoint) -> str:
-    """Why a client cannot use the device at an endpoint; empty if one can."""
+    """Return why a client cannot use the device at an endpoint; empty if one can."""
     if missing := [path.name for path in (endpoint.rpc, endpoint.link) if not path.is_socket()]:
         return f"there is no {' and no '.join(missing)}"
     try:

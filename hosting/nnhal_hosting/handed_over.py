@@ -1,4 +1,5 @@
-"""What clients may hand over: files of all kinds, shared memory, and ends of socket pairs, which are fences and bells.
+"""Descriptors and memory that clients may hand over: files of all kinds, shared memory, and ends of socket pairs, which
+are fences and bells.
 
 A session ends when nobody holds its client's end of the link any more. A process that serves must therefore hold no
 such end itself: neither as a descriptor, nor in a descriptor that carries others.

@@ -83,7 +83,7 @@ _END = "nnhal.end"
 
 
 class _Awaited(Enum):
-    """What the client sends next."""
+    """Part that the client sends next."""
 
     REQUEST = auto()
     HEAD = auto()

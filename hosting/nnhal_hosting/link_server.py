@@ -60,7 +60,7 @@ _numbers = itertools.count(1)
 
 
 class Session:
-    """What one link owns. ``on_close`` callbacks run once, when the link closes, however it closes."""
+    """Objects that one link owns. ``on_close`` callbacks run once, when the link closes, however it closes."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Session:
 
     @property
     def owner(self) -> str:
-        """Who opened it, in words."""
+        """Name the one who opened it."""
         return owner_in_words(self.pid)
 
     @property
@@ -292,7 +292,7 @@ class LinkServer:
         return session.uid == os.geteuid() and is_admin_key(key, self._admin_keys)
 
     def _full(self, pid: int, uid: int) -> str:
-        """Why a process may open no further link; empty if it may. The caller holds the lock."""
+        """Return why a process may open no further link; empty if it may. The caller holds the lock."""
         most, sessions = self.limits.sessions, [link.session for link in self._links.values() if not link.is_spare]
         if len(sessions) >= most:
             return f"{most} links are open, which is the limit"

@@ -1,4 +1,4 @@
-"""How structlog writes the lines of the logs."""
+"""Lines of the logs, as structlog writes them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
 
 @dataclass(slots=True)
 class Shown:
-    """What the process's logs show."""
+    """Levels and libraries that the process's logs show."""
 
     levels: frozenset[str]
     whole_seconds: bool = False

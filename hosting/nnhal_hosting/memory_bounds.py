@@ -1,4 +1,4 @@
-"""How much memory this process and those beside it may use, and do: those of its container, or of the whole host.
+"""Memory of this process and those beside it, and its bounds: those of its container, or of the whole host.
 
 The limits are those of the control groups (cgroups(7)) of version 1 or 2 that contain the process. The kernel kills a
 process of a group that exceeds its limit.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class _Controller:
-    """Where a version of control groups says what is needed."""
+    """Files in which a version of control groups says what is needed."""
 
     folder: str
     """Below the folder of control groups."""

@@ -1,4 +1,4 @@
-"""What the kernel tells of a process: when it was started, and the lines of its status.
+"""Facts of the kernel about a process: when it was started, and the lines of its status.
 
 A process gives itself a name of any bytes, which comes first in both files.
 """

@@ -25,7 +25,7 @@ _LEAST_SECONDS = 0.05
 
 
 class ThreadTime(NamedTuple):
-    """What the kernel knows of a thread."""
+    """Facts of the kernel about a thread."""
 
     ran: float
     """Seconds."""

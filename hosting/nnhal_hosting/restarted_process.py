@@ -59,7 +59,7 @@ class RestartedProcess:
 
     @property
     def started_ns(self) -> int:
-        """When the process was launched last, by CLOCK_BOOTTIME."""
+        """Time of the process's last launch, by CLOCK_BOOTTIME."""
         return self._started_ns
 
     @property

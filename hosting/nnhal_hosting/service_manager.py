@@ -1,4 +1,4 @@
-"""What a service manager such as systemd is told (sd_notify(3)), and the sockets that it gives (sd_listen_fds(3))."""
+"""Messages to a service manager such as systemd (sd_notify(3)), and the sockets that it gives (sd_listen_fds(3))."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _notifier() -> socket.socket:
 
 
 def seconds_between_signs() -> float | None:
-    """How often the service manager is to be told WORKS (sd_watchdog_enabled(3)); None if it does not want to know."""
+    """Return how often the service manager expects WORKS (sd_watchdog_enabled(3)); None if it does not want to know."""
     wanted, process = os.environ.get(_WATCHDOG, ""), os.environ.get(_WATCHDOG_PID, "")
     if not wanted.isdecimal() or process not in ("", str(os.getpid())):
         return None

@@ -1,4 +1,4 @@
-"""What a link's session owns in a serving process: objects by handle, and channels."""
+"""Objects that a link's session owns in a serving process: objects by handle, and channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which processes hold the other end of a unix socket."""
+"""Processes that hold the other end of a unix socket."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INODE = struct.Struct("=I")
 
 @dataclass(frozen=True, slots=True)
 class Holders:
-    """What was found of other processes than this one."""
+    """Facts about other processes than this one."""
 
     by_inode: dict[int, int]
     """For each socket that is held, a process that holds it."""

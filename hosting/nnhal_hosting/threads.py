@@ -1,4 +1,4 @@
-"""How threads start: named in /proc, where ``top -H`` and ``perf`` show them, and never waited for without memory.
+"""Start of threads: named in /proc, where ``top -H`` and ``perf`` show them, and never waited for without memory.
 
 And how those that serve get a processor among others that compute.
 """
@@ -31,7 +31,7 @@ _SET_AND_GET = {"x86_64": (314, 315), "aarch64": (274, 275)}
 
 
 class _Beginning(threading.Event):
-    """What a thread sets when it begins, and who starts it waits for without a limit."""
+    """Values that a thread sets when it begins, and that who starts it waits for without a limit."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -58,7 +58,7 @@ class Held(Protocol):
 
 
 class WholeRequests(Protocol):
-    """What serves such requests."""
+    """Server of such requests."""
 
     start: bytes
     """How requests begin that are served so."""

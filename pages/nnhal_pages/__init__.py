@@ -1,1 +1,1 @@
-"""How plans and figures look: pages, tables and pictures, as text without script."""
+"""Looks of plans and figures: pages, tables and pictures, as text without script."""

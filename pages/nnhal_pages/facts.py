@@ -1,4 +1,4 @@
-"""What follows from an explanation: who writes and reads a value, and how large it is."""
+"""Facts that follow from an explanation: who writes and reads a value, and how large it is."""
 
 from __future__ import annotations
 

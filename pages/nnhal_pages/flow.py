@@ -1,4 +1,4 @@
-"""What flows, from column to column: blocks, and bands between them that are as wide as what flows there."""
+"""Flows from column to column: blocks, and bands between them that are as wide as what flows there."""
 
 from __future__ import annotations
 

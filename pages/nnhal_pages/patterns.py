@@ -1,4 +1,4 @@
-"""How devices are told apart: by a colour and by a pattern, so that neither has to be seen alone."""
+"""Patterns that tell devices apart: by a colour and by a pattern, so that neither has to be seen alone."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ Cell: TypeAlias = str | Name | Mark | Markup | tuple[str | Mark, Name]
 
 
 class Medium(Enum):
-    """What shows a report."""
+    """Medium that shows a report."""
 
     TERMINAL = "terminal"
     PAGE = "page"

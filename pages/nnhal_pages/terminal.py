@@ -1,4 +1,4 @@
-"""How commands print reports and tables: fitted to a terminal, or as wide as their content if there is none."""
+"""Reports and tables of commands in a terminal: fitted to a terminal, or as wide as their content if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes between Ray Serve, replicas and the framework: messages and requests as bytes, which nobody decodes."""
+"""Messages between Ray Serve, replicas and the framework: messages and requests as bytes, which nobody decodes."""
 
 from __future__ import annotations
 

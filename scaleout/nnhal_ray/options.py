@@ -20,7 +20,7 @@ def _several(given: object) -> object:
 
 
 class ScaleOutOptions(BaseModel):
-    """What each host serves, and how many hosts there are. All paths are absolute, and the same on every host."""
+    """Models of each host, and number of hosts. All paths are absolute, and the same on every host."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 

@@ -41,7 +41,7 @@ def _collect_and_return() -> None:
 
 
 class FreedMemory:
-    """What large requests have freed is returned to the system once none has ended for three seconds.
+    """Return of the memory that large requests have freed to the system, once none has ended for three seconds.
 
     Until then the next request uses it again.
     """

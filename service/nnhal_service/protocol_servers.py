@@ -33,7 +33,7 @@ _REFUSED_IN_WORDS = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class ServerBackends:
-    """What is behind the V2 servers, and what they share."""
+    """Services behind the V2 servers, and what they share."""
 
     server: ServerDescription
     repository: ModelRepository

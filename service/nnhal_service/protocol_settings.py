@@ -54,7 +54,7 @@ def guard_of(settings: ServiceSettings, rates: ClientRates | None) -> Guard:
 
 
 def rates_of(settings: ServiceSettings) -> RateLimits | None:
-    """How often clients may call; None for any rate."""
+    """Return how often clients may call; None for any rate."""
     limit = settings.rate_limit
     return RateLimits(Rate(limit, max(1, round(limit)))) if limit else None
 

@@ -1,4 +1,4 @@
-"""What is said of a model that has been unloaded, wherever one notices."""
+"""Text about a model that has been unloaded, wherever one notices."""
 
 from __future__ import annotations
 

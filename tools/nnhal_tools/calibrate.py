@@ -1,4 +1,4 @@
-"""How long steps take on devices beside what their cost models say, and what brings the models nearest to it."""
+"""Times of steps beside those of their cost models, and the factors that bring the models nearest to them."""
 
 from __future__ import annotations
 

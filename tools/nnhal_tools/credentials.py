@@ -25,7 +25,7 @@ ROLES = ("view", "infer", "admin")
 
 @dataclass(frozen=True, slots=True)
 class CredentialFolders:
-    """Where credentials lie below a directory."""
+    """Folders of credentials below a directory."""
 
     directory: Path
 
@@ -120,7 +120,7 @@ def _openssl(folder: Path, *words: str) -> None:
 
 
 def token_path(folders: CredentialFolders, role: str) -> Path:
-    """Where the token of a role lies."""
+    """Path of a role's token."""
     return (folders.operators if role == "admin" else folders.clients) / f"{role}.token"
 
 

@@ -1,4 +1,4 @@
-"""How the elements of operands lie in memory, those of extension types too."""
+"""Layout of operands' elements in memory, those of extension types too."""
 
 from __future__ import annotations
 

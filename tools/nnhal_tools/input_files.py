@@ -18,7 +18,7 @@ def read_inputs(texts: Sequence[str], names: Sequence[str]) -> dict[str, Array]:
 
 
 def read_samples(texts: Sequence[str], names: Sequence[str]) -> list[dict[str, Array]]:
-    """The same for several samples: an input that is given again begins the next one."""
+    """Read several samples: an input that is given again begins the next one."""
     samples: list[dict[str, Array]] = []
     for name, array in _named_arrays(texts, names):
         if not samples or name in samples[-1]:

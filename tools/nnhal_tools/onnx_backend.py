@@ -99,7 +99,7 @@ class NnhalBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether a device of that name is known."""
+        """True if a device of that name is known."""
         return device.partition(":")[0] in DEVICES
 
 

@@ -60,7 +60,7 @@ _LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 
 @dataclass(frozen=True, slots=True)
 class BackendOutcome:
-    """How one test ended."""
+    """Outcome of one test."""
 
     kind: str
     """The kind of the test."""

@@ -21,7 +21,7 @@ PAINTS = (0xA5, 0x5A)
 
 
 class Unwritten(NamedTuple):
-    """What a device has left of an output."""
+    """Elements of an output that a device has not written."""
 
     left: int
     """Bytes that were not written."""

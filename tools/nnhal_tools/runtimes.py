@@ -188,7 +188,7 @@ def profile_of(path: Path, inputs: Mapping[str, Array], runs: int) -> list[NodeT
 
 
 class RuntimeDifference(NamedTuple):
-    """How far an output is from that of a runtime."""
+    """Distance of an output from that of a runtime."""
 
     name: str
     largest: float
@@ -198,7 +198,7 @@ class RuntimeDifference(NamedTuple):
 
     @property
     def is_beyond(self) -> bool:
-        """Whether it is more than what is allowed."""
+        """True if it is more than what is allowed."""
         return not self.largest <= self.limit
 
 

@@ -44,7 +44,7 @@ class AsyncModel(NativeModel, AsyncClosing):
         self._given: dict[frozenset[str], AsyncModel] = {}
 
     async def explain(self) -> Explanation:
-        """Why each operation is on its device, and what each edge costs."""
+        """Explain why each operation is on its device, and what each edge costs."""
         return await asyncio.to_thread(self._explain)
 
     async def bind(

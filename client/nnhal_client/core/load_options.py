@@ -1,4 +1,4 @@
-"""How a model is loaded or planned: the options that ``Framework.load``, ``plan`` and ``load_model`` share."""
+"""Options of loading and planning a model: the options that ``Framework.load``, ``plan`` and ``load_model`` share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FileKeywords(PlacementKeywords, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class PlacementOptions:
-    """What is asked of the plan of any model: see ``Framework.load``."""
+    """Options of the plan of any model: see ``Framework.load``."""
 
     devices: Sequence[str] = ()
     pins: Mapping[str, str] | None = None
@@ -58,7 +58,7 @@ class PlacementOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions(PlacementOptions):
-    """What is asked of the plan of a model file: see ``Framework.load``."""
+    """Options of the plan of a model file: see ``Framework.load``."""
 
     relaxed: bool = False
     dimensions: Mapping[str, ReservedDimensions] | None = None

@@ -25,7 +25,7 @@ _CHANGES = 2
 
 
 class RunnableBinding(Protocol):
-    """What a run needs of a binding."""
+    """Parts of a binding that a run needs."""
 
     @property
     def measures(self) -> bool:
@@ -257,7 +257,9 @@ class ModelRuns(Generic[E, B]):
             return None
 
     def _reserved(self, given: Mapping[str, Dimensions]) -> Mapping[str, ReservedDimensions]:
-        """What to bind with for inputs of these dimensions: with room for others if they change with each run."""
+        """Return the arguments of a binding for inputs of these dimensions: with room for others if they change with
+        each run.
+        """
         is_empty = any(0 in dimensions for dimensions in given.values())
         if self._changes < _CHANGES and not is_empty:
             return given

@@ -16,7 +16,7 @@ from nnhal_client.tensors import tensor_from_wire
 
 @dataclass(frozen=True, slots=True)
 class OperationPlacement:
-    """Where an operation runs: its nodes in the model file, its type, its device, and the step of the plan."""
+    """Place of an operation: its nodes in the model file, its type, its device, and the step of the plan."""
 
     nodes: tuple[str, ...]
     operation: str
@@ -25,7 +25,7 @@ class OperationPlacement:
 
 
 class NativeModel:
-    """What ``Model`` and ``AsyncModel`` have in common: a description, and what the framework is asked."""
+    """Parts that ``Model`` and ``AsyncModel`` share: a description, and what the framework is asked."""
 
     version: str
     """The version that is open; empty for a model that the session has loaded itself."""
@@ -70,7 +70,7 @@ class NativeModel:
 
     @property
     def placements(self) -> tuple[OperationPlacement, ...]:
-        """Where each operation runs. The framework may be asked now, which makes the operations of a file then that one
+        """Place of each operation. The framework may be asked now, which makes the operations of a file then that one
         device has taken as a whole; a model that is unloaded is loaded for it once more.
 
         Raises HalError, also if that file has changed.

@@ -35,7 +35,7 @@ class V2Caller(Protocol):
 
 
 class BoundArrays:
-    """What ``V2Binding`` and ``AsyncV2Binding`` have in common: arrays with the model's types, requests, answers.
+    """Parts that ``V2Binding`` and ``AsyncV2Binding`` share: arrays with the model's types, requests, answers.
 
     The runs of a binding are one sequence, for models that carry values from run to run.
     """

@@ -1,4 +1,4 @@
-"""How to compile a subgraph."""
+"""Options of the compilation of a subgraph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnhal_mlip.timing.profile import TimingProfile, read_profile
 
 @dataclass(frozen=True, slots=True)
 class MlipCompilerOptions:
-    """How to compile a subgraph."""
+    """Options of the compilation of a subgraph."""
 
     quantize: Literal["fp16", "int8"] = "fp16"
     num_tiles: int = MAX_TILES

@@ -1,4 +1,4 @@
-"""Why a subgraph cannot be compiled."""
+"""Errors of a subgraph that cannot be compiled."""
 
 from __future__ import annotations
 

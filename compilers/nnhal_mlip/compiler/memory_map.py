@@ -1,4 +1,4 @@
-"""What lies where in the tiles' memory, and how long: in stages, and in cycles of a run."""
+"""Contents of the tiles' memory over time: in stages, and in cycles of a run."""
 
 from __future__ import annotations
 

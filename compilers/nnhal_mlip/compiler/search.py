@@ -34,7 +34,7 @@ class TimedProgram(NamedTuple):
 
 
 class ProgramSearch(NamedTuple):
-    """What was found for one number of tiles or several."""
+    """Result of the search, for one number of tiles or several."""
 
     best: TimedProgram | None
     misfit: PlanMisfit | None

@@ -11,7 +11,7 @@ from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 
 @dataclass(frozen=True, slots=True)
 class FlowOptions:
-    """How to partition a graph."""
+    """Options of the partition of a graph."""
 
     beyond_public: bool = True
     """True if the accelerator also takes what the public flow refuses: RELU6, float16, leading sums and so on."""
@@ -29,7 +29,7 @@ class FlowOptions:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why the accelerator does not take an operator."""
+    """Reason why the accelerator does not take an operator."""
 
     code: str
     """As in ``nnhal.support.Unsupported``, and REVERTED."""

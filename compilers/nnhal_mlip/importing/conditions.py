@@ -1,4 +1,4 @@
-"""What an operation must meet before the flow can have it: types, quantisation, constants, known dimensions.
+"""Conditions of an operation that the flow can have: types, quantisation, constants, known dimensions.
 
 The conditions of the flow itself, such as the limits of batches and groups, are those of its patterns.
 """

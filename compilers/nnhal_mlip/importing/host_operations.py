@@ -1,4 +1,4 @@
-"""How the host computes an operation that the flow cannot have: by cpu_ref's kernel, on real numbers.
+"""Computation by the host of operations that the flow cannot have: by cpu_ref's kernel, on real numbers.
 
 Values of a flow graph are real numbers: quantised operands are quantised before the kernel and dequantised behind it.
 """

@@ -46,7 +46,7 @@ def _all_fields(op: OperationContext) -> Sequence[int]:
 
 @dataclass(frozen=True, slots=True)
 class ImportRule:
-    """How an operation is imported. Its scalars must be constants too."""
+    """Rule by which an operation is imported. Its scalars must be constants too."""
 
     emit: Callable[[HalOperation], str | tuple[str, ...]]
     """Adds its nodes, and returns the value of its only output, or those of all."""

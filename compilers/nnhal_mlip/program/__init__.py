@@ -1,1 +1,1 @@
-"""What the accelerator executes: its program, and the binary that holds it."""
+"""Program of the accelerator: its program, and the binary that holds it."""

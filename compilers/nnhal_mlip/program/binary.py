@@ -36,7 +36,7 @@ _CRC_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class MlipBinary:
-    """What a binary holds."""
+    """Content of a binary."""
 
     metadata: MlipMetadata
     program: MlipProgram

@@ -39,7 +39,7 @@ class ProgramCode(NamedTuple):
 
 
 class CodeOffsets(NamedTuple):
-    """Where the sections lie in a binary, in bytes."""
+    """Places of the sections of a binary, in bytes."""
 
     init: int
     main: int

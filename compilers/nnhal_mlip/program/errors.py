@@ -8,7 +8,7 @@ from nnhal.errors import NnhalError
 
 
 class BinaryFault(Enum):
-    """What is wrong with a binary. Up to RELOCATABLE these are the checks of the driver, in its order."""
+    """Fault of a binary. Up to RELOCATABLE these are the checks of the driver, in its order."""
 
     SIZE = "size"
     """It is shorter than its metadata, or longer than what they describe."""

@@ -57,7 +57,7 @@ def _place(block_field: Field[Any]) -> tuple[int, Struct]:
 
 @dataclass(frozen=True, slots=True)
 class HeaderBlock(BinaryBlock):
-    """What the file is."""
+    """Kind and size of the file."""
 
     magic: bytes = at(0, "4s")
     version: tuple[int, int, int, int] = at(4, "4B")
@@ -74,7 +74,7 @@ class HeaderBlock(BinaryBlock):
 
 @dataclass(frozen=True, slots=True)
 class ModelBlock(BinaryBlock):
-    """What the model needs."""
+    """Needs of the model."""
 
     name: bytes = at(0, "64s")
     version: tuple[int, int, int, int] = at(64, "4B")
@@ -108,7 +108,7 @@ class ModelBlock(BinaryBlock):
 
 @dataclass(frozen=True, slots=True)
 class SectionBlock(BinaryBlock):
-    """Where a section of code lies in the file."""
+    """Place of a section of code in the file."""
 
     file_offset: int = at(0, "I")
     file_bytes: int = at(4, "I")
@@ -116,7 +116,7 @@ class SectionBlock(BinaryBlock):
 
 @dataclass(frozen=True, slots=True)
 class WeightsBlock(BinaryBlock):
-    """Where weights and biases lie in the file."""
+    """Place of weights and biases in the file."""
 
     memory_offset: int = at(0, "Q")
     file_offset: int = at(8, "I")
@@ -159,7 +159,7 @@ class OutputBlock(BinaryBlock):
 
 @dataclass(frozen=True, slots=True)
 class VersionsBlock(BinaryBlock):
-    """What made the file."""
+    """Versions of the programs that made the file."""
 
     compiler_version: bytes = at(996, "8s")
     cdk_version: tuple[int, int, int, int] = at(1004, "4B")

@@ -1,4 +1,4 @@
-"""What the public driver checks before it loads a model, in its order (DPDK, cn10k_ml_model_metadata_check)."""
+"""Checks of the public driver before it loads a model, in its order (DPDK, cn10k_ml_model_metadata_check)."""
 
 from __future__ import annotations
 

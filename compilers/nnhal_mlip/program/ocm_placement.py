@@ -1,4 +1,4 @@
-"""Where the public driver places models in the on-chip memory of the tiles (DPDK, cn10k_ml_ocm.c).
+"""Places of models in the on-chip memory of the tiles, as the public driver chooses them (DPDK, cn10k_ml_ocm.c).
 
 A model takes a group of tiles, which begins at a multiple of its size, and the same pages of each. Its weights have
 pages of their own, from page 0 up; its scratch lies at the top, in pages that all models of a tile share.
@@ -24,7 +24,7 @@ class OcmPlacementError(NnhalError):
 
 
 class OcmPlacementMode(Enum):
-    """Which of the places that are large enough a model's weights take."""
+    """Rule that says which of the places that are large enough a model's weights take."""
 
     LOWEST = "lowest"
     """The first: of the lowest tiles, and there from the lowest page on."""
@@ -34,7 +34,7 @@ class OcmPlacementMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OcmDemand:
-    """What a model wants of each of its tiles."""
+    """Demand of a model on each of its tiles."""
 
     tiles: int
     weight_pages: int
@@ -45,7 +45,7 @@ class OcmDemand:
 
 @dataclass(frozen=True, slots=True)
 class OcmPlacement:
-    """Where a model lies."""
+    """Place of a model."""
 
     first_tile: int
     tiles: int

@@ -99,7 +99,7 @@ class OcmView(NamedTuple):
 
 
 class TaskKind(IntEnum):
-    """What a task computes, and on which unit of the tile."""
+    """Kind of a task: its computation and the unit of the tile."""
 
     CONVOLUTION = 1
     """On the array; a dense layer is one of 1 x 1."""
@@ -131,7 +131,7 @@ JOINING_KINDS = (TaskKind.SUM, TaskKind.PRODUCT, TaskKind.MATMUL)
 
 
 class TaskWindow(NamedTuple):
-    """How a task slides over its input view. Padding lies around the view, in elements."""
+    """Window that a task slides over its input view. Padding lies around the view, in elements."""
 
     kernel: tuple[int, int] = (1, 1)
     strides: tuple[int, int] = (1, 1)
@@ -182,7 +182,7 @@ class TileTask:
 
 @dataclass(frozen=True, slots=True)
 class ProgramStage:
-    """What the tiles do between two barriers. Copies come before tasks."""
+    """Work of the tiles between two barriers. Copies come before tasks."""
 
     layer: int
     after_transfers: int
@@ -192,7 +192,7 @@ class ProgramStage:
 
 
 class LayerSplit(IntEnum):
-    """How a layer is divided over tiles."""
+    """Division of a layer over tiles."""
 
     ROWS = 0
     CHANNELS = 1
@@ -200,7 +200,7 @@ class LayerSplit(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LayerRecord:
-    """What a program says about a layer, for reports."""
+    """Facts of a layer in a program, for reports."""
 
     name: str
     """The kernel's in the nodes file."""

@@ -1,4 +1,4 @@
-"""Whether a program can run: all it names exists, lies in its memory, and its queues do not wait for ever."""
+"""Checks that a program can run: all it names exists, lies in its memory, and its queues do not wait for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the metadata say of a program.
+"""Facts of a program in the metadata.
 
 The driver converts between the float32 of its client and the types of the accelerator. Addresses in DDR begin at 0 in
 each range, since the driver relocates each. Ranges end at their last byte, so that an empty one is 1 to 0: that is

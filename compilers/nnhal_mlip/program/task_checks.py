@@ -1,4 +1,4 @@
-"""Whether a task can run: its views lie in OCM, and its shapes, types and factors fit together."""
+"""Checks that a task can run: its views lie in OCM, and its shapes, types and factors fit together."""
 
 from __future__ import annotations
 

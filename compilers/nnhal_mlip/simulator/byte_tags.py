@@ -1,4 +1,4 @@
-"""What is known of each byte of a memory: where its value is from, what was there before, and which step wrote it."""
+"""Tags of each byte of a memory: where its value is from, what was there before, and which step wrote it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOBODY = 0
 
 
 class ByteTags(NamedTuple):
-    """What is known of some bytes: arrays of one shape."""
+    """Tags of some bytes: arrays of one shape."""
 
     origins: Array
     overwritten: Array

@@ -1,4 +1,4 @@
-"""What a run does, counted from the program."""
+"""Counters of a run, made from the program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnhal_mlip.program.sizes import bytes_of, tiles_of
 
 @dataclass(frozen=True, slots=True)
 class RunCounters:
-    """What one run of a program does, or one layer of it."""
+    """Counters of one run of a program, or of one layer of it."""
 
     transfers: int
     """Between DDR and OCM, without those at the start."""

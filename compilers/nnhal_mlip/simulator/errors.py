@@ -1,4 +1,4 @@
-"""What can go wrong in the simulator, beside a binary that is damaged or a program that cannot run.
+"""Errors of the simulator, beside a binary that is damaged or a program that cannot run.
 
 NnhalError
 ├── ProgramError

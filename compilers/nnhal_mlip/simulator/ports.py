@@ -1,4 +1,4 @@
-"""What a run is given and returns: float32 as a client of the driver has it, or the accelerator's own types.
+"""Inputs and outputs of a run: float32 as a client of the driver has it, or the accelerator's own types.
 
 The driver multiplies by a scale and rounds halves away from zero, with a zero point of 0; float16 it just converts.
 """

@@ -1,4 +1,4 @@
-"""Whether every byte that a program reads holds what it should, by who wrote it last: no values are needed.
+"""Check that every byte that a program reads holds what it should, by who wrote it last: no values are needed.
 
 The origin of a byte is an input, the constants of a layer or the output of a layer; it moves along with the byte. The
 program is walked in the two orders that the queues allow at the extremes. A read is wrong if

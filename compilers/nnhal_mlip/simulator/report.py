@@ -1,4 +1,4 @@
-"""Where the modelled time of a run goes, by the user's layers: what a profiling run reports."""
+"""Modelled time of a run, by the user's layers: what a profiling run reports."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from nnhal_mlip.timing.queues import ProgramTimeline, timeline
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRun:
-    """What a run computed, and what it took."""
+    """Outputs and times of a simulated run."""
 
     outputs: tuple[Array, ...]
     """As the driver returns them: float32 for float16 and int8."""

@@ -1,1 +1,1 @@
-"""How long a program takes, by a model whose figures are in a profile."""
+"""Time of a program, by a model whose figures are in a profile."""

@@ -28,7 +28,7 @@ ROW_PASSES = 3
 
 
 class TileWork(NamedTuple):
-    """What one task computes, as far as its time depends on it."""
+    """Work of one task, as far as its time depends on it."""
 
     kind: TaskKind
     type: TensorType
@@ -48,7 +48,7 @@ class TileWork(NamedTuple):
 
 
 class UnitCycles(NamedTuple):
-    """How long each unit of a tile is busy with a task."""
+    """Cycles of each unit of a tile for a task."""
 
     array: int
     irregular: int

@@ -1,4 +1,4 @@
-"""When the two queues of a program do what: the DMA engine's transfers, and the tiles' stages.
+"""Times of the two queues of a program: the DMA engine's transfers, and the tiles' stages.
 
 A transfer begins when the one before it is done and the stages are that it waits for; a stage likewise. In a stage the
 copies come first, then each tile does its tasks in turn, each after its issue; a barrier ends the stage. A program ends
@@ -28,7 +28,7 @@ class DeadlockError(NnhalError):
 
 @dataclass(frozen=True, slots=True)
 class TransferSpan:
-    """When a transfer of a run is done, in cycles."""
+    """End of a transfer of a run, in cycles."""
 
     transfer: int
     """An index of ``MlipProgram.transfers``."""
@@ -41,7 +41,7 @@ class TransferSpan:
 
 @dataclass(frozen=True, slots=True)
 class TaskSpan:
-    """When a tile does a task, in cycles."""
+    """Span of a task on a tile, in cycles."""
 
     stage: int
     task: int
@@ -58,7 +58,7 @@ class TaskSpan:
 
 @dataclass(frozen=True, slots=True)
 class StageSpan:
-    """When a stage is done, in cycles."""
+    """End of a stage, in cycles."""
 
     stage: int
     """An index of ``MlipProgram.stages``."""

@@ -1,4 +1,4 @@
-"""What tiles and the DMA engine do with the cycles of a run, by layer, and which unit the slowest tile waits for."""
+"""Use of a run's cycles by tiles and the DMA engine, by layer, and the unit that the slowest tile waits for."""
 
 from __future__ import annotations
 

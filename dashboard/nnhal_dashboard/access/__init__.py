@@ -1,1 +1,1 @@
-"""Who uses the dashboard: browsers that have signed in, what they may do, and which requests are let in at all."""
+"""Visitors of the dashboard: browsers that have signed in, what they may do, and which requests are let in at all."""

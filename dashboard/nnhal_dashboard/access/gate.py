@@ -1,4 +1,6 @@
-"""What every request passes first: who sent it, from which page, for which host, how long it is; headers of answers."""
+"""Gate that every request passes first: who sent it, from which page, for which host, how long it is; headers of
+answers.
+"""
 
 from __future__ import annotations
 

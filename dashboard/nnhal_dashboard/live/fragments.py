@@ -18,7 +18,7 @@ Values = Callable[["Moment"], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a part of a page is made from."""
+    """Facts from which a part of a page is made."""
 
     snapshot: Snapshot
     collector: Collector

@@ -1,4 +1,4 @@
-"""What has happened: which kinds of events there are, how charts mark them, and where their moment is shown."""
+"""Events of the testbed: which kinds of events there are, how charts mark them, and where their moment is shown."""
 
 from __future__ import annotations
 

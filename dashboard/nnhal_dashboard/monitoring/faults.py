@@ -16,7 +16,7 @@ from nnhal_pages.operating.snapshot import ObservedProcess
 
 @dataclass(frozen=True, slots=True)
 class ToldFaults:
-    """What a device says of its faults."""
+    """Faults that a device reports."""
 
     states: Sequence[FaultState]
     refusal: str

@@ -1,4 +1,4 @@
-"""What was done each second, and in the day before."""
+"""Counts of each second, and of the day before."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class HistorySample:
 
 @dataclass(frozen=True, slots=True)
 class RecentFigures:
-    """What was done in the last minute: rates by second."""
+    """Rates of the last minute: rates by second."""
 
     requests: float
     failures: float

@@ -1,4 +1,4 @@
-"""Which of the runs that have ended are kept: the last ones, and some around each event."""
+"""Choice of the ended runs that are kept: the last ones, and some around each event."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _SILENT_SECONDS = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a process answered last. What it was not asked for is None."""
+    """Last answers of a process. What it was not asked for is None."""
 
     process: admin_pb2.GetProcessResponse | None = None
     device: admin_pb2.GetDeviceResponse | None = None

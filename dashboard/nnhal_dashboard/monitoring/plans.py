@@ -61,7 +61,7 @@ class KnownPlan:
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """What is needed to have a plan again by which a model ran."""
+    """Facts from which a plan by which a model ran is made again."""
 
     at_ns: int
     """When it was first seen, or from when on the model ran by it, in nanoseconds since the epoch."""

@@ -1,4 +1,4 @@
-"""What is wrong at a moment, and where to look."""
+"""Problems of a moment, and where to look."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _of_process(process: ObservedProcess) -> Iterator[Complaint]:
 
 
 def _of_framework(snapshot: Snapshot) -> Iterator[tuple[Complaint, Sequence[str]]]:
-    """What the framework tells of, each with the devices of which one may be the cause."""
+    """List the problems that the framework reports, each with the devices that may be the cause."""
     framework = snapshot.framework
     if framework is None:
         return

@@ -55,7 +55,7 @@ class Stretches(NamedTuple):
 
 
 class RingSample(NamedTuple):
-    """What was found at an instant."""
+    """Sample of an instant."""
 
     at: float
     """Seconds since the epoch."""
@@ -79,7 +79,7 @@ class RingColumn:
 
 
 class Ring:
-    """What is kept. Not safe to use from several threads."""
+    """Content of the ring. Not safe to use from several threads."""
 
     def __init__(self, occasions: Mapping[str, Sequence[str]] | None = None) -> None:
         """``occasions`` says which series are rates that are steadied, by the beginnings of their names, and by which

@@ -62,7 +62,7 @@ def hang_words(device: str, snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _trouble_of(device: str, snapshot: Snapshot) -> str:
-    """Why a device does not run what it was given; empty if nobody knows a reason."""
+    """Return why a device does not run what it was given; empty if nobody knows a reason."""
     standing, process = snapshot.standing(device), snapshot.find(device)
     if standing is not None and not standing.available:
         return standing.reason

@@ -1,4 +1,4 @@
-"""Which processes there are to observe: what the supervisor, the framework and the settings say, and what is found."""
+"""Processes to observe: what the supervisor, the framework and the settings say, and what is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What flows at a moment: from clients through models to devices, how long it takes there, and what is copied."""
+"""Flow of bytes at a moment: from clients through models to devices, how long it takes there, and what is copied."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ModelKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanTraffic:
-    """What one run of a model moves by its plan, in bytes."""
+    """Bytes that one run of a model moves by its plan."""
 
     client_bytes: int | None
     """Its inputs and outputs; None if the size of one is not known."""
@@ -63,7 +63,7 @@ NO_PLAN = PlanTraffic(None, {}, {})
 
 @dataclass(frozen=True, slots=True)
 class ModelTraffic:
-    """What a model did in the last ``SECONDS`` seconds; rates are by second, times in nanoseconds of one request."""
+    """Work of a model in the last ``SECONDS`` seconds; rates are by second, times in nanoseconds of one request."""
 
     key: ModelKey
     devices: tuple[str, ...]
@@ -89,7 +89,7 @@ class ModelTraffic:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTraffic:
-    """What a device did in the last ``SECONDS`` seconds; rates are by second."""
+    """Work of a device in the last ``SECONDS`` seconds; rates are by second."""
 
     executions: float = 0.0
     busy: float = 0.0
@@ -219,7 +219,7 @@ def _plan_state(model: ModelTraffic, snapshot: Snapshot) -> object:
 
 
 def client_name(client: str) -> str:
-    """Who asked for a run: of a connection only the host, since each has a port of its own."""
+    """Return who asked for a run: of a connection only the host, since each has a port of its own."""
     found = _PORT.match(client)
     return found[1].strip("[]") if found else client or "this host"
 

@@ -1,1 +1,1 @@
-"""What all pages share: rendering, forms, errors, signing in, and files."""
+"""Parts that all pages share: rendering, forms, errors, signing in, and files."""

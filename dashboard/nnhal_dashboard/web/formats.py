@@ -44,7 +44,7 @@ def duration(nanoseconds: float | None) -> str:
 
 
 def age(instant_ns: int) -> str:
-    """How long an instant of CLOCK_BOOTTIME is past, in whole seconds so that a page changes only when it should."""
+    """Return the age of an instant of CLOCK_BOOTTIME, in whole seconds so that a page changes only when it should."""
     if instant_ns <= 0:
         return UNKNOWN
     seconds = max(0, (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - instant_ns) // 10**9)

@@ -1,4 +1,4 @@
-"""What a form asks for is done once its token and the visitor's role are checked, and told on the next page."""
+"""Actions of forms, done once the token and the visitor's role are checked, and reported on the next page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request finds in the application: its visitor, what is known of the testbed, and what renders pages."""
+"""State of the application for a request: its visitor, what is known of the testbed, and what renders pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a compilation cache keeps of a compiled model: the graph as ONNX Runtime has optimised it, with its weights.
+"""Parts of a compiled model that a compilation cache keeps: the graph as ONNX Runtime has optimised it, with its
+weights.
 
 The bytes are a magic, a digest of what they were made of and for, the lengths of a JSON text and of a ModelProto, both
 of these, and the weights. The text has the operands of inputs and outputs by name, and where weights lie. ONNX Runtime
@@ -61,7 +62,7 @@ class OptimisedGraph:
 
 
 def gains_by_restoring(graph: LoweredGraph, model: ResolvedModel) -> bool:
-    """Whether a model is worth keeping: a few operations with large weights are compiled as fast as they are read."""
+    """True if a model is worth keeping: a few operations with large weights are compiled as fast as they are read."""
     weights = weights_of(model)
     # What is no weight of its own, such as a message with weights in it, is kept beside the graph that has them, too.
     size = sum(values.nbytes * (1 if index in weights else 2) for index, values in model.constants[0].items())

@@ -72,7 +72,7 @@ def _elsewhere(graph: GraphProto) -> Iterator[TensorProto]:
 
 
 def _inside(graph: GraphProto) -> Iterator[TensorProto]:
-    """Those of the graphs of its nodes."""
+    """Return the names inside the graphs of its nodes."""
     for node in graph.node:
         for attribute in node.attribute:
             for branch in [attribute.g] if attribute.HasField("g") else attribute.graphs:

@@ -1,4 +1,4 @@
-"""How fast cpu_acc is: ONNX Runtime on one core, as measured on a current x86 server.
+"""Speed of cpu_acc: ONNX Runtime on one core, as measured on a current x86 server.
 
 The figures of the capabilities are cautious: on MobileNet-like networks it is faster than they say.
 """

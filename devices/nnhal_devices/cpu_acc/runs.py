@@ -1,4 +1,4 @@
-"""Which operations of the extension nnhal.onnx ONNX Runtime supports: only a session of their messages can tell.
+"""Operations of the extension nnhal.onnx that ONNX Runtime supports: only a session of their messages can tell.
 
 One session is made of all messages together, which costs little more than that of one. Only if ONNX Runtime refuses it
 is each asked about alone.
@@ -42,7 +42,7 @@ _known: Remembered[str] = Remembered(4096)
 
 
 def declared(model: ResolvedModel, infers: bool = True) -> dict[int, Support]:
-    """Whether the operands of each operation of the extension are those of its message, by the operation's number.
+    """Check that the operands of each operation of the extension are those of its message, by the operation's number.
 
     Unless it ``infers``, nothing is found out about the dimensions of outputs.
     """
@@ -103,7 +103,7 @@ def _has(shape: Sequence[int | str | None], dimensions: Dimensions) -> bool:
 
 
 def _objections(messages: Mapping[int, bytes], opset: int) -> dict[int, str]:
-    """Why ONNX Runtime refuses messages; empty if it does not."""
+    """Return why ONNX Runtime refuses messages; empty if it does not."""
     digests = {number: digest_of(message, opset) for number, message in messages.items()}
     found = {digest: known for digest in digests.values() if (known := _known.get(digest)) is not None}
     asked = {digest: messages[number] for number, digest in digests.items() if digest not in found}
@@ -129,7 +129,7 @@ def _groups(messages: Mapping[bytes, bytes]) -> list[dict[bytes, ModelProto]]:
 
 
 def _objection(proto: ModelProto, opset: int) -> str:
-    """Why ONNX Runtime refuses a message, which this changes; empty if it does not.
+    """Return why ONNX Runtime refuses a message, which this changes; empty if it does not.
 
     It may refuse it for its dimensions alone: a branch of If that is for others contradicts them. That is no objection,
     since ``open_axes`` of the graph helps.
@@ -144,7 +144,7 @@ def _objection(proto: ModelProto, opset: int) -> str:
 
 
 def _refusal(proto: ModelProto, opset: int) -> str:
-    """Why ONNX Runtime refuses a message, which this changes; empty if it does not."""
+    """Return why ONNX Runtime refuses a message, which this changes; empty if it does not."""
     options = session_options(1)
     options.log_severity_level = _FATAL_ONLY  # the answer contains its message
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -1,4 +1,4 @@
-"""What ONNX Runtime says of a failure, without its source files and signatures."""
+"""ONNX Runtime's words for a failure, without its source files and signatures."""
 
 from __future__ import annotations
 

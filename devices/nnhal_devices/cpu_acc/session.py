@@ -131,8 +131,8 @@ Bind = Callable[[str, int, Sequence[int], int], None]
 
 
 def binders(bound: onnxruntime.IOBinding) -> tuple[Bind, Bind]:
-    """What binds an input and an output to memory. ONNX Runtime's own methods make the device anew each time, which
-    takes twice as long as all else.
+    """Return the functions that bind an input and an output to memory. ONNX Runtime's own methods make the device anew
+    each time, which takes twice as long as all else.
     """
     device = onnxruntime.OrtDevice.make("cpu", 0)
     own, made = getattr(bound, "_iobinding", None), getattr(device, "_ort_device", None)
@@ -163,7 +163,9 @@ def bound_run(session: onnxruntime.InferenceSession, inputs: onnxruntime.IOBindi
 def named_run(
     session: onnxruntime.InferenceSession,
 ) -> Callable[[Sequence[str], Mapping[str, Any], Any], Sequence[Any]]:
-    """What runs a session, given names of outputs, all inputs, and options: it checks no more than ``bound_run``."""
+    """Return the function that runs a session, given names of outputs, all inputs, and options: it checks no more than
+    ``bound_run``.
+    """
     run: Callable[[Sequence[str], Mapping[str, Any], Any], Sequence[Any]] = (_inner(session) or session).run
     return run
 

@@ -1,4 +1,4 @@
-"""Which operations cpu_acc takes, and why not the others.
+"""Operations that cpu_acc takes, and its reasons to refuse the others.
 
 A lowering needs an operation's parameters and the rank of every tensor. An operation is declined if its lowering would
 compute something else than the HAL defines, or if ONNX Runtime has no kernel for it.

@@ -267,7 +267,7 @@ class DataDependentSession:
 
 
 class Forecast:
-    """What dimensions the outputs of a model have, learnt from its runs: those that follow from lengths of inputs.
+    """Dimensions of a model's outputs, learnt from its runs: those that follow from lengths of inputs.
 
     A length of an output follows if it has been that of one axis of an input plus a constant, or a constant, in all
     runs so far, such as the length of a cache after a step. Safe to use from several threads.

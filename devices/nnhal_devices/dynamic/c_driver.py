@@ -218,7 +218,7 @@ def _text(given: bytes | None) -> str:
 
 
 def _hidden(model: ResolvedModel, operation: Operation) -> Unsupported | None:
-    """Why the library is not asked about an operation; None if it is."""
+    """Return why the library is not asked about an operation; None if it is."""
     if is_extension(operation.type):
         return Unsupported("OP", type_in_words(model.model, operation.type), "operations of the HAL itself")
     if operation.type in _BRANCHES:

@@ -1,4 +1,4 @@
-"""How much of its tensors an operation needs for one stripe of its output."""
+"""Part of its tensors that an operation needs for one stripe of its output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FACTOR = 2
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """What matters of an operation for its stripes. One element is one byte."""
+    """Facts of an operation that decide its stripes. One element is one byte."""
 
     height: int
     """Rows of the output."""

@@ -1,4 +1,4 @@
-"""Which operations of a subgraph the NPU compiles together.
+"""Operations of a subgraph that the NPU compiles together.
 
 Each operation is cut into stripes on its own. An operation that does not fit the SRAM fails, and the rest is compiled
 in connected groups.

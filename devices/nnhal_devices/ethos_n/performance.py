@@ -1,4 +1,4 @@
-"""How fast ethos_n is: the cost model of the emulated NPU, and the figures of the HAL that follow from it.
+"""Speed of ethos_n: the cost model of the emulated NPU, and the figures of the HAL that follow from it.
 
 4 TOP/s at 1 GHz: 2048 multiply-adds per cycle of a nanosecond, two operations each. One channel of 32-bit LPDDR4-3200
 gives 12.8 bytes per nanosecond. Before an operation begins, its commands and its first stripe are fetched: 2 us.

@@ -1,4 +1,4 @@
-"""Which operations ethos_n takes, and why not the others."""
+"""Operations that ethos_n takes, and its reasons to refuse the others."""
 
 from __future__ import annotations
 

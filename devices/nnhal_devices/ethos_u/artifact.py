@@ -1,4 +1,4 @@
-"""What a compilation cache keeps of a compiled network: its commands, and what they were made for.
+"""Parts of a compiled network that a compilation cache keeps: its commands, and what they were made for.
 
 The bytes are a magic, a digest of the accelerator with its memories, of the budget and of what the network takes of it,
 the latter in bytes, and the command stream, which says itself which graph it is for.

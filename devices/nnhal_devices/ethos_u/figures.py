@@ -1,4 +1,4 @@
-"""What ethos_u shows of a compiled network: its working memory, and its stripes and copies over time.
+"""Figures of a compiled network on ethos_u: its working memory, and its stripes and copies over time.
 
 Names are the user's if the model has some. Otherwise operations are told by their numbers.
 """

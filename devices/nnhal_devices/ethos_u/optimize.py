@@ -1,4 +1,4 @@
-"""Which operations of a subgraph the NPU compiles together.
+"""Operations of a subgraph that the NPU compiles together.
 
 All of them, if the working memory has room. If it has not, parts that do not fit even alone fail, and the rest is
 compiled in connected groups. If every part of a group fits alone, and the group does not, the largest part fails. If

@@ -1,4 +1,4 @@
-"""How fast ethos_u is: the modelled time of operations for the framework's partitioner, and the figures of the HAL.
+"""Speed of ethos_u: the modelled time of operations for the framework's partitioner, and the figures of the HAL.
 
 Each part is priced as a whole, with its tensors in the working memory: nothing is planned, so this takes milliseconds.
 What compiling makes of a network, with cascades or without, may take longer or less.

@@ -66,7 +66,7 @@ _EXECUTE, _LAUNCHES, _PREPARE = frozenset(EXECUTE), frozenset(LAUNCHES), frozens
 
 
 class Point(Enum):
-    """Where in a call a fault acts."""
+    """Point in a call at which a fault acts."""
 
     CALL = "call"
     """Before anything is done for it."""

@@ -1,4 +1,4 @@
-"""What a fault does to the call that meets it."""
+"""Effect of a fault on the call that meets it."""
 
 from __future__ import annotations
 

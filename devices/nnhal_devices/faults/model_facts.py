@@ -1,4 +1,4 @@
-"""What conditions of faults ask about a model."""
+"""Facts of a model that conditions of faults ask about."""
 
 from __future__ import annotations
 

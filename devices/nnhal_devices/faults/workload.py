@@ -185,7 +185,7 @@ def _late_ns(active: ActiveFault) -> float:
 
 
 class _FaultyAsynchronous(_FaultyBound):
-    """The same for a device with a command queue."""
+    """Workload with faults, for a device with a command queue."""
 
     def __init__(
         self,

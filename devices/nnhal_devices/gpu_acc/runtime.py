@@ -1,4 +1,4 @@
-"""What the device really runs on: this machine's CPU, or a GPU if ONNX Runtime can use one."""
+"""Runtime that the device really runs on: this machine's CPU, or a GPU if ONNX Runtime can use one."""
 
 from __future__ import annotations
 

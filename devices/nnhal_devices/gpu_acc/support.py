@@ -1,4 +1,6 @@
-"""Which operations gpu_acc supports, and why not the others: those of cpu_acc, on floats, with up to four axes."""
+"""Operations that gpu_acc supports, and its reasons to refuse the others: those of cpu_acc, on floats, with up to four
+axes.
+"""
 
 from __future__ import annotations
 

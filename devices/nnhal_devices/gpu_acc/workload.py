@@ -21,7 +21,7 @@ from nnhal_devices.measured import modelled_times
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one execution needs of the device, by the cost model: working memory and time."""
+    """Needs of one execution, by the cost model: working memory and time."""
 
     bytes: int
     duration_ns: int

@@ -1,4 +1,4 @@
-"""Where calls of a device meet faults: around each servicer and each channel. Only if the process takes faults."""
+"""Points where calls meet faults, around each servicer and each channel. Only if the process takes faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What mlip shows of a loaded network: the memory of its tiles, and what they do over time.
+"""Figures of a loaded network on mlip: the memory of its tiles, and what they do over time.
 
 Binaries run one after the other, so the time of each begins when that of the one before ends. All times are modelled.
 Names are the user's if the model has some. Otherwise operations are told by their numbers.

@@ -1,4 +1,4 @@
-"""Which operations of a subgraph the accelerator compiles together.
+"""Operations of a subgraph that the accelerator compiles together.
 
 All of them, if they fit its tiles. The layer that takes most of what does not fit fails, and the rest is compiled in
 connected groups.

@@ -1,4 +1,4 @@
-"""What keeps its place in the tiles' memory from run to run: the pinned weights of loaded models."""
+"""Values that keep their place in the tiles' memory from run to run: the pinned weights of loaded models."""
 
 from __future__ import annotations
 

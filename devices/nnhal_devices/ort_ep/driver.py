@@ -25,7 +25,7 @@ _OPTIONS = ("library", "provider", "provider_options", "device", "speed")
 
 @final
 class OrtEp:
-    """What ONNX Runtime reaches by a provider that comes as a library: synchronous, in the caller's memory."""
+    """Providers of ONNX Runtime that come as a library: synchronous, in the caller's memory."""
 
     name = "ort_ep"
     capabilities = CAPABILITIES

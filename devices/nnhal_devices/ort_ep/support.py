@@ -1,4 +1,4 @@
-"""Which operations a provider takes: only trying can tell, so a session of them is made and run.
+"""Operations that a provider takes: only trying can tell, so a session of them is made and run.
 
 One session is tried with all operations that can be lowered to ONNX. Only if the provider does not take them together
 is each tried alone. Providers claim nodes that they then fail to run, so a session counts when it has run on zeros.
@@ -20,7 +20,7 @@ _MOST = 4096
 
 
 class ProviderSupport:
-    """What a provider has answered. Safe to use from several threads."""
+    """Answer of a provider. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ProviderSupport:
         return answers
 
     def _objection(self, part: ResolvedModel) -> str:
-        """Why the provider does not take a part; empty if it does."""
+        """Return why the provider does not take a part; empty if it does."""
         question = _digest(part)
         known = self._known.get(question)
         if known is not None:

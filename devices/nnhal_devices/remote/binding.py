@@ -1,4 +1,4 @@
-"""How arguments of a run are sent: the layout of an execution on the device."""
+"""Forms in which arguments of a run are sent: the layout of an execution on the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the clock of the device's host differs from that of this host.
+"""Difference between the clock of the device's host and that of this host.
 
 A call says when it left, came, was answered and returned. If both ways take equally long, the clocks differ by the mean
 of the differences of both ways; the shorter both ways are, the smaller the error can be (as in NTP, RFC 5905).

@@ -142,7 +142,7 @@ _LEAST_NS_PER_BYTE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class WireMeasures:
-    """What was measured when the driver connected."""
+    """Measurements of the driver as it connected."""
 
     round_trip_ns: int
     """The shortest time of a call without bytes."""

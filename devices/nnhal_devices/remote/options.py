@@ -17,7 +17,7 @@ _PATIENCE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RemoteOptions:
-    """Where the device is, and what to show there. Files are in PEM form."""
+    """Address of the device, and its name here. Files are in PEM form."""
 
     address: TcpListener
     """Where it listens."""

@@ -1,4 +1,4 @@
-"""What the device says of models before it prepares them."""
+"""Questions to the device about models before it prepares them."""
 
 from __future__ import annotations
 

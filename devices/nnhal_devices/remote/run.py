@@ -25,7 +25,7 @@ from nnhal_devices.wire import CHUNK_BYTES, Scatter, chunks_of, joined
 
 @dataclass(frozen=True, slots=True)
 class WireParts:
-    """What all workloads of the driver share."""
+    """Parts that all workloads of the driver share."""
 
     connection: WireConnection
     releases: Releases

@@ -160,7 +160,7 @@ def operand_type(element_type: np.dtype[np.generic], name: str) -> OperandType:
 
 @dataclass(frozen=True, slots=True)
 class NodeBuilder(OperationBuilder):
-    """What a converter works with: its node, and methods that add operations for it."""
+    """Interface of the builder to a converter: its node, and methods that add operations for it."""
 
     builder: OnnxGraphBuilder
     node: OnnxNode

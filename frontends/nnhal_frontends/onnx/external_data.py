@@ -20,7 +20,7 @@ from nnhal_frontends.weights_pool import Weights, WeightsPool
 
 @dataclass(frozen=True, slots=True)
 class TensorPlace:
-    """Where the values of a tensor lie."""
+    """Place of the values of a tensor."""
 
     tensor: TensorProto
     pool: WeightsPool

@@ -1,4 +1,4 @@
-"""What computing a node on import would cost, known before it is computed.
+"""Cost of computing a node on import, known before it is computed.
 
 The sizes of its results come from ONNX's shape inference of the one node with the values of its inputs, never from
 what the file declares. Work is counted in elements that are read and written. Operators that the reference evaluator

@@ -46,7 +46,7 @@ class TensorInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OnnxQuantization:
-    """How integers are quantised: real = (q - zero_point) * scale, with one pair or one per index along ``axis``."""
+    """Quantisation of integers: real = (q - zero_point) * scale, with one pair or one per index along ``axis``."""
 
     element_type: np.dtype[np.generic]
     scales: tuple[float, ...]

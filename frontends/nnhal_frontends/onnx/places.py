@@ -1,4 +1,4 @@
-"""Which node of the file each node of a graph is. Names of nodes may be empty or repeated, so passes need others."""
+"""Node of the file that each node of a graph is. Names of nodes may be empty or repeated, so passes need others."""
 
 from __future__ import annotations
 

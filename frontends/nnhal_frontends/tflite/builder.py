@@ -237,7 +237,7 @@ def _too_wide(tensor: TfliteTensor) -> ValueError:
 
 @dataclass(frozen=True, slots=True)
 class OperatorBuilder(OperationBuilder):
-    """What a converter works with: its operator, and methods that add operations for it.
+    """Interface of the builder to a converter: its operator, and methods that add operations for it.
 
     Methods also raise ValueError, about a tensor that the HAL cannot hold.
     """
@@ -326,7 +326,7 @@ class OperatorBuilder(OperationBuilder):
 
     @property
     def moves_flat(self) -> bool:
-        """Whether the first input or the result has more axes than operations take, and an operand of one axis."""
+        """True if the first input or the result has more axes than operations take, and an operand of one axis."""
         return not self.builder.flat.isdisjoint((self._index(0), self._output(0)))
 
     def ranked(self, operand: int) -> Dimensions:

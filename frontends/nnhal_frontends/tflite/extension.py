@@ -29,7 +29,7 @@ _HANDLES = (TensorType.RESOURCE, TensorType.VARIANT)
 
 
 class Unit(NamedTuple):
-    """What is added at a time: one operator, or operators that are one operation of the extension."""
+    """Operators that are added at a time: one operator, or operators that are one operation of the extension."""
 
     operators: tuple[int, ...]
     extension: bool = False

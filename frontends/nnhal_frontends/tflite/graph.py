@@ -57,7 +57,7 @@ _options = lru_cache(maxsize=256)(OperatorOptions)
 
 @dataclass(frozen=True, slots=True)
 class TfliteQuantization:
-    """How integers are quantised: real = (q - zero_point) * scale, with one pair or one per index along ``axis``."""
+    """Quantisation of integers: real = (q - zero_point) * scale, with one pair or one per index along ``axis``."""
 
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]

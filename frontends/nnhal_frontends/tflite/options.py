@@ -1,4 +1,4 @@
-"""What the schema's kinds of options have besides scalars: vectors, and numbers of subgraphs."""
+"""Fields of the schema's kinds of options besides scalars: vectors, and numbers of subgraphs."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from nnhal_frontends.tflite.tables import Bool, Int8, Int32, Reference, UInt8, U
 
 
 class ModelTable(NamedTuple):
-    """What a file begins with."""
+    """First table of a file."""
 
     version: UInt32 = 0
     operator_codes: Reference = 0
@@ -36,7 +36,7 @@ class BufferTable(NamedTuple):
 
 
 class OperatorCodeTable(NamedTuple):
-    """What operators compute."""
+    """Table of the operator's kind."""
 
     deprecated_builtin_code: Int8 = 0
     custom_code: Reference = 0
@@ -57,7 +57,7 @@ class TensorTable(NamedTuple):
 
 
 class QuantizationParametersTable(NamedTuple):
-    """How a tensor is quantised."""
+    """Table of the quantisation of a tensor."""
 
     min: Reference = 0
     max: Reference = 0
@@ -69,7 +69,7 @@ class QuantizationParametersTable(NamedTuple):
 
 
 class SparsityParametersTable(NamedTuple):
-    """How the elements of a sparse constant are stored."""
+    """Table of the storage of a sparse constant's elements."""
 
     traversal_order: Reference = 0
     block_map: Reference = 0

@@ -34,7 +34,7 @@ class SparseLevel:
 
 @dataclass(frozen=True, slots=True)
 class TfliteSparsity:
-    """How the values of a sparse constant are stored."""
+    """Storage of the values of a sparse constant."""
 
     order: tuple[int, ...]
     """The axis of each level: one of the tensor, or rank + n for the places in blocks along axis ``block_map[n]``."""

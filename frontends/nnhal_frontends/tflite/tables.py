@@ -40,7 +40,7 @@ _MOST_OFFSETS = _HEAD + 2 * 24
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where the fields of a table lie."""
+    """Places of the fields of a table."""
 
     present: Struct
     """The fields that the table has, in the order in which they lie."""

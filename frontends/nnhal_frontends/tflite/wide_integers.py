@@ -1,4 +1,4 @@
-"""Which tensors of int64 the HAL may hold, whose integers have 32 bits: those whose values provably fit."""
+"""Tensors of int64 that the HAL may hold, whose integers have 32 bits: those whose values provably fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many entries the lists of a request may have: more than models need, and no more than costs little to decode."""
+"""Limits of the lists of a request: more than models need, and no more than costs little to decode."""
 
 from __future__ import annotations
 

@@ -79,7 +79,9 @@ def error_from_rpc(error: grpc.RpcError, peer: str, method: str = "") -> NnhalEr
 
 
 def _answer(call: Any) -> HalError | None:
-    """What the device itself said; None if the details are missing, malformed, or of another status than the call's."""
+    """Return the answer of the device itself; None if the details are missing, malformed, or of another status than the
+    call's.
+    """
     raw = next((value for key, value in call.trailing_metadata() or () if key == _DETAILS), b"")
     answer = wire.ErrorDetail()
     try:

@@ -112,7 +112,7 @@ def tensor_in_another_file(message: Message) -> str | None:
 
 
 def may_name_files(content: bytes) -> bool:
-    """Whether a serialised message of ONNX's may name a file of values. Most name none, which costs no look at their
+    """True if a serialised message of ONNX's may name a file of values. Most name none, which costs no look at their
     tensors: this key has the name.
     """
     return FILE_KEY.encode() in content

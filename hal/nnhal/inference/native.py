@@ -1,4 +1,4 @@
-"""How a client of the protocol finds the native service of a server on the same host.
+"""Discovery of the native service of a server on the same host.
 
 The client sends the id of its host's boot as gRPC metadata with ServerMetadata. A server that has the same id, and is
 reached over a unix socket or the loopback interface, answers with its directory as trailing metadata. Only processes of

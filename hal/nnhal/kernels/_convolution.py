@@ -1,4 +1,4 @@
-"""What the convolutions and FULLY_CONNECTED share: operands that can be multiplied, and the finishing of sums.
+"""Code that the convolutions and FULLY_CONNECTED share: operands that can be multiplied, and the finishing of sums.
 
 Quantised sums are exact: they are taken in float64, which holds products of 8-bit values and their sums without
 rounding and for which matrix products are fast, and are requantised in fixed point.

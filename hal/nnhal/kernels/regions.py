@@ -45,7 +45,7 @@ def roi_align(op: OperationContext) -> tuple[Array, ...]:
 
 
 def _weights(op: OperationContext, start: np.float32, end: np.float32, cells: int, samples: int, length: int) -> Array:
-    """How much each of ``length`` places of the feature map counts in each cell of the output: [cells, length]."""
+    """Return the weight of each of ``length`` places of the feature map in each cell of the output: [cells, length]."""
     step = np.maximum(end - start, np.float32(1)) / np.float32(cells)
     samples = samples or ceil(step)
     if cells * samples > _MOST_SAMPLES:

@@ -1,4 +1,4 @@
-"""How each operation of the HAL behaves towards the layouts of its tensors.
+"""Behaviour of each operation of the HAL under the layouts of its tensors.
 
 What is not in a table here needs the model's order: operations of extensions, control flow, recurrent cells, operations
 that give a tensor other axes.

@@ -18,7 +18,7 @@ from nnhal.layouts.orders import Order, after_transposition, axes_between, moves
 
 
 class LayoutReading(NamedTuple, Generic[Value]):
-    """What a node reads: a stored value, or a transposition of it."""
+    """Values that a node reads: a stored value, or a transposition of it."""
 
     value: Value
     """The one that is stored, which may be another than the node names if a transposition is between."""
@@ -48,7 +48,7 @@ class LayoutDecision(Generic[Value]):
 
 
 class _Standing(IntEnum):
-    """What is known of a value's layout. The inputs of a graph have no known layout."""
+    """Facts about a value's layout. The inputs of a graph have no known layout."""
 
     UNKNOWN = 0
     SINKING = 1

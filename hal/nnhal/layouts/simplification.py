@@ -1,4 +1,4 @@
-"""What a model with channels last can do without.
+"""Removal of what a model with channels last can do without.
 
 - A TRANSPOSE that moves axes of length 1 only is a RESHAPE, and of several RESHAPEs in a row the last one is enough.
 - If a tensor is transposed only to be flattened for a matrix of weights, the weights are permuted instead.

@@ -1,4 +1,4 @@
-"""Which file memory belongs to, and how it is sealed: for those who look at a process's memory from outside."""
+"""File that memory belongs to, and its seals: for those who look at a process's memory from outside."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from nnhal.types.layout import Dimensions
 
 
 class Linking(Enum):
-    """How a bidirectional operation uses its auxiliary input.
+    """Use of the auxiliary input by a bidirectional operation.
 
     PARALLEL: it is the backward cell's input. CROSS: both cells read it besides the input, with separate weights.
     """

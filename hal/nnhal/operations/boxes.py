@@ -127,7 +127,7 @@ class BoxWithNmsLimitInput(IntEnum):
 
 
 class NmsKernel(IntEnum):
-    """How a selected box lowers the scores of boxes that overlap it."""
+    """Rule by which a selected box lowers the scores of boxes that overlap it."""
 
     HARD = 0
     LINEAR = 1

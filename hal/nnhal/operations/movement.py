@@ -214,7 +214,7 @@ class MirrorPadInput(IntEnum):
 
 
 class MirrorPadMode(IntEnum):
-    """Whether the reflection repeats the edge (SYMMETRIC) or not (REFLECT)."""
+    """Kind of reflection: with the edge (SYMMETRIC) or without (REFLECT)."""
 
     REFLECT = 0
     SYMMETRIC = 1

@@ -35,7 +35,7 @@ INVALID_DEADLINE = -(1 << 63)
 
 
 class RecordKind(IntEnum):
-    """What a record holds."""
+    """Content of a record."""
 
     HEADER = 1
     EVENTS = 2

@@ -46,7 +46,7 @@ class ProcessAdmin(Closing):
 
     @property
     def gone(self) -> bool:
-        """Whether the process has ended the session or is dead. A restarted process does not know the session."""
+        """True if the process has ended the session or is dead. A restarted process does not know the session."""
         return self._calls.hung_up
 
     def process(self, brief: bool = False) -> wire.GetProcessResponse:

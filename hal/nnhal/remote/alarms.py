@@ -1,4 +1,4 @@
-"""What is to be done after some time, unless it is called off before."""
+"""Alarms: work to do after some time, unless it is called off before."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ MAX_NS = 1e15
 
 @dataclass(frozen=True, slots=True)
 class DeviceDescription:
-    """What a device is, beyond the HAL."""
+    """Description of a device, beyond the HAL."""
 
     name: str
     """The device's name."""
@@ -60,7 +60,7 @@ class DeviceDescription:
 
 @dataclass(frozen=True, slots=True)
 class OperationSupport:
-    """Whether a device supports an operation, and if not, why."""
+    """Answer if a device supports an operation, and if not, why."""
 
     supported: bool
     """True if the device can execute the operation as given."""
@@ -76,7 +76,7 @@ class OperationSupport:
 
 @dataclass(frozen=True, slots=True)
 class ModelAssessment:
-    """What a device says of each operation of main."""
+    """Answer of a device about each operation of main."""
 
     operations: tuple[OperationSupport, ...]
     operation_ns: tuple[float, ...]

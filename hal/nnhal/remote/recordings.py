@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Omissions:
-    """What is left out of a recording."""
+    """Parts that are left out of a recording."""
 
     contents: bool = False
     """The values of inputs, outputs and buffers."""

@@ -15,7 +15,7 @@ from nnhal.v1 import chain_pb2 as wire
 
 @dataclass(slots=True)
 class StageDescriptors:
-    """What a device needs to serve a stage: ends of connected SOCK_SEQPACKET sockets, and memory."""
+    """Descriptors that a device needs to serve a stage: ends of connected SOCK_SEQPACKET sockets, and memory."""
 
     in_bells: Sequence[Descriptor] = ()
     """Ring before the stage runs."""

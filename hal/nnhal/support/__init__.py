@@ -1,4 +1,4 @@
-"""Which operations a device takes, and why it refuses one: devices, the framework and compilers say it so."""
+"""Operations that a device takes, and its reasons to refuse one: devices, the framework and compilers say it so."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MORE = "conditions of its own, which a refusal names"
 
 @dataclass(frozen=True, slots=True)
 class OperationLimit:
-    """What a device takes of an operation."""
+    """Limit of a device for an operation."""
 
     operation: OperationType
 

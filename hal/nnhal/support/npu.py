@@ -1,4 +1,4 @@
-"""Which operations an NPU for 8-bit networks takes, and why not the others.
+"""Operations that an NPU for 8-bit networks takes, and its reasons to refuse the others.
 
 The conditions for every operation are here: types, constants, known dimensions and their limits. Those of single
 operations are the NPU's own rules.

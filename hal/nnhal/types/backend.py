@@ -1,4 +1,4 @@
-"""What a device says of itself beyond the HAL, in the words of Arm NN's backend interface."""
+"""Description of a device beyond the HAL, in the words of Arm NN's backend interface."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ CACHE_TOKEN_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class NumberOfCacheFiles:
-    """How many files compilation caching needs. Both are zero if the device does no caching."""
+    """Numbers of files that compilation caching needs. Both are zero if the device does no caching."""
 
     num_model_cache: int = 0
     num_data_cache: int = 0

@@ -16,7 +16,7 @@ class HalEnum(IntEnum):
 
 
 class ErrorStatus(HalEnum):
-    """How a call ended. A number that this version does not know is taken for GENERAL_FAILURE."""
+    """End of a call. A number that this version does not know is taken for GENERAL_FAILURE."""
 
     NONE = 0
     DEVICE_UNAVAILABLE = 1
@@ -52,7 +52,7 @@ class DeviceType(HalEnum):
 
 
 class ExecutionPreference(HalEnum):
-    """What a preparation should favour."""
+    """Aim that a preparation should favour."""
 
     LOW_POWER = 0
     FAST_SINGLE_ANSWER = 1
@@ -77,7 +77,7 @@ class FusedActivation(HalEnum):
 
 
 class OperandLifeTime(HalEnum):
-    """Where the value of an operand comes from."""
+    """Source of an operand's value."""
 
     TEMPORARY_VARIABLE = 0
     SUBGRAPH_INPUT = 1

@@ -1,4 +1,4 @@
-"""How operands lie in memory: element types, sizes and dimensions."""
+"""Layout of operands in memory: element types, sizes and dimensions."""
 
 from __future__ import annotations
 

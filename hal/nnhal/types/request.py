@@ -18,7 +18,7 @@ MAX_LOOP_TIMEOUT_NS = 15_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class RequestArgument:
-    """Where one input or output lies. ``dimensions`` refine the model's; if empty, the model's apply."""
+    """Place of one input or output. ``dimensions`` refine the model's; if empty, the model's apply."""
 
     location: DataLocation = NOWHERE
     dimensions: tuple[int, ...] = ()
@@ -71,7 +71,9 @@ class ExecutionConfig:
 
 @dataclass(frozen=True, slots=True)
 class OutputShape:
-    """What is known of one output. ``is_sufficient`` is false if the output did not fit its memory."""
+    """Dimensions of one output, as far as they are known. ``is_sufficient`` is false if the output did not fit its
+    memory.
+    """
 
     dimensions: tuple[int, ...]
     is_sufficient: bool = True
@@ -98,7 +100,7 @@ class ExecutionResult:
 
 
 class Span(NamedTuple):
-    """When a device worked on an execution, by CLOCK_BOOTTIME; -1 if not measured."""
+    """Time that a device worked on an execution, by CLOCK_BOOTTIME; -1 if not measured."""
 
     started_ns: int = -1
     ended_ns: int = -1
@@ -124,7 +126,7 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FencedExecutionInfo:
-    """How a fenced execution ended."""
+    """End of a fenced execution."""
 
     status: ErrorStatus
     timing_launched: Timing = UNAVAILABLE_TIMING

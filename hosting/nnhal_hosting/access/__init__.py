@@ -1,4 +1,4 @@
-"""Who may reach a process over TCP and do what there: listeners, TLS, hosts and origins, tokens and roles."""
+"""Access to a process over TCP, and rights of its clients: listeners, TLS, hosts and origins, tokens and roles."""
 
 from nnhal_hosting.access.hosts import AllowedHosts, HostName, objection_to_page
 from nnhal_hosting.access.listeners import TcpListener, require_safe

@@ -43,7 +43,7 @@ HostName = Annotated[str, AfterValidator(host_name)]
 
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
-    """What a request may have as its Host, with any port: loopback names, by default nothing else."""
+    """Values that a request may have as its Host, with any port: loopback names, by default nothing else."""
 
     names: frozenset[str] = frozenset()
     """Other hosts, each a ``host_name``."""

@@ -1,4 +1,4 @@
-"""Which users of this host may use a TCP port without a token: the kernel is asked who is at the other end.
+"""Users of this host who may use a TCP port without a token: the kernel is asked who is at the other end.
 
 It is asked for each request, which takes some microseconds, unless the caller knows that the connection is the same. An
 answer that was kept by the client's address would be another client's as soon as the port is used again.

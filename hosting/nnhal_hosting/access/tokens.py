@@ -22,7 +22,7 @@ from nnhal.given_files import read_given_toml
 
 
 class AccessRole(IntEnum):
-    """What a client may do; a higher role includes the lower ones."""
+    """Rights of a client; a higher role includes the lower ones."""
 
     NOBODY = 0
     """May ask whether the server is alive."""

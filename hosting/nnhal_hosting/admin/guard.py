@@ -1,4 +1,4 @@
-"""Who may administer a process: those who have its admin key, as the user that runs it."""
+"""Access to the administration of a process: those who have its admin key, as the user that runs it."""
 
 from __future__ import annotations
 

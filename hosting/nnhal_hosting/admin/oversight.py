@@ -1,4 +1,4 @@
-"""Who oversees a process: what starts it again, which admin keys its operators have, and how it is asked to exit."""
+"""Overseers of a process: what starts it again, which admin keys its operators have, and how it is asked to exit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _no_exit() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Oversight:
-    """Who oversees a process."""
+    """Overseer of a process."""
 
     keys: tuple[str, ...] = ()
     """The admin keys that operators may show; without one, the process has no operators."""

@@ -85,7 +85,7 @@ _log = get_logger(__name__)
 
 
 class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
-    """What an operator asks of a process; admin.proto describes the methods."""
+    """Service of a process for operators; admin.proto describes the methods."""
 
     def __init__(
         self, administered: Administered, guard: OperatorGuard, links: LinkServer, oversight: Oversight

@@ -1,4 +1,4 @@
-"""What /proc says of processes: what this one uses, and which one has opened a session."""
+"""Facts of /proc about processes: what this one uses, and which one has opened a session."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def command_of(session: Session) -> str:
 
 
 def is_in_own_pid_namespace(session: Session) -> bool:
-    """Whether the process that opened a session is in the PID namespace of this one; one in a namespace below is not.
+    """True if the process that opened a session is in the PID namespace of this one; one in a namespace below is not.
 
     This process sees those below too, by numbers of its own: those of containers, if it runs on the host itself.
     """

@@ -288,7 +288,7 @@ class CallAdmission(_Interceptor):
 
 
 class _Entrance(ThreadPoolExecutor):
-    """Where gRPC hands over the work of one call, which goes to its lane."""
+    """Entrance at which gRPC hands over the work of one call, which goes to its lane."""
 
     def __init__(self, threads: CallThreads, lane: Lane, call: WaitingCall) -> None:
         # The base class has threads of its own, and is there since gRPC asks for its type.

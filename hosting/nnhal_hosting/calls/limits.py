@@ -1,4 +1,4 @@
-"""What calls of gRPC may use of a process."""
+"""Limits of gRPC calls on a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a fault happens."""
+"""Conditions of faults."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ Size = Annotated[int, BeforeValidator(_as_bytes, json_schema_input_type=int | st
 
 
 class Condition(BaseModel):
-    """When a fault happens: each time that a call meets all of this."""
+    """Condition of a fault: each time that a call meets all of this."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

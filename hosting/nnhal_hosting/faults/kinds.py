@@ -1,4 +1,4 @@
-"""What happens when a fault does: a class for each kind, by the word of its ``what``."""
+"""Effects of faults: a class for each kind, by the word of its ``what``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Status = Literal[
 
 
 class LayerCondition(Condition):
-    """When a fault happens that may be about layers of models: then it happens each time that one is computed."""
+    """Condition of a fault that may be about layers of models: then it happens each time that one is computed."""
 
     layer: Layers = ()
     """Layers, by their numbers in the model from 0 on, or by their types; the whole run without it.

@@ -1,4 +1,4 @@
-"""What a call on a channel leaves to do."""
+"""Work that a call on a channel leaves to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Work(Protocol):
-    """What an exchange leaves to do."""
+    """Work that an exchange leaves to do."""
 
     @property
     def is_brief(self) -> bool:
@@ -24,7 +24,7 @@ _HISTORY = 0xFF
 
 
 class Pace:
-    """How long the last eight times took. Work is brief if at most one was longer than BRIEF_NS.
+    """Times of the last eight exchanges. Work is brief if at most one was longer than BRIEF_NS.
 
     One is forgiven, since a processor that is taken away makes anything long; work without a history is not brief.
     """

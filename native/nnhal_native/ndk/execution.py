@@ -32,7 +32,7 @@ _UNKNOWN = 2**64 - 1
 
 
 class DurationCode(IntEnum):
-    """Which time of an execution: the ANEURALNETWORKS_*DURATION_* codes."""
+    """Kinds of times of an execution: the ANEURALNETWORKS_*DURATION_* codes."""
 
     ON_HARDWARE = 0
     IN_DRIVER = 1

@@ -28,7 +28,7 @@ ffi.cdef(re.sub(r"^#.*$", "", _HEADER.read_text(), flags=re.MULTILINE))
 
 
 class ResultCode(IntEnum):
-    """How a call ended: the ANEURALNETWORKS_* codes."""
+    """End of a call: the ANEURALNETWORKS_* codes."""
 
     NO_ERROR = 0
     OUT_OF_MEMORY = 1

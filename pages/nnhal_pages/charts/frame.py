@@ -67,7 +67,7 @@ def time_frame(width: float, top: float, bottom: float) -> Frame:
 
 
 def places(frame: Frame, window: TimeWindow, high: float = 0.0) -> dict[str, str]:
-    """What a script needs to know of a chart of a time, in attributes: where its frame is, the time, and the value that
+    """Return the attributes of a chart of a time that a script needs: where its frame is, the time, and the value that
     its upper edge stands for, in the unit of the axis.
     """
     box = (frame.left, frame.right, frame.top, frame.bottom)

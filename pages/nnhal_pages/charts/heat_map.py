@@ -1,4 +1,4 @@
-"""How long things took over time: a column for each stretch of time, a row for each range of durations."""
+"""Durations over time: a column for each stretch of time, a row for each range of durations."""
 
 from __future__ import annotations
 

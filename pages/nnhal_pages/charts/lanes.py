@@ -1,4 +1,4 @@
-"""What units do over the time of one run: a lane for each."""
+"""Use of units over the time of one run: a lane for each."""
 
 from __future__ import annotations
 

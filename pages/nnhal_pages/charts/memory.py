@@ -88,7 +88,7 @@ def _groups(spans: Iterable[_Span], kinds: Mapping[str, int]) -> list[_Group]:
 
 @dataclass(frozen=True, slots=True)
 class _Ground:
-    """Where spans are drawn."""
+    """Ground on which spans are drawn."""
 
     across: Scale
     up: Scale

@@ -53,7 +53,7 @@ def run_chart(run: framework_admin_pb2.FinishedRun, name: str, width: int = 1100
 
 @dataclass(frozen=True, slots=True)
 class _RunGround:
-    """Where acts are drawn."""
+    """Ground on which acts are drawn."""
 
     across: Scale
     tops: dict[str, float]

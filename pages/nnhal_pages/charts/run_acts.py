@@ -1,4 +1,4 @@
-"""What is known of a finished run: who did what when, and which values passed."""
+"""Acts of a finished run: who did what when, and which values passed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VALUES = 8
 
 
 class RunAct(NamedTuple):
-    """What is done in a lane, in nanoseconds since the run arrived."""
+    """Act in a lane, in nanoseconds since the run arrived."""
 
     lane: str
     kind: str

@@ -1,4 +1,4 @@
-"""How a duration is made up: one bar of parts, with their words below it."""
+"""Parts of a duration: one bar of parts, with their words below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operation of one plan is which of another one, and how the plans differ."""
+"""Pairs of operations of two plans, and the differences between the plans."""
 
 from __future__ import annotations
 

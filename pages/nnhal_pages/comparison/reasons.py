@@ -1,4 +1,6 @@
-"""Why an operation runs on another device than before: what the pins, the devices and their cost models say of it."""
+"""Reasons why an operation runs on another device than before: what the pins, the devices and their cost models say of
+it.
+"""
 
 from __future__ import annotations
 

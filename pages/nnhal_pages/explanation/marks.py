@@ -1,4 +1,4 @@
-"""What a page shows of devices, operations and values: small pieces of HTML."""
+"""Marks of devices, operations and values on a page: small pieces of HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices refuse of a plan, summed: how many operations, and what most of them have in common."""
+"""Refusals of devices in a plan, summed: how many operations, and what most of them have in common."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RefusalCause:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRefusals:
-    """What one device refuses of a plan."""
+    """Refusals of one device in a plan."""
 
     device: str
     refused: int

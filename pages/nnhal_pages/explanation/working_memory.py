@@ -1,4 +1,4 @@
-"""What the steps of a plan take of one working memory: the arenas of NPUs, and the values that live across them."""
+"""Use of one working memory by the steps of a plan: the arenas of NPUs, and the values that live across them."""
 
 from __future__ import annotations
 

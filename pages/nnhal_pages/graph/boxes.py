@@ -142,7 +142,9 @@ def _fitting_words(words: Sequence[str]) -> str:
 
 
 def step_lines(number: int, explanation: Explanation) -> tuple[str, ...]:
-    """What is said of a step: its place, how much it is, its modelled time, and the measured one if there is one."""
+    """Return the lines about a step: its place, how much it is, its modelled time, and the measured one if there is
+    one.
+    """
     step: StepStory = explanation.steps[number]
     measured = explanation.measured
     lines = [f"Step {number} on {step.device}", f"{step.operations} operation{'s' if step.operations != 1 else ''}"]

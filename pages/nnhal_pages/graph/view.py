@@ -1,4 +1,4 @@
-"""What of a plan's graph is shown, and where its links lead."""
+"""Part of a plan's graph that is shown, and the targets of its links."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PlanLinks:
 
 @dataclass(frozen=True, slots=True)
 class GraphView:
-    """What of the graph is shown."""
+    """Part of the graph that is shown."""
 
     links: PlanLinks
     name: str = "plan"

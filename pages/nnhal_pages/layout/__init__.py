@@ -1,4 +1,4 @@
-"""Where the nodes and lines of a directed graph lie, in layers from the top down."""
+"""Places of the nodes and lines of a directed graph, in layers from the top down."""
 
 from nnhal_pages.layout.layered import layered
 from nnhal_pages.layout.newspaper import in_columns

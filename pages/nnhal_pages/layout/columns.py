@@ -15,7 +15,7 @@ _MERGED = 2
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which column each node and bend belongs to."""
+    """Columns of nodes and bends."""
 
     roots: list[int]
     """For each node or bend, the uppermost one of its column."""

@@ -80,7 +80,7 @@ def _tops(heights: Sequence[float], ways: Ways, stretches: Sequence[Stretch], mi
 
 @dataclass(frozen=True, slots=True)
 class RankedPlaces:
-    """Where nodes and bends lie. The numbers of bends follow those of nodes."""
+    """Places of nodes and bends. The numbers of bends follow those of nodes."""
 
     shapes: Sequence[NodeShape]
     ranks: Sequence[int]

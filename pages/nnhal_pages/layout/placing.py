@@ -1,4 +1,4 @@
-"""Where nodes and bends lie from left to right: columns, packed, and then moved to what they are linked with."""
+"""Places of nodes and bends from left to right: columns, packed, and then moved to what they are linked with."""
 
 from __future__ import annotations
 

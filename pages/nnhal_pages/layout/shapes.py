@@ -1,4 +1,4 @@
-"""What a layout is made from, and what it is. Lengths are units of a picture."""
+"""Input and result of a layout. Lengths are units of a picture."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a testbed has, for pages and for commands: one table of resources over one snapshot of all processes."""
+"""Resources of a testbed, for pages and for commands: one table of resources over one snapshot of all processes."""

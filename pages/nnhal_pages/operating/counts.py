@@ -1,4 +1,4 @@
-"""What was counted between two answers of the framework."""
+"""Counts between two answers of the framework."""
 
 from __future__ import annotations
 

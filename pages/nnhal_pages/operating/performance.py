@@ -14,7 +14,7 @@ _SAME = 0.01
 
 @dataclass(frozen=True, slots=True)
 class PerformanceRow:
-    """What the figures of one kind of operands or operations mean."""
+    """Meaning of the figures of one kind of operands or operations."""
 
     name: str
     """The HAL's name, or what the figures are for."""

@@ -1,4 +1,4 @@
-"""What a testbed has, by name: how each kind of things is found in a snapshot, and written as a row and as JSON."""
+"""Resources of a testbed, by name: how each kind of things is found in a snapshot, and written as a row and as JSON."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Resource:
 
 
 def foreign_supervisor(process: wire.GetProcessResponse) -> str:
-    """Who starts a process again that no supervisor of ours does, in plain words."""
+    """Name, in plain words, the supervisor that starts a process again and is not ours."""
     return _FOREIGN[process.supervisor]
 
 
@@ -165,7 +165,7 @@ def _deadline(process: ObservedProcess, execution: wire.ExecutionState) -> str:
 
 
 def _now_ns(process: ObservedProcess) -> int:
-    """When a process answered."""
+    """Return when a process answered."""
     return process.process.at_ns if process.process is not None else 0
 
 

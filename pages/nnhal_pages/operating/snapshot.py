@@ -1,4 +1,4 @@
-"""What all processes said of themselves at one moment."""
+"""Answers of all processes about themselves at one moment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
 
 
 class Detail(Flag):
-    """What processes are asked for only while somebody looks at it, since it costs them to tell."""
+    """Details that processes are asked for only while somebody looks at them, since they cost time."""
 
     CLIENTS = auto()
     """Some of the runs that have ended of late, by which it is known who asks for what."""
@@ -32,7 +32,7 @@ NO_DETAIL = Detail(0)
 
 
 class Severity(IntEnum):
-    """How bad a problem is; the worst are shown first."""
+    """Severity of a problem; the worst are shown first."""
 
     NOTE = 0
     WARNING = 1

@@ -1,4 +1,4 @@
-"""What a call may do and how much: the guard of every V2 server, the roles that calls need, rates and memory."""
+"""Permission and limits of a call: the guard of every V2 server, the roles that calls need, rates and memory."""
 
 from nnhal_service.access.budget import FREE_COPIES, Charge, RequestMemoryBudget
 from nnhal_service.access.counts import NumberTable

@@ -68,7 +68,7 @@ class Rate:
 
 
 class ClientRates(Protocol):
-    """How often clients may call."""
+    """Rates of clients' calls."""
 
     def admit(self, client: str) -> bool:
         """Count a request of a client; return False if the client calls too often."""
@@ -95,7 +95,7 @@ class RateLimits:
         return admitted
 
     def _has_room(self, now: float) -> bool:
-        """Whether there may be another bucket; forgets the one that was used longest ago if that is full again."""
+        """True if there may be another bucket; forgets the one that was used longest ago if that is full again."""
         if len(self._buckets) < _MAX_CLIENTS:
             return True
         oldest = next(iter(self._buckets))

@@ -32,7 +32,7 @@ _FREE = TransferCosts(0.0, 0.0, 0.0, 0.0)
 
 
 class EdgeStrategy(Enum):
-    """How a value passes an edge."""
+    """Way of a value over an edge."""
 
     DIRECT_COMPATIBILITY = "DirectCompatibility"
     EXPORT_TO_TARGET = "ExportToTarget"

@@ -1,4 +1,4 @@
-"""What the framework's process does for a front worker, and a front worker for the framework."""
+"""Interfaces between the framework's process and a front worker, in both directions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HTTP_CONNECTIONS, REQUEST_BYTES = NUMBER_ROWS = range(2)
 
 @dataclass(frozen=True, slots=True)
 class WorkerStart:
-    """What a front worker needs to know before it serves."""
+    """Facts that a front worker needs before it serves."""
 
     settings: ServiceSettings
     """The settings of the framework, with the chosen ports."""
@@ -99,7 +99,7 @@ class BoundVersion(NamedTuple):
 
 
 class RunThroughFramework(NamedTuple):
-    """What came of a run that went through the framework."""
+    """Result of a run that went through the framework."""
 
     report: RunReport
     planned: PlannedRun
@@ -108,7 +108,7 @@ class RunThroughFramework(NamedTuple):
 
 
 class WorkerCounts(NamedTuple):
-    """What a front worker has counted since it last reported."""
+    """Counts of a front worker since its last report."""
 
     models: Mapping[int, tuple[RequestCounts, int, int]]
     """By lease: the requests, how many wait in the queue now, and as ``LiveRequests.oldest_ns``."""
@@ -163,7 +163,7 @@ class FrameworkModels(Protocol):
 
 
 class FrameworkRuns(Protocol):
-    """What the framework's process does for the log of runs of one front worker."""
+    """Services of the framework's process for the log of runs of one front worker."""
 
     def keep(self, run: EndedRun) -> None:
         """Keep a run that is recorded: it was measured, or has failed."""
@@ -176,7 +176,7 @@ class FrameworkRuns(Protocol):
 
 
 class WorkerDuties(Protocol):
-    """What the framework tells a front worker."""
+    """Orders of the framework to a front worker."""
 
     def changed(self, name: str, serials: Collection[int]) -> None:
         """A model was loaded or unloaded. When this returns, requests get none but the versions with these serials."""

@@ -102,7 +102,7 @@ class RemoteRepository:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to report: something was counted, or a request waits or runs, or has until now."""
+        """True if there is something to report: something was counted, or a request waits or runs, or has until now."""
         with self._lock:
             return any(
                 kept.server.has_counted or kept.server.live.oldest_ns or kept.told_oldest_ns

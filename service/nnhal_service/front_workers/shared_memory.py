@@ -12,7 +12,7 @@ from nnhal_service.v2.backend import SharedMemory, SharedRegion
 
 
 class RegionLender(Protocol):
-    """What the framework's process lends of clients' shared memory."""
+    """Lender of clients' shared memory in the framework's process."""
 
     def lend(self, name: str, offset: int, byte_size: int, owner: str) -> MappableFile:
         """A part of a region. Raises as ``SharedMemory.read``."""

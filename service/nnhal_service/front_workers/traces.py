@@ -18,7 +18,7 @@ from nnhal_service.serving import Executed, Finished, InferenceRequest, ServingE
 
 
 class FrameworkTraces(Protocol):
-    """What the framework's process does for the traces of one front worker."""
+    """Services of the framework's process for the traces of one front worker."""
 
     def reserve(self, model_name: str) -> int:
         """Count a request that is to be traced; 0 if no more are to be."""

@@ -1,4 +1,4 @@
-"""Where each operation of a plan runs, what it would cost elsewhere, and what it reads and writes, for the wire."""
+"""Place of each operation of a plan, its cost elsewhere, its inputs and outputs, for the wire."""
 
 from __future__ import annotations
 

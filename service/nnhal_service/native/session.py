@@ -1,4 +1,6 @@
-"""What one session owns in the framework: models by name, bindings and memory by handle; and whether it may add any."""
+"""Objects that one session owns in the framework: models by name, bindings and memory by handle; and whether it may add
+any.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the framework tells about its work: metrics, traces and logs."""
+"""Metrics, traces and logs of the framework's work: metrics, traces and logs."""
 
 from nnhal_service.observability.log_settings import RequestLog, RuntimeLogSettings
 from nnhal_service.observability.metrics import (

@@ -1,1 +1,1 @@
-"""What the framework tells its operators, and does for them."""
+"""Services of the framework for its operators."""

@@ -1,4 +1,4 @@
-"""What the framework's process tells operators about itself, and does for them."""
+"""Service of the framework's process for operators."""
 
 from __future__ import annotations
 

@@ -34,6 +34,6 @@ class FrameworkEvents:
             return [event for event in self._kept if event.number > number]
 
     def latest(self) -> dict[tuple[str, str], float]:
-        """When each kind of event last happened to each subject, among those kept, in seconds since the epoch."""
+        """Return when each kind of event that is kept last happened to each subject, in seconds since the epoch."""
         with self._lock:
             return {(event.kind, event.subject): event.at_ns / 1e9 for event in self._kept}

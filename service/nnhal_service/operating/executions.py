@@ -1,4 +1,4 @@
-"""What the framework executes: requests over the protocol, and runs of native clients that pass through it.
+"""Executions of the framework: requests over the protocol, and runs of native clients that pass through it.
 
 Direct runs pass it by: devices tell of them.
 """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OperatedModelServer(Protocol):
-    """What serves the models of a repository. Safe to use from several threads."""
+    """Server of a repository's models. Safe to use from several threads."""
 
     @property
     def repository(self) -> Repository[ServedModel]: ...

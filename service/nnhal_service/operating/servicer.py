@@ -34,7 +34,7 @@ class FrameworkAdminServicer(
     OperatedFleet,
     framework_admin_pb2_grpc.FrameworkAdminServiceServicer,
 ):
-    """What an operator asks of the framework; framework_admin.proto describes the methods."""
+    """Service of the framework for operators; framework_admin.proto describes the methods."""
 
     def __init__(
         self,

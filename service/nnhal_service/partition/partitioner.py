@@ -33,7 +33,7 @@ from nnhal_service.partition.units import contracted, with_whole_units
 
 
 class Strategy(Enum):
-    """How the plan is made: for the least modelled time, by NNAPI's rule, or with all operations on the CPU."""
+    """Rule by which the plan is made: for the least modelled time, by NNAPI's rule, or all on the CPU."""
 
     LEAST_TIME = "least_time"
     NNAPI = "nnapi"
@@ -114,7 +114,7 @@ def may_fall_back(model: Model, options: Options) -> bool:
 
 
 class _Given:
-    """What is to be partitioned: the problem, in units of operations that move together, and NNAPI's answer to it."""
+    """Input of a partition: the problem, in units of operations that move together, and NNAPI's answer to it."""
 
     def __init__(self, task: Task, candidates: Sequence[Candidate], options: Options) -> None:
         self.task, self.options, self.asked = task, options, candidates

@@ -11,7 +11,7 @@ from nnhal.types import Model
 
 
 class Fallback(Enum):
-    """What to do if a device fails: continue without it, continue and warn, or fail."""
+    """Choice if a device fails: continue without it, continue and warn, or fail."""
 
     ALLOW = "allow"
     WARN = "warn"

@@ -36,7 +36,7 @@ class ModelIndex:
 
 
 class Standing(NamedTuple):
-    """What an entry says of versions that do not serve and of its last load."""
+    """State of an entry's versions that do not serve, and of its last load."""
 
     others: Mapping[str, tuple[ModelState, str]]
     failure: str
@@ -72,7 +72,7 @@ class RepositoryEntry(Generic[S]):
 
     @property
     def failure(self) -> str:
-        """Why the last load failed; empty if it succeeded."""
+        """Reason why the last load failed; empty if it succeeded."""
         with self._lock:
             return self._failure
 

@@ -10,7 +10,7 @@ ALL = "*"
 
 
 class ControlMode(Enum):
-    """What decides which models are loaded, by Triton's names."""
+    """Rule that decides which models are loaded, by Triton's names."""
 
     NONE = "none"
     """All models are loaded when the process starts, and nothing changes later."""
@@ -22,7 +22,7 @@ class ControlMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RepositoryOptions:
-    """How a repository finds, loads and unloads its models."""
+    """Options of a repository: how it finds, loads and unloads its models."""
 
     paths: tuple[Path, ...] = ()
     """The folders in which models lie."""

@@ -34,7 +34,7 @@ E_ = TypeVar("E_", bound=Enum)
 
 @dataclass(frozen=True, slots=True)
 class PlacementParameters:
-    """Where a model may run and how it is partitioned. Compilations are not kept if ``cache_token`` is empty."""
+    """Devices where a model may run, and its partition. Compilations are not kept if ``cache_token`` is empty."""
 
     devices: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)

@@ -21,7 +21,7 @@ _serials = itertools.count(1)
 
 
 class Servable(Protocol):
-    """What the repository needs from a served model."""
+    """Interface of a served model to the repository."""
 
     def warm_up(self, requests: Iterable[InferenceRequest]) -> None:
         """Run requests before those of clients. Raises ServingError."""

@@ -1,4 +1,4 @@
-"""How a model is served: its batches, instances, queue and priorities."""
+"""Configuration of a model that is served: its batches, instances, queue and priorities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WITHOUT_LEVELS = {1: Priority.HIGH, 2: Priority.MEDIUM, 3: Priority.LOW}
 
 
 class TimeoutAction(Enum):
-    """What is done with a request that has waited longer than its timeout."""
+    """Action for a request that has waited longer than its timeout."""
 
     REJECT = "reject"
     DELAY = "delay"
@@ -46,7 +46,7 @@ class Batching:
 
 
 class ControlKind(Enum):
-    """What a control input tells the model."""
+    """Meaning of a control input to the model."""
 
     START = "start"
     """True if the request is the first of its sequence."""
@@ -111,7 +111,7 @@ class Sequencing:
 
 @dataclass(frozen=True, slots=True)
 class ServingConfig:
-    """How one model is served."""
+    """Configuration of one model that is served."""
 
     max_batch_size: int = 0
     """If above 0, the first axis of every tensor is the batch."""

@@ -1,4 +1,4 @@
-"""What a V2 server needs of the framework behind it.
+"""Interface of a V2 server to the framework behind it.
 
 Every method raises ServingError, and may be called from several threads, but for the coroutine that runs a model, which
 belongs to the event loop.

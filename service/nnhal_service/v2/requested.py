@@ -1,4 +1,4 @@
-"""What a request asks for in the terms of the protocol, over HTTP or gRPC: parameters, outputs and shared memory.
+"""Request in the terms of the protocol, over HTTP or gRPC: parameters, outputs and shared memory.
 
 Nothing here reads or writes messages: the V2 servers decode requests into these objects, and encode what comes of them.
 """

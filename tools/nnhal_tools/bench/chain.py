@@ -30,7 +30,7 @@ def chain(
         bool, typer.Option("--measured", help="Runs through the framework that report times, as in the demo.")
     ] = False,
 ) -> Report:
-    """What a further step of a plan costs.
+    """Measure a further step of a plan.
 
     One model of eight layers, cut into 1 to 8 steps over two processes of cpu_acc in turn; a client runs it directly on
     them. The floor of a further step is a socket ping-pong and the step's own run.

@@ -50,7 +50,7 @@ def fallback(
         str, typer.Option(help="Sizes of the value in KiB, separated by commas: powers of two up to 65536.")
     ] = ",".join(map(str, _SIZES)),
 ) -> Report:
-    """What it costs to pass a value between two devices: imported by both, against copied for one of them.
+    """Measure passing a value between two devices: imported by both, against copied for one of them.
 
     Measures every pair of GPU, NPU and CPU at each size, with one cheap operation on either side.
     """
@@ -157,7 +157,7 @@ def _pair_row(pair: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a value lies between two devices."""
+    """Place of a value between two devices."""
 
     kind: str
     offset: int

@@ -37,7 +37,7 @@ def hop(
     rounds: Annotated[int, typer.Option(help="Interleaved rounds; each measures everything once.", min=10)] = 2000,
     large_rounds: Annotated[int, typer.Option(help="Rounds with 64 MiB tensors.", min=1)] = 15,
 ) -> Report:
-    """What a hop from one process to another costs.
+    """Measure a hop from one process to another.
 
     A raw ping-pong of 64 bytes between two Python processes, a tiny model in process, the same model through a burst
     and through plain gRPC; then bursts with tensors of 4 KiB and 64 MiB against the same computation in process.

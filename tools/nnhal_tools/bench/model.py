@@ -1,4 +1,4 @@
-"""What a run of a model costs: nnhal and the runtimes beside it in blocks by turns, by step and by operation."""
+"""Cost of a run of a model: nnhal and the runtimes beside it in blocks by turns, by step and by operation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _LEAST_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long runs of one side took, in nanoseconds."""
+    """Times of runs of one side, in nanoseconds."""
 
     p50_ns: float
     p90_ns: float
@@ -111,7 +111,7 @@ class OperationTime:
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """What ``nnhal bench MODEL`` has found."""
+    """Report of ``nnhal bench MODEL``."""
 
     model: str
     seed: int
@@ -147,13 +147,13 @@ class ModelReport:
 
     @property
     def copied(self) -> CopiedBytes:
-        """What devices copied in a measured run, by place."""
+        """Bytes that devices copied in a measured run, by place."""
         return copied_by(self.reports[-1].ledger) if self.reports else NOTHING_COPIED
 
 
 @dataclass(slots=True)
 class BenchedModel:
-    """What is measured."""
+    """Model that is measured."""
 
     path: Path
     inputs: Mapping[str, Array]
@@ -341,7 +341,7 @@ def _slow_operations(
 
 
 class _Excess(NamedTuple):
-    """How an item takes more than its share."""
+    """Item that takes more than its share."""
 
     share: float
     """Its part of what all take."""
@@ -350,12 +350,12 @@ class _Excess(NamedTuple):
 
     @property
     def over_others(self) -> float:
-        """How many times as much it takes as what the others take lets one expect."""
+        """Return the ratio of its time to the time that the others' suggest for it."""
         return self.share * (1 - self.due) / (self.due * (1 - self.share)) if self.share < 1 else float("inf")
 
     @property
     def excess(self) -> str:
-        """How much it is over its share. One that is due much of all cannot have many times that."""
+        """Return how much it is over its share. One that is due much of all cannot have many times that."""
         times = self.share / self.due
         if times >= OUTLIER:
             return f"{times:.0f} times its share"
@@ -376,7 +376,7 @@ def _outliers(items: Sequence[T], taken: Sequence[float], due: Sequence[float]) 
 
 
 def _usage(endpoints: Mapping[str, Endpoint]) -> dict[str, tuple[int, int] | None]:
-    """How many models each device has compiled so far, and how many executions it has; None if it does not say."""
+    """Return the numbers of compiled models and of executions of each device; None if it does not say."""
     found: dict[str, tuple[int, int] | None] = {}
     for name, endpoint in endpoints.items():
         try:

@@ -28,7 +28,7 @@ def modes(
     rounds: Annotated[int, typer.Option(help="Interleaved rounds of the tiny model.", min=10)] = 1000,
     large_rounds: Annotated[int, typer.Option(help="Interleaved rounds of the large one.", min=3)] = 40,
 ) -> Report:
-    """What each way of executing costs: synchronous, reusable, in bursts, fenced.
+    """Measure each way of executing: synchronous, reusable, in bursts, fenced.
 
     A tiny model and one of 67 million multiply-adds, timing requested; compute is the device's own time_on_device.
     """

@@ -1,4 +1,4 @@
-"""What devices tell of the time inside a step: the operations of its prepared model, which operators ask for."""
+"""Times inside a step, as devices report them: the operations of its prepared model, which operators ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check is: one sentence about a device process, the rows of the contract that it asks, and how it asks."""
+"""Type of a check: one sentence about a device process, the rows of the contract that it asks, and how it asks."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _TICK_SECONDS = 0.02
 
 
 class Known:
-    """What stays the same of a device, and is asked for once."""
+    """Facts of a device that stay the same, and are asked for once."""
 
     def __init__(self) -> None:
         self.support: dict[str, bool] | None = None
@@ -76,7 +76,7 @@ class CheckedDevice(Closing):
 
     @property
     def support(self) -> dict[str, bool]:
-        """Which small models the device supports, by their names."""
+        """Small models that the device supports, by their names."""
         if self._known.support is None:
             with CheckSession(self.endpoint, self.seconds) as session:
                 self._known.support = {each.name: all(supported(session, each.model)) for each in small_models()}
@@ -93,7 +93,7 @@ class CheckedDevice(Closing):
 
     @property
     def description(self) -> backend_pb2.DescribeResponse | None:
-        """What Describe says; None if that is not served."""
+        """Answer to Describe; None if that is not served."""
         if self._known.description is None and self._known.is_described:
             with CheckSession(self.endpoint, self.seconds) as session:
                 try:
@@ -117,7 +117,7 @@ class CheckedDevice(Closing):
             require(bool(answer.version), "an empty version", "the version, as before")
 
     def resources(self, pid: int) -> Counter[str]:
-        """What the device's process holds: descriptors by their kind, and mappings of memory.
+        """Resources that the device's process holds: descriptors by their kind, and mappings of memory.
 
         Raises NotOfferedError if ``/proc`` does not show it.
         """

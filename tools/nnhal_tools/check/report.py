@@ -1,4 +1,4 @@
-"""How the results of checks are told: lines for people, and a file of JUnit's XML for CI."""
+"""Reports of checks: lines for people, and a file of JUnit's XML for CI."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def show_list(console: Console, checks: Iterable[Check]) -> None:
 
 
 def where(check: Check) -> str:
-    """Where the documentation and the contract say what a check asks."""
+    """Page of the documentation and row of the contract for a check."""
     return ", ".join([f"docs/{check.page}", *check.rows])
 
 

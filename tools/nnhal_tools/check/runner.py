@@ -22,7 +22,7 @@ _POLL_SECONDS = 0.1
 
 
 class CheckVerdict(StrEnum):
-    """How a check ended. Not asked: the device did not come back after an earlier check."""
+    """End of a check. Not asked: the device did not come back after an earlier check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -32,7 +32,7 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """How one check ended."""
+    """Result of one check."""
 
     check: Check
     """The check."""

@@ -49,7 +49,7 @@ class SmallModel:
 
     @property
     def inputs(self) -> int:
-        """How many inputs it has."""
+        """Number of inputs."""
         return len(self.model.main.input_indexes)
 
     @property
@@ -166,7 +166,7 @@ class CheckedRequest:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing has been written to the output."""
+        """True if nothing has been written to the output."""
         return bool((self._raw() == _PAINT).all())
 
     def require_output(self) -> None:

@@ -12,7 +12,7 @@ _SHOWN = 3
 
 
 def mismatch(expected: Expectation, got: Array, dimensions: Dimensions) -> str:
-    """What is wrong with one output; empty if nothing is. ``got`` is flat, ``dimensions`` are those reported."""
+    """Return what is wrong with one output; empty if nothing is. ``got`` is flat, ``dimensions`` are those reported."""
     if dimensions != expected.values.shape:
         return f"dimensions {describe(dimensions)}, expected {describe(expected.values.shape)}"
     if not expected.compared:
@@ -30,7 +30,8 @@ def mismatch(expected: Expectation, got: Array, dimensions: Dimensions) -> str:
 
 
 def distribution_mismatch(logits: Array, samples: Array, tolerance: float) -> str:
-    """What is wrong with multinomial samples: each class must be as frequent as its probability, within a tolerance.
+    """Return what is wrong with multinomial samples: each class must be as frequent as its probability, within a
+    tolerance.
 
     ``logits`` are [batch, classes], ``samples`` [batch, n] class indexes.
     """

@@ -25,7 +25,7 @@ from nnhal_tools.paint import unwritten
 
 
 class ExecutionMode(StrEnum):
-    """How a test is executed."""
+    """Way to execute a test."""
 
     SYNC = "sync"
     BURST = "burst"
@@ -34,7 +34,7 @@ class ExecutionMode(StrEnum):
 
 
 class Verdict(StrEnum):
-    """How a test ended. Declined: the device does not support an operation of the model."""
+    """Verdict of a test. Declined: the device does not support an operation of the model."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -51,7 +51,7 @@ output that the device has not written.
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """How one test ended in one mode over one kind of memory."""
+    """Result of one test in one mode over one kind of memory."""
 
     __test__ = False  # pytest takes the name for that of a test class
 
@@ -80,7 +80,7 @@ Way = tuple[ExecutionMode, MemoryChoice]
 
 
 class _Outcome(NamedTuple):
-    """What a test has come to."""
+    """Outcome of a test."""
 
     verdict: Verdict
     reason: str = ""
@@ -168,7 +168,7 @@ class _ModelOnDevice:
 
     @cached_property
     def refusals(self) -> str:
-        """Why the device declines the model; empty if it does not."""
+        """Return why the device declines the model; empty if it does not."""
         if all(self._device.supported_operations(self._model)):
             return ""
         try:
@@ -264,7 +264,7 @@ def _too_small(vector: Vector, result: ExecutionResult) -> str:
 
 
 def _has_open_outputs(model: Model) -> bool:
-    """Whether the contract refuses fenced executions of a model whose requests say nothing of its outputs."""
+    """True if the contract refuses fenced executions of a model whose requests say nothing of its outputs."""
     outputs = [model.main.operands[index] for index in model.main.output_indexes]
     return not all(fully_specified(operand.type, operand.dimensions) for operand in outputs)
 

@@ -47,7 +47,7 @@ def held_out() -> Digits:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How the time of the median run is divided, nanoseconds: on devices, copying, and between processes."""
+    """Parts of the time of the median run, nanoseconds: on devices, copying, and between processes."""
 
     total_ns: int
     compute_ns: int

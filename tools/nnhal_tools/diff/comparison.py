@@ -114,7 +114,9 @@ class Comparison:
 
     @property
     def _asked(self) -> DeviceSide:
-        """What computes layers from given inputs: the reference, or the helper if that is a runtime."""
+        """Return the function that computes layers from given inputs: the reference, or the helper if that is a
+        runtime.
+        """
         return self._ref if isinstance(self._ref, DeviceSide) else self._helper()
 
     def _is_right(self, layer: ComparedLayer) -> bool | None:

@@ -36,7 +36,7 @@ RUNTIMES = {"onnxruntime": ModelFormat.ONNX, "litert": ModelFormat.TFLITE}
 
 @dataclass(frozen=True, slots=True)
 class DiffRequest:
-    """What is compared, and on what."""
+    """Models, devices and limits of a comparison."""
 
     model: Path
     ref: str

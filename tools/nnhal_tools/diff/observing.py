@@ -38,7 +38,7 @@ class Piece(Protocol):
 
 @dataclass(slots=True)
 class Observed:
-    """What a piece shows."""
+    """Values that a piece shows."""
 
     samples: list[dict[int, Array]]
     """Outputs and inner values of each sample."""

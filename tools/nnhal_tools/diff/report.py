@@ -1,4 +1,4 @@
-"""What a comparison finds."""
+"""Findings of a comparison."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LayerDiff:
 
     @property
     def origin(self) -> str:
-        """Where an error over the limits comes from: made here, inherited, or noise; empty if there is none."""
+        """Source of an error over the limits: made here, inherited, or noise; empty if there is none."""
         if self.noise:
             return NOISE
         if not self.over:

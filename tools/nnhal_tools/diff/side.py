@@ -1,4 +1,4 @@
-"""What both sides of a comparison have in common."""
+"""Parts that both sides of a comparison share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnhal_tools.diff.subject import Values
 
 @dataclass(frozen=True, slots=True)
 class SideValues:
-    """What one side computes."""
+    """Values that one side computes."""
 
     samples: Sequence[Values]
     """The values of each sample. Operands that are missing are not shown by this side."""

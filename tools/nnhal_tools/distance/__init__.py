@@ -1,4 +1,4 @@
-"""How far values are from those that are expected, and whether that is too far."""
+"""Distance of values from those that are expected, and its limits."""
 
 from nnhal_tools.distance.figures import Distance, Figures, steps_between
 from nnhal_tools.distance.limits import Limits, is_half, judged, tolerance_of

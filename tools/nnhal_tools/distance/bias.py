@@ -1,4 +1,4 @@
-"""Whether steps of integers are off in one direction, more than rounding explains: docs/diff.md derives it."""
+"""Bias of integer steps in one direction, beyond what rounding explains: docs/diff.md derives it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _mean(steps: Array, levels: Array) -> tuple[Array, Array]:
 
 
 def _errors(sums: Array) -> Array:
-    """How many standard errors the sum of each row is, if the signs of its elements are drawn."""
+    """Return how many standard errors the sum of each row is, if the signs of its elements are drawn."""
     total, spread = np.abs(sums.sum(1)), np.sqrt(np.square(sums).sum(1))
     return np.asarray(np.divide(total, spread, out=np.zeros_like(total), where=spread > 0))
 

@@ -1,4 +1,4 @@
-"""How far values are from others: figures that add up over samples."""
+"""Figures of the distance of values from others: figures that add up over samples."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Figures:
 
     @property
     def is_equal(self) -> bool:
-        """Whether every element is equal."""
+        """True if every element is equal."""
         return not self.mismatching
 
 
@@ -119,7 +119,7 @@ class Distance:
 
     @property
     def figures(self) -> Figures:
-        """What has been counted."""
+        """Return what has been counted."""
         lengths = sqrt(self._signal) * sqrt(self._power)
         return Figures(
             self._elements,

@@ -1,4 +1,4 @@
-"""What distance from the reference a layer may have."""
+"""Limits of a layer's distance from the reference."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Limits:
 
     @property
     def given(self) -> bool:
-        """Whether the user has given any, so that they decide how a command ends."""
+        """True if the user has given any, so that they decide how a command ends."""
         return any(limit is not None for limit in (self.max_ulp, self.min_sqnr, self.max_error, self.min_cosine))
 
     def exceeded(self, figures: Figures, code: int, half: bool = False) -> list[str]:
@@ -93,7 +93,7 @@ def judged(
 
 
 def is_half(model: Model) -> bool:
-    """Whether float32 may be computed with the precision of float16, as conformance tests have it."""
+    """True if float32 may be computed with the precision of float16, as conformance tests have it."""
     halves = any(operand.type == OperandType.TENSOR_FLOAT16 for operand in model.main.operands)
     return halves or model.relax_computation_float32_to_float16
 
@@ -111,7 +111,7 @@ def tolerance_of(code: int, half: bool) -> tuple[float, float]:
 
 
 def _are_integers(samples: Sequence[Array]) -> bool:
-    """Whether samples are arrays of integers, all of one shape."""
+    """True if samples are arrays of integers, all of one shape."""
     return len({each.shape for each in samples}) == 1 and samples[0].dtype.kind in "iu"
 
 

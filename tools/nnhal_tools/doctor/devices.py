@@ -1,4 +1,4 @@
-"""Which drivers can be loaded on this host, and why others cannot."""
+"""Drivers that can be loaded on this host, and why others cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether this process and those of nnhal share the namespaces that they need to share."""
+"""Check that this process and those of nnhal share the namespaces that they need to share."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class _Trust:
     group: int | None
 
     def strangers(self, folder: os.stat_result) -> int:
-        """What a folder's mode lets others do who are not meant to."""
+        """Return what a folder's mode lets others do who are not meant to."""
         mode = stat.S_IMODE(folder.st_mode) & _OTHERS
         is_for_group = folder.st_gid == self.group or folder.st_uid != os.geteuid()  # this user may be in by the group
         return mode & ~_GROUP_ENTERS if is_for_group else mode

@@ -1,4 +1,4 @@
-"""Whether the versions of interpreter and packages work together."""
+"""Check that the versions of interpreter and packages work together."""
 
 from __future__ import annotations
 

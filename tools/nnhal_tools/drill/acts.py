@@ -1,4 +1,4 @@
-"""What is done to the testbed. Each act ends when all has come back and each model answers."""
+"""Acts on the testbed. Each act ends when all has come back and each model answers."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class DrillSite:
         return (*LOCAL, FAR)
 
     def process(self, name: str) -> supervisor_pb2.SupervisedProcess:
-        """What the supervisor says of a process."""
+        """Return the supervisor's view of a process."""
         return next(each for each in self.supervisor.processes().processes if each.name == name)
 
     def await_other(self, name: str, pid: int) -> None:

@@ -34,7 +34,7 @@ _DISTANCE = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class ActReport:
-    """What requests met while something was done to the testbed."""
+    """Experience of requests while something was done to the testbed."""
 
     act: str
     seconds: float
@@ -53,7 +53,7 @@ class ActReport:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was lost, and everything came back."""
+        """True if nothing was lost, and everything came back."""
         return not (self.wrong or self.lost or self.trouble)
 
 

@@ -1,4 +1,4 @@
-"""What an input is: the line below its name in its operation's module, or what inputs of that name always are."""
+"""Meaning of an input: the line below its name in its operation's module, or what inputs of that name always are."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def _body(definition: OperationDefinition, forms: list[Form]) -> str:
 
 
 def _summary(definition: OperationDefinition) -> str:
-    """What the operation's module says of it: ``PAD and PAD_V2: a tensor with a border.`` begins a paragraph."""
+    """Return what the operation's module says of it: ``PAD and PAD_V2: a tensor with a border.`` begins a paragraph."""
     module = importlib.import_module(definition.validate.__module__)
     for line in (inspect.getdoc(module) or "").splitlines():
         names, _, rest = line.partition(": ")

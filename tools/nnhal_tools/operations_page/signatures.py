@@ -1,4 +1,4 @@
-"""What the validation of an operation asks of its operands, found by asking it.
+"""Types and ranks of operands that the validation of an operation lets pass, found by asking it.
 
 An operation's ``validate`` is given a signature that writes down each check instead of making it, and gives each
 operand the type that the check allows. One pass for each type of the first tensor shows which types go together.
@@ -41,7 +41,7 @@ class OperandUse:
 
     @property
     def follows_first(self) -> bool:
-        """Whether it always has the type of the first tensor."""
+        """True if it always has the type of the first tensor."""
         return all(allowed == {main} for main, allowed in self.types.items())
 
 

@@ -42,7 +42,7 @@ class NotOffered(Unavailable):
 
 
 class Actor:
-    """What a thread holds. Actions are functions of it; they raise Violation if the device breaks the contract."""
+    """State of a thread. Actions are functions of it; they raise Violation if the device breaks the contract."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Actor:
         return fact
 
     def perhaps(self, probability: float) -> bool:
-        """Whether an event of this probability happens."""
+        """True if an event of this probability happens."""
         return self.random.random() < probability
 
     def some(self, things: Sequence[T], make: Callable[[], T]) -> T:
@@ -105,7 +105,7 @@ class Actor:
         return self.random.choice(things) if things and self.perhaps(0.8) else make()
 
     def supports(self, specimen: Specimen) -> bool:
-        """Whether the device supports every operation of a model."""
+        """True if the device supports every operation of a model."""
         answers = self.get(ask(lambda: self.device.supported_operations(specimen.model)))
         return all(self.same(f"support of {specimen.name}", answers))
 

@@ -49,7 +49,7 @@ class HeldBuffer:
     """Whether it was released."""
 
     def has_role(self, prepared: PreparedSpecimen, position: int) -> bool:
-        """Whether it was allocated for this input or output of a prepared model."""
+        """True if it was allocated for this input or output of a prepared model."""
         return (prepared, position) in self.roles
 
     def readable(self) -> Statuses:
@@ -78,7 +78,7 @@ class HeldBuffer:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has unknown dimensions."""
+        """True if it has unknown dimensions."""
         return 0 in self.dimensions
 
     def array(self, data: bytes | Array, dimensions: Dimensions) -> Array:

@@ -156,7 +156,7 @@ class StressClient:
             self.killed = self._ending is SessionEnding.KILL
 
     def _last_words(self) -> str:
-        """What the process has printed: of a crash, where each thread was."""
+        """Return what the process has printed: of a crash, where each thread was."""
         printed = os.pread(self._printed.fileno(), _PRINTED_BYTES, 0).decode(errors="replace").strip()
         return f"; it printed:\n{printed}" if printed else ", and printed nothing"
 

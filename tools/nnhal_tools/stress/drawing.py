@@ -1,4 +1,4 @@
-"""What the clients of a stress run do, drawn from its seed before anything runs.
+"""Script of a stress run, drawn from its seed before anything runs.
 
 So no answer, no time and no other client has any part in the sequence of actions.
 """

@@ -37,14 +37,14 @@ class Instant:
 
     @property
     def bounds(self) -> bool:
-        """Whether it may end an execution."""
+        """True if it may end an execution."""
         return bool(self.allowed)
 
     def __str__(self) -> str:
         return f"{self.ns} ns{' (may pass)' if self.allowed else ''}"
 
     def after(self, allowed: Statuses) -> Statuses:
-        """How a call with it may end, given how a call without it may end."""
+        """Return how a call with it may end, given how a call without it may end."""
         return INVALID if self.invalid else allowed | self.allowed
 
 
@@ -86,7 +86,7 @@ class Fault:
     allowed: Statuses
 
     def before(self, deadline: Instant) -> Statuses:
-        """How the call may end with a deadline. Invalid arguments are refused before anything else is checked."""
+        """Return how the call may end with a deadline. Invalid arguments are refused before anything else."""
         return self.allowed if self.allowed == INVALID else self.allowed | deadline.allowed
 
 

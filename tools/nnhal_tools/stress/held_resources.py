@@ -1,4 +1,4 @@
-"""What a device process holds: its own counts, and the kernel's view."""
+"""Resources that a device process holds: its own counts, and the kernel's view."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class HeldResources:
     memfd_mappings: int
 
     def beyond(self, before: HeldResources) -> list[str]:
-        """What exceeds the earlier ones."""
+        """Return what exceeds the earlier ones."""
         more = {
             **{f"usage: {name}": (count, before.counts[name]) for name, count in self.counts.items()},
             **{f"fd: {kind}": (count, before.descriptors.get(kind, 0)) for kind, count in self.descriptors.items()},
@@ -47,7 +47,7 @@ class HeldResources:
 
 
 def held_resources(device: RemoteDevice) -> HeldResources:
-    """What a device process holds now. Raises OSError if its /proc entries may not be read."""
+    """Return what a device process holds now. Raises OSError if its /proc entries may not be read."""
     usage = device.usage()
     process = Path(f"/proc/{device.pid}")
     kinds: Counter[str] = Counter()
@@ -70,7 +70,9 @@ def resident_bytes(device: RemoteDevice) -> int:
 
 
 def leftovers(device: RemoteDevice, before: HeldResources, seconds: float) -> list[str]:
-    """What a device still holds beyond ``before``. Waits until nothing is left, or nothing has gone for ``seconds``."""
+    """Return what a device still holds beyond ``before``. Waits until nothing is left, or nothing has gone for
+    ``seconds``.
+    """
     return _until_empty(lambda: held_resources(device).beyond(before), seconds)
 
 

@@ -62,7 +62,7 @@ class HeldLaunch:
 
     @property
     def is_held(self) -> bool:
-        """Whether it cannot have ended: a gate is open or an earlier launch is held, and none has failed."""
+        """True if it cannot have ended: a gate is open or an earlier launch is held, and none has failed."""
         if self._was_bounded or any(gate.fence.state is FenceState.ERROR for gate in self.gates):
             return False
         if not all(other.is_held or (other.settled and other.succeeded) for other in self.earlier):

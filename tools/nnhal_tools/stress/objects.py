@@ -40,7 +40,7 @@ class HeldBurst:
 
     @property
     def wire(self) -> wire.WireBurst:
-        """The same burst over gRPC instead of its channel."""
+        """Return the burst over gRPC instead of its channel."""
         return wire.WireBurst(self.prepared.remote.calls, self.remote.handle)
 
     def tokens_of(self, plan: RequestPlan) -> list[int]:

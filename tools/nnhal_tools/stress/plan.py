@@ -154,7 +154,7 @@ class RequestPlan:
 
     @property
     def states_output(self) -> bool:
-        """Whether model and request together determine the size of the output."""
+        """True if model and request together determine the size of the output."""
         return 0 not in (combine(self.specimen.output.dimensions, self.request.outputs[0].dimensions) or ())
 
     def doubts(self) -> Statuses:
@@ -168,7 +168,7 @@ class RequestPlan:
         return found
 
     def expected(self) -> Statuses:
-        """How an execution may end if the request has no fault but its buffers."""
+        """Return how an execution may end if the request has no fault but its buffers."""
         end = self.sample.statuses
         if any(buffer.wild or buffer.users for buffer in self.buffers.values()):
             end |= ANY | (MISSED if self.specimen.loops else frozenset())

@@ -42,7 +42,7 @@ class StressFinding:
 
     @property
     def kind(self) -> str:
-        """What two runs have in common that show the same violation: its words, without any values."""
+        """Key that two runs share that show the same violation: its words, without any values."""
         return kind_of(self.text)
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ def kind_of(text: str) -> str:
 
 @dataclass
 class StressReport:
-    """What a stress run did and found."""
+    """Actions and findings of a stress run."""
 
     device: str
     """Name of the device."""
@@ -99,12 +99,12 @@ class StressReport:
 
     @property
     def did_nothing(self) -> bool:
-        """Whether no action went through to its end, so that nothing is known of the device."""
+        """True if no action went through to its end, so that nothing is known of the device."""
         return all(counter.keys() <= {CUT_OFF, CLOSED, NOT_OFFERED} for counter in self.outcomes.values())
 
     @property
     def passed(self) -> bool:
-        """Whether something was done, and there are neither violations nor leftovers."""
+        """True if something was done, and there are neither violations nor leftovers."""
         return not (self.did_nothing or self.findings or self.leftovers)
 
     @property
@@ -114,7 +114,9 @@ class StressReport:
         return list(dict.fromkeys(map(kind_of, texts)))
 
     def script(self, sessions: int, clients: Iterable[ClientScript]) -> StressScript:
-        """What was done, as a script of so many clients at a time. ``clients`` are those of the run, perhaps more."""
+        """Actions that were done, as a script of so many clients at a time. ``clients`` are those of the run, perhaps
+        more.
+        """
         started = zip(clients, self.begun, strict=False)
         return StressScript(sessions, tuple(client.cut(begun) for client, begun in started))
 

@@ -1,4 +1,4 @@
-"""What each client of a stress run does: data that can be drawn from a seed, kept, cut down and run again."""
+"""Script of each client of a stress run: data that can be drawn from a seed, kept, cut down and run again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class SessionEnding(Enum):
-    """How a session ends. All but ``RELEASE`` are also actions, of the thread that ends the session."""
+    """End of a session. All but ``RELEASE`` are also actions, of the thread that ends the session."""
 
     RELEASE = "release"
     """Everything is waited for and released."""
@@ -35,7 +35,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class ClientScript:
-    """What one client does: a process with a session, whose threads act at the same time."""
+    """Script of one client: a process with a session, whose threads act at the same time."""
 
     client: int
     """Its number, by which reports name it."""
@@ -45,12 +45,12 @@ class ClientScript:
 
     @property
     def actions(self) -> int:
-        """How many actions its threads have."""
+        """Number of its threads' actions."""
         return sum(map(len, self.threads))
 
     @property
     def ending(self) -> SessionEnding:
-        """How it ends if its threads come to the end of their actions."""
+        """End of the session if its threads come to the end of their actions."""
         ends = [ENDINGS[thread[-1].action] for thread in self.threads if thread and thread[-1].action in ENDINGS]
         return ends[0] if ends else SessionEnding.RELEASE
 
@@ -73,7 +73,7 @@ def decode_client(content: bytes) -> ClientScript:
 
 @dataclass(frozen=True, slots=True)
 class StressScript:
-    """What all clients do, in the order in which they start."""
+    """Scripts of all clients, in the order in which they start."""
 
     sessions: int
     """How many clients there are at a time."""
@@ -81,7 +81,7 @@ class StressScript:
 
     @property
     def actions(self) -> int:
-        """How many actions the clients have."""
+        """Number of the clients' actions."""
         return sum(client.actions for client in self.clients)
 
     def with_clients(self, clients: Iterable[ClientScript]) -> StressScript:

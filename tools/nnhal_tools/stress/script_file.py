@@ -98,7 +98,7 @@ def _in_words(error: ValidationError) -> str:
 
 
 def _place(steps: tuple[int | str, ...]) -> str:
-    """Where a field is, as reports say it: ``entry 3 of clients, thread 0, action 17, seed``."""
+    """Name the place of a field in reports: ``entry 3 of clients, thread 0, action 17, seed``."""
     numbers = [step for step in steps if isinstance(step, int)]
     words = ["entry {} of clients", "thread {}", "action {}"]
     numbers[:1] = [number + 1 for number in numbers[:1]]

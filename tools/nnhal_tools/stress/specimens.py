@@ -63,7 +63,7 @@ class Specimen:
 
     @property
     def is_open(self) -> bool:
-        """Whether only the request determines the dimensions of inputs and output."""
+        """True if only the request determines the dimensions of inputs and output."""
         return 0 in self.output.dimensions
 
     def operand(self, position: int) -> Operand:
@@ -79,7 +79,7 @@ class Specimen:
         return self.evaluate(self.draw(random, size))
 
     def evaluate(self, inputs: tuple[Array, ...]) -> Sample:
-        """How an execution with these values must end."""
+        """Return how an execution with these values must end."""
         result = self.compute(inputs)
         return Sample(inputs, None, result) if isinstance(result, frozenset) else Sample(inputs, result)
 

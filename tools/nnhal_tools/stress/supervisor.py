@@ -178,7 +178,7 @@ class _Phase:
 
 
 def _is_clean(device: RemoteDevice, report: StressReport, before: HeldResources) -> bool:
-    """Whether the device answers, and holds no more than before. Both are reported."""
+    """True if the device answers, and holds no more than before. Both are reported."""
     if not _answers(device, report):
         return False
     report.leftovers = leftovers(device, before, _CLEAN_SECONDS)
@@ -186,7 +186,7 @@ def _is_clean(device: RemoteDevice, report: StressReport, before: HeldResources)
 
 
 def _answers(device: RemoteDevice, report: StressReport) -> bool:
-    """Whether the device answers. If it does not, that is a violation."""
+    """True if the device answers. If it does not, that is a violation."""
     try:
         device.identity(_CLEAN_SECONDS)
     except NnhalError as error:

@@ -1,4 +1,4 @@
-"""How a stress run is shown on a terminal."""
+"""Tables of a stress run for a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator has done with the processes of a testbed."""
+"""Acts of an operator on the processes of a testbed."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _reported() -> Iterator[None]:
 
 
 def _checked(request: wire.StartDeviceRequest) -> DeviceEntry:
-    """What a topology file would say. Raises INVALID_ARGUMENT if it could not."""
+    """Check the content of a topology file. Raises INVALID_ARGUMENT if it could not."""
     for name, value in request.options.items():
         if "\0" in value:
             invalid_argument(f"a device to start: options.{name}: {value!r}, expected a text without a zero byte")

@@ -1,4 +1,4 @@
-"""How processes of a testbed are asked to take no new work, and whether they have work still."""
+"""Drains: processes of a testbed take no new work, and say if they have work still."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _no_device(text: str) -> TopologyError:
 
 
 def _called(name: str, entry: DeviceEntry) -> DeviceEntry:
-    """The same device by another name, if one is given."""
+    """Return the device by another name, if one is given."""
     return DeviceEntry.model_validate({**entry.model_dump(exclude_unset=True), "name": name}) if name else entry
 
 

@@ -1,4 +1,4 @@
-"""Whether the devices of a testbed take faults, and those that they have from the start on."""
+"""Permission of faults for the devices of a testbed, and the faults that they have from the start on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class FaultOptions:
-    """What all devices of a testbed are allowed."""
+    """Faults that all devices of a testbed are allowed."""
 
     def __init__(self, allowed: bool = False, file: Path | None = None) -> None:
         """Read the ``file``, if there is one. Raises FaultDocumentError."""

@@ -1,4 +1,4 @@
-"""What has happened to the processes of a testbed."""
+"""Journal of the processes of a testbed."""
 
 from __future__ import annotations
 

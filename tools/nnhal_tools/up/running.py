@@ -62,12 +62,12 @@ class RunningDevice:
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves."""
+        """True if it serves."""
         return self._device is not None
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it was stopped, which is nobody's here to do."""
+        """True if it was stopped, which is nobody's here to do."""
         return False
 
     @contextmanager

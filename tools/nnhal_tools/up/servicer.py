@@ -39,7 +39,7 @@ def _for_own_user(
 
 
 class SupervisorServicer(supervisor_pb2_grpc.SupervisorServiceServicer):
-    """What operators ask of a supervisor; supervisor.proto describes the methods."""
+    """Service of a supervisor for operators; supervisor.proto describes the methods."""
 
     def __init__(self, testbed: Testbed, commands: ProcessCommands, sessions: Sessions[Ownership]) -> None:
         self._testbed = testbed

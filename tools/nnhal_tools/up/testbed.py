@@ -207,7 +207,8 @@ class Testbed:
 
 
 def _imported_by(topology: Topology) -> list[str]:
-    """What devices and framework import before they serve, and the framework with its first model of either format.
+    """Return what devices and framework import before they serve, and the framework with its first model of either
+    format.
 
     Drivers of other packages are left to their devices.
     """

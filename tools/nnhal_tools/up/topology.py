@@ -173,12 +173,12 @@ class DeviceEntry(BaseModel):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it has no driver of ours: it runs already, or a command serves it."""
+        """True if it has no driver of ours: it runs already, or a command serves it."""
         return bool(self.command) or self.directory is not None
 
     @property
     def directory(self) -> Path | None:
-        """Where the sockets are of a device that runs already; None for others."""
+        """Directory of the sockets of a device that runs already; None for others."""
         if not self.endpoint or _is_far(self.endpoint):
             return None
         return Path(self.endpoint).expanduser().resolve()
@@ -242,7 +242,7 @@ class Topology(BaseModel):
 
 
 def is_name(text: str) -> bool:
-    """Whether a device may have that name."""
+    """True if a device may have that name."""
     return re.fullmatch(_NAME, text) is not None
 
 
@@ -258,7 +258,7 @@ DEFAULT_TOPOLOGY = Topology()
 
 
 def is_taken(name: str) -> bool:
-    """Whether a name is that of a process which is no device."""
+    """True if a name is that of a process which is no device."""
     return name in _TAKEN
 
 

@@ -30,7 +30,7 @@ _STATES = {
 
 
 class DrainState(enum.Enum):
-    """Whether a process takes new work."""
+    """State of a process: it takes new work, drains or is drained."""
 
     OPEN = wire.SupervisedProcess.STATE_RUNNING
     DRAINING = wire.SupervisedProcess.STATE_DRAINING
@@ -39,7 +39,7 @@ class DrainState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """What does not change while a process is started again and again."""
+    """Identity of a process, which does not change while it is started again and again."""
 
     name: str
     """Its name in the topology."""
@@ -97,13 +97,13 @@ class WatchedProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves."""
+        """True if it serves."""
         restarted = self._restarted
         return restarted is not None and restarted.state is RestartState.RUNNING
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it stays ended until it is started."""
+        """True if it stays ended until it is started."""
         return self._restarted is None
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Which bytes tiles receive from one another before a layer: what they read of values that others have written."""
+"""Bytes that tiles receive from one another before a layer: what they read of values that others have written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MissingPart(NamedTuple):
 
 
 class TileKnowledge:
-    """Which parts of each root that stays in their memory the tiles have, as layers are done one after another."""
+    """Parts of each root that the tiles have in their memory, as layers are done one after another."""
 
     def __init__(self, setting: PlanSetting, choices: PlanChoices) -> None:
         self._setting = setting

@@ -1,4 +1,4 @@
-"""Where values lie in DDR: inputs, outputs, constants, and scratch for what does not stay in the tiles' memory."""
+"""Places of values in DDR: inputs, outputs, constants, and scratch for what does not stay in the tiles' memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ConstantsBlock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DdrMap:
-    """Where everything lies in DDR."""
+    """Map of everything in DDR."""
 
     sources: Mapping[str, DdrPlace]
     """The places of the roots that are loaded from DDR."""

@@ -15,7 +15,7 @@ from nnhal_mlip.program.program import DdrRange, DdrTransfer, Strided
 
 
 class TransferRank(IntEnum):
-    """Which of the transfers that wait for the same stage goes first."""
+    """Rank of a transfer among those that wait for the same stage."""
 
     LOAD = 0
     """A load of inputs and constants: the next stage waits for it."""

@@ -1,4 +1,4 @@
-"""Where the bytes of a box lie, and how to move a part of it from one place to another."""
+"""Places of the bytes of a box, and moves of a part of it from one place to another."""
 
 from __future__ import annotations
 

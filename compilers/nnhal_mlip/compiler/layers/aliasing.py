@@ -1,4 +1,4 @@
-"""Which values share their bytes: views of others, and the parts of concatenations."""
+"""Values that share their bytes: views of others, and the parts of concatenations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nnhal_mlip.program.program import TaskKind
 
 
 class ValueAlias(NamedTuple):
-    """Where a value lies: in a root, the value that has bytes of its own."""
+    """Place of a value: in a root, the value that has bytes of its own."""
 
     root: str
     offset: Extents = (0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Which part of its inputs a layer reads for a part of its output."""
+"""Map from a part of a layer's output to the part of its inputs that it reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnhal_mlip.program.program import ELEMENT_KINDS, TaskKind
 
 
 class WindowSpan(NamedTuple):
-    """What windows see along an axis."""
+    """Elements that windows see along an axis."""
 
     start: int
     stop: int

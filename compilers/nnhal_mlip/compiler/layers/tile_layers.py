@@ -35,7 +35,7 @@ class LayerValue:
 
 
 class LayerOperand(NamedTuple):
-    """How a layer sees a value that it reads or writes. Layers think in batch, height, width and channels."""
+    """A layer's view of a value that it reads or writes. Layers think in batch, height, width and channels."""
 
     value: str
     axes: Extents = (0, 1, 2, 3)
@@ -56,7 +56,7 @@ class LayerWeights:
 
 @dataclass(frozen=True, slots=True)
 class TileLayer:
-    """What the tiles compute together, between one barrier and another."""
+    """Work of the tiles between one barrier and another."""
 
     kernel: int
     """The kernel that it belongs to, an index of ``TileNetwork.kernels``."""
@@ -109,7 +109,7 @@ class TensorJoin(NamedTuple):
 
 
 class KernelNote(NamedTuple):
-    """What reports say about a kernel of the nodes file."""
+    """Remark of reports about a kernel of the nodes file."""
 
     name: str
     kind: str

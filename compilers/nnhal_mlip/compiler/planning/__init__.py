@@ -1,1 +1,1 @@
-"""Which tile computes what, when, and at which addresses its operands lie."""
+"""Plan of which tile computes what, when, and at which addresses its operands lie."""

@@ -12,7 +12,7 @@ from nnhal_mlip.compiler.planning.setting import ALIGNMENT
 
 @dataclass(frozen=True, slots=True)
 class AllocationTotals:
-    """What addresses take, in bytes of each tile."""
+    """Bytes of each tile that addresses take."""
 
     pinned: int
     scratch: int

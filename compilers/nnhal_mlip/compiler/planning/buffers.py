@@ -25,7 +25,7 @@ BROADCAST_SHARE = 8
 
 
 class OcmBufferUse(StrEnum):
-    """What a buffer holds."""
+    """Content of a buffer."""
 
     VALUE = "value"
     """A root from its first writer to its last reader."""
@@ -59,7 +59,7 @@ class OcmBuffer:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
-    """What is computed between two barriers."""
+    """Work between two barriers."""
 
     layer: int
     stripe: LayerStripe

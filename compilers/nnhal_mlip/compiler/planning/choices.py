@@ -1,4 +1,4 @@
-"""What a plan decides, among it how each layer is divided over the tiles. All else follows from it."""
+"""Decisions of a plan, among them how each layer is divided over the tiles. All else follows from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHANNELS_AXIS = 3
 
 @dataclass(frozen=True, slots=True)
 class LayerChoice:
-    """How a layer is computed."""
+    """Way to compute a layer."""
 
     split: LayerSplit
     tiles: int
@@ -30,7 +30,7 @@ class LayerChoice:
 
 @dataclass(frozen=True, slots=True)
 class LayerStripe:
-    """What the tiles compute of a layer between two barriers."""
+    """Part of a layer that the tiles compute between two barriers."""
 
     row: int
     channel: int

@@ -1,4 +1,4 @@
-"""What a choice for a layer costs, as far as that can be said without all others."""
+"""Cost of a choice for a layer, as far as it does not depend on the others."""
 
 from __future__ import annotations
 

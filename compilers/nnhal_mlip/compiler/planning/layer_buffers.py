@@ -1,4 +1,4 @@
-"""What a layer alone asks of the tiles' memory, in stages counted from its first."""
+"""Needs of a layer alone in the tiles' memory, in stages counted from its first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnhal_mlip.compiler.planning.setting import PlanSetting, TileBoxes
 
 
 class StagedBoxes(NamedTuple):
-    """What some stages read or write, or the constants of that."""
+    """Boxes that some stages read or write, or the constants of them."""
 
     root: str
     """Empty for constants."""
@@ -25,7 +25,7 @@ class StagedBoxes(NamedTuple):
 
 
 class LayerBuffers(NamedTuple):
-    """What a layer asks for, with its choice and with some roots in DDR."""
+    """Buffers of a layer, with its choice and with some roots in DDR."""
 
     stripes: list[LayerStripe]
     """One for each stage."""

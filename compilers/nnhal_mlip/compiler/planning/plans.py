@@ -14,7 +14,7 @@ from nnhal_mlip.program.sizes import ceil_divide
 
 @dataclass(frozen=True, slots=True)
 class TilePlan:
-    """What tiles compute when, and where everything lies."""
+    """Work of the tiles in time, and the place of everything."""
 
     setting: PlanSetting
     choices: PlanChoices

@@ -1,4 +1,4 @@
-"""What a plan is made for: a network, a number of tiles, their memory; and what follows from these alone."""
+"""Setting that a plan is made for: a network, a number of tiles, their memory; and what follows from these alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TileBoxes = Mapping[int, TensorBox]
 
 
 class LayerAccess(NamedTuple):
-    """What each tile writes and reads for a layer, in the axes of the roots."""
+    """Elements that each tile writes and reads for a layer, in the axes of the roots."""
 
     written: TileBoxes
     read: tuple[TileBoxes, ...]
@@ -33,7 +33,7 @@ class LayerAccess(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RootUse:
-    """Who writes and reads a root."""
+    """Writers and readers of a root."""
 
     writers: tuple[int, ...]
     """Layers, in order; none for inputs and constants."""
@@ -45,7 +45,7 @@ class RootUse:
 
 @dataclass(frozen=True)
 class PlanSetting:
-    """What a plan is made for."""
+    """Setting that a plan is made for."""
 
     aliased: AliasedNetwork
     type: TensorType
@@ -123,7 +123,7 @@ class PlanSetting:
 
 
 class ConstantsLayout(NamedTuple):
-    """Where constants lie from the start of a block: weights, then a bias and a factor for each channel."""
+    """Places of constants from the start of a block: weights, then a bias and a factor for each channel."""
 
     biases: int
     factors: int

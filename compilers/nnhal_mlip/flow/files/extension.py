@@ -1,4 +1,4 @@
-"""What this flow adds to the upstream form, in objects with the key ``nnhal``.
+"""Additions of this flow to the upstream form, in objects with the key ``nnhal``.
 
 The version is at the top of the nodes file. A file without any of these objects is an upstream file.
 """

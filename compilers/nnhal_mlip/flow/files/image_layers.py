@@ -1,4 +1,4 @@
-"""How convolutions, pools and pads are described: layers that slide over images."""
+"""Descriptions of convolutions, pools and pads: layers that slide over images."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _ACTIVATIONS = (Operator.RELU, Operator.CLIP, *TABLES)
 
 @dataclass(frozen=True)
 class KernelDraft:
-    """What the description of a kernel reads."""
+    """Values that the description of a kernel reads."""
 
     graph: FlowGraph
     kernel: FlowKernel
@@ -119,7 +119,7 @@ class KernelDraft:
 
 @dataclass(frozen=True, slots=True)
 class LayerDraft:
-    """What is particular to the layer of a kernel."""
+    """Values that are particular to the layer of a kernel."""
 
     layer: str
     attributes: Callable[..., LayerAttributes]

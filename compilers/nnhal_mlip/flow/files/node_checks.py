@@ -1,4 +1,4 @@
-"""Whether the nodes of a nodes file fit together: ids, edges, names and counts."""
+"""Checks that the nodes of a nodes file fit together: ids, edges, names and counts."""
 
 from __future__ import annotations
 

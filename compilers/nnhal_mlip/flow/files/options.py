@@ -21,7 +21,7 @@ _PARTS = ("cn10ka", "cnf10kb")
 
 @dataclass(frozen=True, slots=True)
 class MlipTargetOptions:
-    """What to compile for."""
+    """Options of the target."""
 
     arch: str = "mlip"
     quantize: str = "fp16"

@@ -1,4 +1,4 @@
-"""How dense layers, sums, concatenations, activations and changes of shape and order are described."""
+"""Descriptions of dense layers, sums, concatenations, activations and changes of shape and order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the nodes file writes values: lists of strings for almost everything, with an empty string for what is absent.
+"""Forms of values in the nodes file: lists of strings for almost everything, with an empty string for what is absent.
 
 In Python, attributes are integers, numbers and words. Only JSON text has them as strings.
 """

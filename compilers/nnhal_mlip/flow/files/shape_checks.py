@@ -1,4 +1,4 @@
-"""Whether the shapes in a nodes file follow from one another, by the rules of the flow's operators."""
+"""Checks that the shapes in a nodes file follow from one another, by the rules of the flow's operators."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _MOST_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True)
 class SubgraphFiles:
-    """What the compiler is given of a subgraph."""
+    """Files of a subgraph for the compiler."""
 
     nodes: NodesFile
     constants: ConstantsFile

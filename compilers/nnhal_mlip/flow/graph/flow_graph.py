@@ -19,7 +19,7 @@ Evaluate: TypeAlias = Callable[[Sequence[Array]], Sequence[Array]]
 
 
 class SourceNode(NamedTuple):
-    """What a node of a flow graph stands for in the user's model."""
+    """Node of the user's model that a node of a flow graph stands for."""
 
     number: int
     """The position of the node or operation in the model."""

@@ -1,4 +1,4 @@
-"""What the rules of shapes read: an operator's inputs and attributes, with errors that name the place."""
+"""Facts that the rules of shapes read: an operator's inputs and attributes, with errors that name the place."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which operators the accelerator takes, in which subgraphs, and why it leaves the others."""
+"""Partition: the operators that the accelerator takes, in subgraphs, and its reasons to leave the others."""

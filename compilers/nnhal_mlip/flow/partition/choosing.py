@@ -1,4 +1,4 @@
-"""What of the layers the user lets the accelerator have."""
+"""Choice of the layers that the user lets the accelerator have."""
 
 from __future__ import annotations
 

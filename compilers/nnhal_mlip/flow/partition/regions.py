@@ -13,7 +13,7 @@ from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 
 @dataclass(frozen=True, slots=True)
 class FlowVertex:
-    """What is on one side as a whole: a layer, an operator of the host, or a tuple of values."""
+    """Nodes that are on one side as a whole: a layer, an operator of the host, or a tuple of values."""
 
     nodes: tuple[FlowNode, ...] = ()
     kernels: tuple[FlowKernel, ...] = ()

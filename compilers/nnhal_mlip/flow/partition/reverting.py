@@ -1,4 +1,4 @@
-"""Which subgraphs go back to the host."""
+"""Choice of the subgraphs that go back to the host."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class _Rewriting:
         return float(constant.item()) if constant is not None and constant.size == 1 else None
 
     def _sums(self, node: FlowNode | None) -> Iterator[tuple[str, float]]:
-        """What a node adds a number to, and the number."""
+        """Return what a node adds a number to, and the number."""
         if node is not None and node.operator == Operator.ADD:
             for data, other in (node.inputs, node.inputs[::-1]):
                 number = self._number(other)

@@ -1,4 +1,4 @@
-"""How each operator behaves towards layouts, and its attributes if its tensors lie in another order.
+"""Behaviour of each operator under layouts, and its attributes if its tensors lie in another order.
 
 An operator that is not here needs the order that it has in the graph: reshapes, dense layers, softmax, and whatever
 only the host has.
@@ -20,7 +20,7 @@ Attributes: TypeAlias = Mapping[str, Attribute]
 
 @dataclass(frozen=True, slots=True)
 class NodeBehaviour:
-    """How a node behaves, and which attributes it has then."""
+    """Behaviour of a node, and its attributes then."""
 
     behaviour: Behaviour
     rewrite: Callable[[Order | None], Attributes] = lambda _: {}

@@ -58,7 +58,7 @@ def simplify(graph: FlowGraph) -> FlowGraph:
 
 
 class _Step(NamedTuple):
-    """What became of a node."""
+    """Outcome of a node."""
 
     node: FlowNode
     behind: FlowNode | None

@@ -1,1 +1,1 @@
-"""Which operators make a layer of the accelerator, and what it takes of them."""
+"""Patterns of operators that make a layer of the accelerator, and its limits for them."""

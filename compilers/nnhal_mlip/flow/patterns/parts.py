@@ -14,7 +14,7 @@ from nnhal_mlip.flow.patterns.question import CheckQuestion
 
 
 class PartQuestion(NamedTuple):
-    """Whether an operator can be a part of the layer of another one."""
+    """Question if an operator can be a part of the layer of another one."""
 
     question: CheckQuestion
     """About the part."""

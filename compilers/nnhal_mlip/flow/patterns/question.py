@@ -1,4 +1,6 @@
-"""What a check is asked: whether the accelerator takes an operator as it stands in its graph, and by which rules."""
+"""Facts that a check is asked about: whether the accelerator takes an operator as it stands in its graph, and by which
+rules.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ WEIGHTED = (Operator.CONV2D, Operator.CONV2D_TRANSPOSE, Operator.DENSE)
 
 @dataclass(frozen=True, slots=True)
 class CheckQuestion:
-    """Whether the accelerator takes a node."""
+    """Question if the accelerator takes a node."""
 
     graph: FlowGraph
     node: FlowNode

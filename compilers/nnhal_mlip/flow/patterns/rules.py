@@ -15,7 +15,7 @@ MAX_RANK = 4
 
 @dataclass(frozen=True, slots=True)
 class FlowRules:
-    """What the accelerator takes."""
+    """Limits of the accelerator."""
 
     beyond: bool
     """True if these go beyond the public flow. If so, whatever is taken compiles."""

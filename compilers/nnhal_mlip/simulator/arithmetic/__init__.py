@@ -1,1 +1,1 @@
-"""What tasks compute, by kind: from arrays to arrays, without memory or addresses."""
+"""Computation of tasks, by kind: from arrays to arrays, without memory or addresses."""

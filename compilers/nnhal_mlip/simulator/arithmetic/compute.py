@@ -1,4 +1,4 @@
-"""What each kind of task computes. Floats are multiplied and summed in float32; integers are exact.
+"""Computation of each kind of task. Floats are multiplied and summed in float32; integers are exact.
 
 A convolution is the product of the elements under each window, a row of a matrix, with the filters. Float32 holds the
 sums of 1,024 products of int8, and such sums are added in float64: so a sum that int32 cannot hold is exact as well.

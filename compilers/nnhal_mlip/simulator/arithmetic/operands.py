@@ -1,4 +1,4 @@
-"""What a task reads, as arrays."""
+"""Operands of a task, as arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnhal.arrays import Array
 
 
 class TaskOperands(NamedTuple):
-    """What a task reads."""
+    """Operands of a task."""
 
     inputs: tuple[Array, ...]
     """[batch, height, width, channels]"""

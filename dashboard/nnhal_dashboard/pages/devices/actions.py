@@ -1,4 +1,4 @@
-"""What the forms of these pages have done."""
+"""Actions of the forms of these pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be done with a process: by nnhal's supervisor, or without it by the process itself."""
+"""Commands to a process: by nnhal's supervisor, or without it by the process itself."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What has happened in the testbed, by kind, device, model, text and time."""
+"""Events of the testbed, by kind, device, model, text and time."""

@@ -78,7 +78,7 @@ class ShownChart:
 
 
 class Extent(NamedTuple):
-    """What a chart is drawn for."""
+    """Span and size of a chart."""
 
     history: History
     range: TimeRange
@@ -89,7 +89,7 @@ class Extent(NamedTuple):
 
 
 class ChartKind(NamedTuple):
-    """What a chart shows of the history."""
+    """Part of the history that a chart shows."""
 
     title: str
     measure: Measure

@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana need, as files to download."""
+"""Files for Prometheus and Grafana, to download."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is drawn of plans, kept for a while: each link in it is of one address, so that is part of the key.
+"""Drawings of plans, kept for a while: each link in it is of one address, so that is part of the key.
 
 And what a device shows of a step: its memory over time, and what its units do.
 """

@@ -1,4 +1,4 @@
-"""What of a plan's graph is looked for: operations by their names, types or devices, and scopes that are unfolded."""
+"""Search in a plan's graph: operations by their names, types or devices, and scopes that are unfolded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FoundOperation:
 
 @dataclass(frozen=True, slots=True)
 class PlanSearch:
-    """What was found."""
+    """Result of a search."""
 
     text: str
     """What was looked for; empty if nothing was."""

@@ -93,7 +93,7 @@ _PLACE = "chosen"
 
 @dataclass(frozen=True, slots=True)
 class PlanAddress:
-    """What a page of plans shows, and the addresses of the pages that differ from it in one respect."""
+    """State of a page of plans, and the addresses of the pages that differ from it in one respect."""
 
     path: str
     fixed: tuple[tuple[str, str], ...] = ()

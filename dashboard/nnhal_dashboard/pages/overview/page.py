@@ -1,4 +1,4 @@
-"""What is wrong first; then what there is, how much is done, and what has happened last."""
+"""Overview of the testbed, problems first; then what there is, how much is done, and what has happened last."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class PassageRow:
 
 
 class RefusedInAll(NamedTuple):
-    """What a device refused of all plans."""
+    """Operations that a device refused, of all plans."""
 
     device: str
     words: str

@@ -1,4 +1,4 @@
-"""What became of the values of a run, beside what its plan says of them."""
+"""Ways of the values of a run, beside what its plan says of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LedgerRow:
 
     @property
     def reason(self) -> str:
-        """Why it passed as it did."""
+        """Reason why it passed as it did."""
         known = self.happened or self.planned
         return known.reason if known is not None else ""
 

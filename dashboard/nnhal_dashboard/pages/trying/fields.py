@@ -1,4 +1,4 @@
-"""What was put into the form of a model: as it was typed, so that the form can be shown again as it was."""
+"""Fields of the form of a model: as it was typed, so that the form can be shown again as it was."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _MOST_RUNS = 100
 
 @dataclass(frozen=True, slots=True)
 class TrialForm:
-    """What was sent, or what is there at first."""
+    """Fields that were sent, or those of a new form."""
 
     inputs: Sequence[InputFields]
     seconds: str = "30"

@@ -28,7 +28,7 @@ _places = threading.BoundedSemaphore(_AT_A_TIME)
 
 @dataclass(frozen=True, slots=True)
 class TrialRun:
-    """What the runs of a trial came to."""
+    """Result of the runs of a trial."""
 
     steps: tuple[str, ...]
     """The device of each step."""
@@ -41,7 +41,7 @@ class TrialRun:
 
 @dataclass(frozen=True, slots=True)
 class TrialRequest:
-    """What is to be run."""
+    """Runs that are asked for."""
 
     directory: str | os.PathLike[str]
     """The framework's."""

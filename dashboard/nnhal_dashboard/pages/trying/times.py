@@ -1,4 +1,4 @@
-"""Where the time of a run went, as pictures and figures."""
+"""Time of a run, as pictures and figures."""
 
 from __future__ import annotations
 

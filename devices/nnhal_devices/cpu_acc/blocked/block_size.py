@@ -1,4 +1,4 @@
-"""How many channels ONNX Runtime stores in a block on this processor."""
+"""Number of channels that ONNX Runtime stores in a block on this processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tensors of a lowered graph are images that ONNX Runtime can keep blocked, and who makes and reads them."""
+"""Images of a lowered graph that ONNX Runtime can keep blocked, with their makers and readers."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Images:
         return False
 
     def _is_bound(self, bound: Array | None, side: int) -> bool:
-        """Whether a bound is a constant for all elements that lets zeros pass. ``side`` is 1 for a least value."""
+        """True if a bound is a constant for all elements that lets zeros pass. ``side`` is 1 for a least value."""
         if bound is None or bound.size != 1 or bound.dtype != _FLOAT32:
             return False
         return self._with_any_value or side * bound.item() <= 0

@@ -27,7 +27,7 @@ _LARGEST_GROWTH = 3
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """How the pixels of a row are folded."""
+    """Folding of the pixels of a row."""
 
     pixels: int
     """Input pixels that become one."""

@@ -1,4 +1,4 @@
-"""The same elements in other dimensions, in another order, or padded.
+"""Lowerings that keep the elements and change their dimensions or order, or pad them.
 
 Blocks of pixels are traded for other axes by a reshape, a transposition and a reshape, which ONNX Runtime does for
 every element type.

@@ -1,4 +1,4 @@
-"""What a device process has copied and prepared since it started."""
+"""Counters of a device process since its start."""
 
 from __future__ import annotations
 

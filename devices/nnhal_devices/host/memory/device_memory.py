@@ -35,7 +35,7 @@ class ArgumentRole:
 
 
 class BufferContents(NamedTuple):
-    """What a buffer holds at a moment."""
+    """Content of a buffer at a moment."""
 
     bytes: int
     """Those that it occupies."""
@@ -334,5 +334,5 @@ class DeviceBuffer:
 
 
 def within(stated: Dimensions, actual: Dimensions) -> bool:
-    """Whether ``actual`` fits ``stated``. A 0 in ``stated`` is an unknown axis, one in ``actual`` an empty axis."""
+    """True if ``actual`` fits ``stated``. A 0 in ``stated`` is an unknown axis, one in ``actual`` an empty axis."""
     return not stated or fits(actual, stated)

@@ -1,4 +1,4 @@
-"""How much memory of its own a device process may take before it ends: the device dies, and not the host.
+"""Limit of a device process's own memory, beyond which it ends: the device dies, and not the host.
 
 Libraries such as ONNX Runtime allocate arenas and inner tensors whose sizes nobody knows before. Limits of the kernel
 (RLIMIT_AS, RLIMIT_DATA) count what is reserved and never touched, and make allocations fail at points that libraries

@@ -40,7 +40,7 @@ class Staged:
 
 @dataclass(slots=True)
 class Staging:
-    """What was copied for one run, and the time of each copy and of the run."""
+    """Copies for one run, and the time of each copy and of the run."""
 
     bytes: int = 0
     duration_ns: int = 0

@@ -1,1 +1,1 @@
-"""What a device tells its operators, and does for them."""
+"""Services of a device for its operators."""

@@ -1,4 +1,4 @@
-"""What a device process tells operators about itself, and does for them."""
+"""Service of a device process for operators."""
 
 from __future__ import annotations
 

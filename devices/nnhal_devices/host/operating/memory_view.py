@@ -37,7 +37,7 @@ _MOST_PURPOSES = 3
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """What tells the pools of a session apart."""
+    """Key that tells the pools of a session apart."""
 
     identity: FileIdentity
     kind: str

@@ -1,4 +1,4 @@
-"""What a device executes and what waits, as operators see it. It is looked up when they ask."""
+"""Running and waiting executions of a device, as operators see them. It is looked up when they ask."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class RunOwner(Protocol):
 
 
 class RunnableModel(Protocol):
-    """What an execution needs of its prepared model, which it keeps alive."""
+    """Parts of its prepared model that an execution needs, which it keeps alive."""
 
     model: ResolvedModel
     workload: Workload
@@ -83,7 +83,7 @@ class _Settled(NamedTuple):
 
 
 class BoundRun:
-    """What an execution does once it is admitted. One run at a time."""
+    """Work of an execution once it is admitted. One run at a time."""
 
     def __init__(self, prepared: RunnableModel, arguments: BoundArguments, measures: bool) -> None:
         """Bind the workload, unless arguments lie in device memory. ``measures``: whether runs are timed."""

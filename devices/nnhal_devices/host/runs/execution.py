@@ -79,7 +79,7 @@ class Execution:
 
     @property
     def unwanted(self) -> str:
-        """Why nobody waits for the run under way; empty if somebody does, or may."""
+        """Return why nobody waits for the run under way; empty if somebody does, or may."""
         if self.prepared.owner.is_over:
             return "the session is over"
         is_wanted = self.is_wanted
@@ -97,7 +97,7 @@ class Execution:
 
     @property
     def is_brief(self) -> bool:
-        """Whether its last launched run, or its last run as a stage, took less than it takes to wake a thread."""
+        """True if its last launched run, or its last run as a stage, took less than it takes to wake a thread."""
         return 0 < self.last_run_ns < _BRIEF_NS
 
     @property

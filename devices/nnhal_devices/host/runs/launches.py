@@ -63,7 +63,7 @@ def _signal(descriptor: Descriptor | None) -> None:
 
 
 class FencedExecutionCallback:
-    """How one launched execution ended, for its client."""
+    """End of one launched execution, for its client."""
 
     kind: ClassVar[str] = "callback"
 
@@ -122,7 +122,7 @@ class Launches:
 
 
 class LaunchingClient(Protocol):
-    """What a launch needs of its client's session."""
+    """Parts of its client's session that a launch needs."""
 
     launched: Launches
 

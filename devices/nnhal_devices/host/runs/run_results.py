@@ -1,4 +1,4 @@
-"""What a client is told of an execution's runs: the dimensions of its outputs, and whether they have fitted."""
+"""Answers to a client about an execution's runs: the dimensions of its outputs, and whether they have fitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which execution runs next on a device.
+"""Choice of the execution that runs next on a device.
 
 A device has workers, and each runs one execution at a time. An execution runs in the thread that brought it, once it is
 admitted. Clients take turns. Among one client's executions the higher priority goes first, then the earlier deadline,
@@ -42,7 +42,7 @@ class Admissible(Protocol):
 
     @property
     def unwanted(self) -> str:
-        """Why nobody waits for it any more; empty if somebody does."""
+        """Return why nobody waits for it any more; empty if somebody does."""
         ...
 
     @property
@@ -250,7 +250,7 @@ class Scheduler:
             return len(self._waiters())
 
     def _admits(self, execution: Admissible) -> bool:
-        """Whether a worker that takes reserved executions only takes this one. Raises DEVICE_UNAVAILABLE if not."""
+        """True if a worker that takes reserved executions only takes this one. Raises DEVICE_UNAVAILABLE if not."""
         if not self._draining:
             return False
         if not execution.is_reserved:

@@ -1,1 +1,1 @@
-"""What clients have: models, prepared ones, and the sessions that own them."""
+"""Sessions, and what clients have in them: models, prepared ones, and the sessions that own them."""

@@ -115,7 +115,7 @@ def save(
 
 
 class EntryHeader(NamedTuple):
-    """What the first file of an entry says of it."""
+    """First file of an entry, which describes it."""
 
     digest: bytes
     lengths: EntryLengths
@@ -236,7 +236,7 @@ def _truncate(descriptors: Sequence[Descriptor]) -> None:
 
 
 class _Constants:
-    """Where the constants of an entry lie among each other."""
+    """Places of an entry's constants among each other."""
 
     def __init__(self, constants: Sequence[Mapping[int, Array]], left_out: Collection[int]) -> None:
         """``constants`` are those of each subgraph; ``left_out`` are some of main's.

@@ -1,4 +1,4 @@
-"""What one session of a device owns."""
+"""Objects that one session of a device owns."""
 
 from __future__ import annotations
 

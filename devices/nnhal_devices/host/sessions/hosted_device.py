@@ -73,7 +73,7 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What a device says of each operation of main. ``operation_ns`` is empty without a cost model for the model."""
+    """Answer of a device about each operation of main. ``operation_ns`` is empty without a cost model for the model."""
 
     support: Sequence[Support]
     operation_ns: Sequence[float]

@@ -1,4 +1,4 @@
-"""Who may open a session of the wire: TLS, certificates of clients, tokens, users of this host."""
+"""Admission to sessions of the wire: TLS, certificates of clients, tokens, users of this host."""
 
 from __future__ import annotations
 

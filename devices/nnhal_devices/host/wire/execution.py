@@ -29,7 +29,7 @@ _ALIGNMENT = 64
 
 
 class _Layout:
-    """Where the arguments of an execution lie: those that are sent in one memory, the others in buffers."""
+    """Places of the arguments of an execution: those that are sent in one memory, the others in buffers."""
 
     def __init__(self, objects: FarObjects) -> None:
         self._objects = objects

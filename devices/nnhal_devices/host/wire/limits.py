@@ -1,4 +1,4 @@
-"""What clients of the wire may use of the device's host."""
+"""Limits of the wire's clients on the device's host."""
 
 from __future__ import annotations
 

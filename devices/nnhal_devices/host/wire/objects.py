@@ -1,4 +1,4 @@
-"""What a session of the wire owns on the device: prepared models, executions, buffers."""
+"""Objects that a session of the wire owns on the device: prepared models, executions, buffers."""
 
 from __future__ import annotations
 

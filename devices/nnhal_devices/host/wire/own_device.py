@@ -23,7 +23,7 @@ from nnhal_devices.host.sessions.hosted_device import HostedDevice
 
 @dataclass(frozen=True, slots=True)
 class OwnDevice:
-    """What sessions of the wire need of the device besides what every client of its endpoint can ask for."""
+    """Parts of the device that sessions of the wire need besides what every client of its endpoint can ask for."""
 
     endpoint: Endpoint
     device: HostedDevice

@@ -17,7 +17,7 @@ def handle(b: OperatorBuilder) -> None:
 
 
 def call_once(b: OperatorBuilder) -> None:
-    """What is done before the first run: the values of variables, which are known by now."""
+    """Subgraph that runs once, before the first run: the values of variables, which are known by now."""
     _require_main(b)
 
 

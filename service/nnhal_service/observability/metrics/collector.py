@@ -60,7 +60,7 @@ LatestEvents = Callable[[], Mapping[tuple[str, str], float]]
 
 @dataclass(frozen=True, slots=True)
 class NativeClients:
-    """What a scrape asks about native clients."""
+    """Figures of native clients that a scrape asks for."""
 
     sessions: Callable[[], int] = lambda: 0
     """Counts their sessions."""

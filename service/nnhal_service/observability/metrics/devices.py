@@ -1,4 +1,4 @@
-"""What devices hold and what clients have run on them directly, asked of the devices at each scrape."""
+"""Objects that devices hold and direct runs of clients, asked of the devices at each scrape."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WIRE = {"up": "wire_up_bytes", "down": "wire_down_bytes"}
 
 
 class DeviceAnswer:
-    """What a device has answered so far: the thread that asks it writes, and a scrape reads when its time is up.
+    """Last answer of a device: the thread that asks it writes, and a scrape reads when its time is up.
 
     ``usage`` is None until the device has answered. ``has_counted`` says that all direct runs on it are counted.
     """

@@ -1,4 +1,4 @@
-"""Which durations are rendered, and how."""
+"""Durations that are rendered, and their forms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TRUE, _FALSE = ("true", "1", "on"), ("false", "0", "off")
 
 @dataclass(frozen=True, slots=True)
 class MetricsOptions:
-    """Which durations of requests are rendered, and how."""
+    """Durations of requests that are rendered, and their forms."""
 
     counter_latencies: bool = True
     """Render sums of durations, as counters."""

@@ -1,4 +1,4 @@
-"""What metrics record of each request; processes that serve together add theirs."""
+"""Records of each request in metrics; processes that serve together add theirs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnhal_service.serving import Executed, Finished
 
 
 class RecordedRequests(NamedTuple):
-    """What was recorded of requests, by model and version."""
+    """Records of requests, by model and version."""
 
     runs: Mapping[Key, RecordedRuns]
     durations: Mapping[Key, Sequence[DurationSeries]]

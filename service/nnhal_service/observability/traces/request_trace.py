@@ -1,4 +1,4 @@
-"""What happened to a traced request, and when; and the interface of what exports it."""
+"""Events of a traced request; and the interface of what exports it."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class TraceReservation(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """How a request is traced: by ``scope`` for a file, for the exporter, and as part of a client's span."""
+    """Rule by which a request is traced: by ``scope`` for a file, for the exporter, and as part of a client's span."""
 
     scope: _Scope | None
     is_exported: bool

@@ -1,4 +1,4 @@
-"""What a client has bound, by a plan for its dimensions."""
+"""Memory that a client has bound, by a plan for its dimensions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a context has bound, by the plan that it follows: the one in force, one for its dimensions, or that of its
-state.
+"""Memory that a context has bound, by the plan that it follows: the one in force, one for its dimensions, or that of
+its state.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = get_logger(__name__)
 
 
 class ClientBinding(NamedTuple):
-    """What a client has bound whatever the plan, and how it is to run."""
+    """Memory that a client has bound whatever the plan, and its options of runs."""
 
     inputs: Sequence[TensorBinding]
     pools: Sequence[Memory]

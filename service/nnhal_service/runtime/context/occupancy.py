@@ -86,7 +86,7 @@ class Occupancy:
         self._is_unloaded = True
 
     def over(self) -> HalError:
-        """Why nothing runs any more."""
+        """Reason why nothing runs any more."""
         if self._is_unloaded:
             return UnloadedError()
         return HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the binding has been released")

@@ -1,4 +1,4 @@
-"""What is known of a context and its runs, from outside and in between."""
+"""State of a context and its runs, from outside and in between."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RunInFlight(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """What is known of a run when it begins."""
+    """State of a run when it begins."""
 
     instant_ns: int
     """An instant of CLOCK_BOOTTIME; -1 unless the context measures."""

@@ -61,14 +61,14 @@ class FatalModel:
 
 @dataclass(eq=False, slots=True)
 class _Suspect:
-    """What a device is doing that it may die of."""
+    """Work of a device that it may die of."""
 
     remote: RemoteDevice
     is_alone: bool = True
 
 
 class FatalModels:
-    """What drivers have died of. Safe to use from several threads."""
+    """Models that drivers have died of. Safe to use from several threads."""
 
     def __init__(self, directory: str = "", note: Note = no_note) -> None:
         """It is kept in a directory, if one is named. ``note`` is told of each model."""

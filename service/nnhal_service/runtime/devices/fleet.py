@@ -132,7 +132,7 @@ class Fleet:
             _never.wait(_RETURN_PAUSE_SECONDS)
 
     def is_there(self, name: str) -> bool:
-        """Whether a device is connected and not withdrawn. Does not wait, but starts to connect one that is not."""
+        """True if a device is connected and not withdrawn. Does not wait, but starts to connect one that is not."""
         entry = self._entries.get(name)
         return entry is not None and entry.is_there() and name not in self._withdrawn
 

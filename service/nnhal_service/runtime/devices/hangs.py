@@ -73,7 +73,7 @@ class AwaitedDevice(NamedTuple):
 
 
 class DeviceWait(NamedTuple):
-    """How long a device is waited for at this moment, in seconds; 0 if it is not."""
+    """Return how long a device is waited for at this moment, in seconds; 0 if it is not."""
 
     waited: float = 0.0
     """By the run that has waited longest."""
@@ -82,7 +82,7 @@ class DeviceWait(NamedTuple):
 
 
 class Waiting(Protocol):
-    """What runs on devices."""
+    """Runs that wait for devices."""
 
     def awaited(self) -> Iterable[AwaitedDevice]:
         """The devices that it has been waiting for, for WAITED_SECONDS at least."""
@@ -92,7 +92,7 @@ class Waiting(Protocol):
 
 
 class WaitingBind:
-    """What is being bound to devices. Keep it for as long as that takes."""
+    """Binding that waits for devices. Keep it for as long as that takes."""
 
     def __init__(self, devices: Iterable[AwaitedDevice]) -> None:
         self._devices, self._since = tuple(devices), time.monotonic()
@@ -279,7 +279,7 @@ def _open_link(remote: RemoteDevice, seconds: float) -> None:
 
 
 def spared(remote: RemoteDevice, may_be_busy: bool, has_stopped: bool) -> str:
-    """Why a device that does not answer is left alone; empty if it is not."""
+    """Return why a device that does not answer is left alone; empty if it is not."""
     if is_traced(remote.pid):
         return "a debugger traces it"
     if has_stopped:

@@ -137,7 +137,7 @@ class Registration:
 
     @property
     def trouble(self) -> str:
-        """Why it is not used at this moment; empty if it is. Starts to connect it, and does not wait for that.
+        """Reason why it is not used at this moment; empty if it is. Starts to connect it, and does not wait for that.
 
         A device that did not answer when it was last asked is asked again, for a moment.
         """

@@ -169,7 +169,7 @@ class ModelOutline:
     def surveys(
         self, members: Mapping[str, FleetMember], descriptions: Mapping[str, DeviceDescription | None]
     ) -> LayoutSurveys:
-        """What is known of the devices without asking them about it. Raises HalError if it contradicts itself."""
+        """Return what is known of the devices without asking them. Raises HalError if it contradicts itself."""
         devices = dict.fromkeys(step.device for step in self.partitioning.plan.steps)
         return LayoutSurveys(survey_unasked(self.imported, members, descriptions, devices), None)
 
@@ -179,7 +179,7 @@ class ModelOutline:
 
 
 class OutlinePlace:
-    """Where the outline of a model is kept, if there is one."""
+    """Place of a model's outline, if it is kept."""
 
     def __init__(
         self,

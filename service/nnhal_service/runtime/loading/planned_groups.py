@@ -159,8 +159,8 @@ class GroupPlanner:
         return {member.name: member.remote for member in available}
 
     def _require_devices(self, before: Mapping[str, object]) -> None:
-        """What no device takes is the client's, and not what a device cannot be asked about. ``before`` planning the
-        devices had these sessions.
+        """Refuse what no device takes as the client's error, but not what a device cannot be asked about. ``before``
+        planning the devices had these sessions.
         """
         fleet, now = self._target.fleet, self._connected(answering=True)
         wanted = [name for name in self._target.devices or fleet.names if name not in fleet.withdrawn]

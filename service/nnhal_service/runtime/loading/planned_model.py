@@ -37,7 +37,7 @@ class ReadModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadTarget:
-    """Where a model is to be loaded, and how it is to be split."""
+    """Devices to load a model on, and how it is to be split."""
 
     fleet: Fleet
     devices: Sequence[str]

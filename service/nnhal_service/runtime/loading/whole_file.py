@@ -157,7 +157,7 @@ class WholeFile:
     def _with_planner(
         self, target: LoadTarget, shapes: Mapping[str, Dimensions], prepare: Callable[[WholeFilePlanner], T]
     ) -> T | None:
-        """What is prepared by a planner; None if there is none. Raises FrontendError, HalError and PlacementError."""
+        """Prepare by a planner; None if there is none. Raises FrontendError, HalError and PlacementError."""
         planner = self._planner(target, shapes)
         try:
             return None if planner is None else prepare(planner)
@@ -233,7 +233,7 @@ class WholeFile:
         return imported.model
 
     def _if_taken(self, make: Callable[[], T | None]) -> T | None:
-        """What is made; None if the file is refused: asking about its operations says why, or finds another way."""
+        """Return it; None if the file is refused: asking about its operations says why, or finds another way."""
         try:
             return make()
         except (FrontendError, NnhalError, PlacementError) as error:

@@ -1,1 +1,1 @@
-"""Where the values of a bound model lie, and the requests that name them."""
+"""Places of a bound model's values, and the requests that name them."""

@@ -1,4 +1,4 @@
-"""What a client binds to the inputs and outputs of a model, and the slots that follow."""
+"""Memory that a client binds to the inputs and outputs of a model, and the slots that follow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TensorBinding:
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """What a client has bound a model to, and how it is to run."""
+    """Memory that a client has bound a model to, and its options of runs."""
 
     inputs: Mapping[int, TensorBinding]
     """By operand of main."""

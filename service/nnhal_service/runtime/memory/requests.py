@@ -94,7 +94,9 @@ def dependencies(steps: Sequence[Sequence[Access]]) -> list[tuple[int, ...]]:
 
 
 def accesses_of(device: str, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> list[Access]:
-    """What a step touches that reads and writes these slots on its own device. Raises HalError or TransportError."""
+    """Return the memory that a step touches that reads and writes these slots on its own device. Raises HalError or
+    TransportError.
+    """
     return [
         *(_access(device, slot.to_read(own=True), False) for slot in inputs if slot.has_value),
         *(_access(device, slot.to_write(own=True), True) for slot in outputs),

@@ -49,7 +49,7 @@ class MemoryRange(NamedTuple):
 
 
 class Slot(ABC):
-    """Where one value lies.
+    """Place of one value.
 
     ``stated`` are the dimensions that model and binding give, ``dimensions`` those of the current value. ``expected``
     are, for a value of the client, those that follow from the model's inputs if model and binding leave some unknown.

@@ -154,7 +154,7 @@ class ActivePlan:
                 self._begin()
 
     def _is_back(self, name: str, now: float) -> bool:
-        """Whether a device is there, and is to be used again: each return costs a plan, and each death the next one."""
+        """True if a device is there, and is to be used again: each return costs a plan, and each death the next one."""
         mistrust = self._mistrust.get(name)
         return self.original.planner.is_there(name) and (mistrust is None or now > mistrust.until)
 
@@ -399,7 +399,7 @@ class ActivePlan:
 
 
 class _Mistrust(NamedTuple):
-    """What is remembered of a device's deaths in runs, by ``time.monotonic``."""
+    """Memory of a device's deaths in runs, by ``time.monotonic``."""
 
     died: float
     pause: float

@@ -57,11 +57,11 @@ class CacheDirectory:
     token: bytes
 
     def of_variant(self, name: str) -> CacheDirectory:
-        """The same directory with another token, for a model that the application's token does not distinguish."""
+        """Return the directory with another token, for a model that the application's token does not distinguish."""
         return replace(self, token=_digest([self.token, name.encode()]))
 
     def of_content(self, content: ModelContent | memoryview) -> CacheDirectory:
-        """The same directory with a token that covers the model file: other users of it may choose equal tokens."""
+        """Return the directory with a token that covers the model file: other users of it may choose equal tokens."""
         return self.of_variant(sha256(content).hexdigest())
 
 
@@ -143,7 +143,7 @@ def _prepare(
 def has_entry(
     member: FleetMember, step: Step, cache: CacheDirectory, of_several: bool, config: PrepareConfig = PrepareConfig()
 ) -> bool:
-    """Whether there is an entry of a step: its device has prepared it before, and may be unable to use it by now."""
+    """True if there is an entry of a step: its device has prepared it before, and may be unable to use it by now."""
     if step.source is not None:
         cache = cache.of_variant(_IN_WORDS)
     token = _token(member, step, cache, of_several, config)

@@ -15,7 +15,7 @@ from nnhal_service.runtime.plan.survey import Survey, survey_model
 
 @dataclass(frozen=True, slots=True)
 class LayoutSurveys:
-    """What the devices answered about a model."""
+    """Answers of the devices about a model."""
 
     declared: Survey
     """About the model as it was imported."""

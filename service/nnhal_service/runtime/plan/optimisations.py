@@ -1,4 +1,4 @@
-"""What devices make of the steps of one model: each is asked once about a step, and its answer is remembered.
+"""Devices' optimisations of the steps of one model: each is asked once about a step, and its answer is remembered.
 
 A device that says that it optimises nothing is not asked, nor is one whether it fails in a step that it has prepared
 before: what it makes of that is asked when somebody wants to see it.

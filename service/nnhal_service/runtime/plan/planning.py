@@ -238,7 +238,7 @@ class ModelPlanner:
         return planner
 
     def _hindrance(self, device: str, wanted: Collection[str]) -> str:
-        """Why a device of the fleet cannot be used."""
+        """Return why a device of the fleet cannot be used."""
         if wanted and device not in wanted:
             return "is not to be used"
         return "drains" if self.is_withdrawn(device) else "does not answer"

@@ -32,7 +32,7 @@ from nnhal_service.runtime.plan.survey import Survey
 
 @dataclass(frozen=True, slots=True)
 class ImageLayout:
-    """Whether a plan has its images with channels last, since some devices want that of a model that has them first."""
+    """Order of a plan's images: with channels last, which some devices want, or first, as the model has them."""
 
     is_converted: bool
     """True if they are last."""
@@ -128,7 +128,7 @@ class SketchedPlan:
         return len(model.operand_values) + sum(validate_pool(pool, "constants") for pool in model.pools)
 
     def optimised(self, step: Step) -> tuple[str, ...]:
-        """What a step's device makes of its operations, in its words; nothing if it has no backend, or has died."""
+        """Return a device's optimisations of a step, in its words; nothing if it has no backend, or has died."""
         if step.source is not None:
             return ("as the file has it",)
         return self.survey.optimisations.substitutions(step)
@@ -200,7 +200,9 @@ def arena_of(plan: Plan, values: PassedValues) -> FallbackLayout:
 
 
 def _failed(survey: Survey, step: Step) -> Failures:
-    """What a step's device cannot do in this step. A step in the words of the file has no operations to optimise."""
+    """Return what a step's device cannot do in this step. A step in the words of the file has no operations to
+    optimise.
+    """
     if survey.source_steps.of(step).source is not None:
         return ()
     return (*survey.source_steps.failed(step), *survey.optimisations.failed(step))

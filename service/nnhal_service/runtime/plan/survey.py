@@ -170,7 +170,7 @@ def _survey(
 
 
 class _Answer(NamedTuple):
-    """What a device says of a model."""
+    """Answer of a device about a model."""
 
     candidate: Candidate
     """The device with the operations that it refuses."""

@@ -383,7 +383,7 @@ class BoundPlan:
         return self._fenced
 
     def _is_static(self) -> bool:
-        """Whether all requests can be made in advance: no control flow to walk, and all sizes known but the results'.
+        """True if all requests can be made in advance: no control flow to walk, and all sizes known but the results'.
 
         The inputs of a single step count only if host memory that they lie in determines their dimensions later.
         """
@@ -411,7 +411,7 @@ class BoundPlan:
         return any(slot.is_lent and not slot.element.size(slot.stated) for slot in self._slots.values())
 
     def _is_stated(self) -> bool:
-        """Whether model and client themselves determine the sizes of all outputs; a single step is the model itself."""
+        """True if model and client themselves determine the sizes of all outputs; a single step is the model itself."""
         operands = self.prepared.imported.model.main.operands
         slots = ((self._slots[operand], operands[operand].dimensions) for operand in self._bindings.outputs)
         return all(slot.element.size(combine(dimensions, slot.stated) or ()) > 0 for slot, dimensions in slots)

@@ -21,7 +21,7 @@ _log = get_logger(__name__)
 
 
 class Cancellation:
-    """Whether a request or a run has been cancelled, which cannot be undone. Safe to use from several threads."""
+    """Cancellation of a request or a run, which cannot be undone. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._cancelled = False

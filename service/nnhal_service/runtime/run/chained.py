@@ -140,7 +140,7 @@ class Chained:
         return any(fence.state is FenceState.ERROR for fence in fences)
 
     def failure(self, launched: Sequence[Launched], error: NnhalError) -> NnhalError:
-        """Why a launched step failed, once all have ended; ``error`` if no device says."""
+        """Return why a launched step failed, once all have ended; ``error`` if no device says."""
         self.settle(launched)
         return self._cause(len(launched)) or error
 

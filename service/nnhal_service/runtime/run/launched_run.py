@@ -30,7 +30,7 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a launched run ended: with a report or an error.
+    """End of a launched run: with a report or an error.
 
     ``timing_launched`` is from the launch to the end, ``timing_fenced`` from the last awaited fence; both are
     available only if the plan has one step and the binding measures.
@@ -163,7 +163,7 @@ def _plain(report: RunReport) -> Ending:
 
 
 class _Limits:
-    """When a launched run may begin, and by when it must have ended."""
+    """Earliest begin and latest end of a launched run."""
 
     def __init__(self, fences: Sequence[Fence], deadline_ns: int, duration_ns: int, cancellation: Cancellation) -> None:
         """Raises OSError if no descriptor is left."""

@@ -1,4 +1,4 @@
-"""What is reported of runs, and to whom."""
+"""Reports of runs, and their readers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TouchedMemoryError(HalError):
 
 
 class Context(Protocol):
-    """What a watcher may ask of the context that ran."""
+    """Parts of the running context that a watcher may ask for."""
 
     @property
     def items(self) -> int:

@@ -53,7 +53,7 @@ def executions_of(steps: Sequence[BoundStep]) -> list[tuple[str, RemoteExecution
 
 
 def numbers_answers(steps: Sequence[BoundStep]) -> bool:
-    """Whether the devices of all steps answer with the numbers of calls. Steps of others run by calls over gRPC: on a
+    """True if the devices of all steps answer with the numbers of calls. Steps of others run by calls over gRPC: on a
     channel, an answer that comes twice or late may be taken for that of another call.
     """
     return all(step.part.prepared.calls.numbers_answers for step in steps)

@@ -23,7 +23,7 @@ _log = get_logger(__name__)
 
 
 class BellKind(Enum):
-    """What a bell says to the stage that hears it."""
+    """Meaning of a bell to the stage that hears it."""
 
     START = "start"
     """The run has begun: the entry rings it before it runs its own step."""
@@ -81,7 +81,7 @@ class Bells:
 
 
 class Stragglers:
-    """Whether a device may still be at work on a run that was lost, since it does not answer."""
+    """Devices that may still be at work on a lost run, since they do not answer."""
 
     def __init__(self) -> None:
         self.there_are = False

@@ -1,1 +1,1 @@
-"""What is kept and told of requests: counts, live and ended runs, recordings of runs, and who observes them."""
+"""History of requests: counts, live and ended runs, recordings of runs, and who observes them."""

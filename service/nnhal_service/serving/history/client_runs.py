@@ -24,7 +24,9 @@ from nnhal_service.serving.requests.request import RequestTiming
 
 
 class _Planned(NamedTuple):
-    """What a run of a context does by its plan. A client's memory is taken to be ashmem, which all clients use."""
+    """Plan of a context's runs, as far as it decides their bytes. A client's memory is taken to be ashmem, which all
+    clients use.
+    """
 
     prepared: PreparedPlan
     steps: tuple[str, ...]
@@ -34,7 +36,7 @@ class _Planned(NamedTuple):
 
 
 class _Plans:
-    """What contexts do by their plans, the last plan of each."""
+    """Last plan of each context."""
 
     def __init__(self) -> None:
         self._planned: WeakKeyDictionary[Context, _Planned] = WeakKeyDictionary()

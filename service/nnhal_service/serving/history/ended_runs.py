@@ -68,7 +68,7 @@ class RunLog(Protocol):
 
 
 class Recorder(Protocol):
-    """Where recorded runs go: to ``RunRecordings``, or to the process that has them."""
+    """Destination of recorded runs: to ``RunRecordings``, or to the process that has them."""
 
     @property
     def recorded(self) -> Collection[str]:

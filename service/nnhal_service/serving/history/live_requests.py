@@ -49,7 +49,7 @@ class LiveRequests:
 
     @property
     def oldest_ns(self) -> int:
-        """When the one that has been here longest arrived, by CLOCK_MONOTONIC; 0 if there is none."""
+        """Arrival of the request that has been here longest, by CLOCK_MONOTONIC; 0 if there is none."""
         return min(map(_arrived, _copy(self.requests)), default=0)
 
     def list(self) -> list[LiveRequest]:

@@ -1,4 +1,4 @@
-"""What metrics, traces and logs are told of every request."""
+"""Metrics, traces and logs of every request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnhal_service.serving.requests.request import InferenceRequest, RequestTimi
 
 
 class FailureReason(Enum):
-    """Why a request failed, by Triton's names."""
+    """Reason of a failed request, by Triton's names."""
 
     REJECTED = "REJECTED"
     """It did not run: the queue was full, it waited too long, or the model is being unloaded."""

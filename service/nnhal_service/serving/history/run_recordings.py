@@ -19,7 +19,7 @@ _KEPT = 8
 
 @dataclass(frozen=True, slots=True)
 class RunRecording:
-    """What a recording has so far."""
+    """Content of a recording so far."""
 
     model: str
     """ALL_MODELS for all."""
@@ -29,7 +29,7 @@ class RunRecording:
 
 
 class RunRecordingProgress(NamedTuple):
-    """How far a recording is."""
+    """Progress of a recording."""
 
     number: int
     model: str

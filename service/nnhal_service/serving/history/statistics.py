@@ -61,7 +61,7 @@ class ModelStatistics:
 
 @dataclass(slots=True)
 class RequestCounts:
-    """What has been counted of one model."""
+    """Counts of one model."""
 
     last_inference_ns: int = 0
     """Nanoseconds since 1970; 0 before the first inference."""

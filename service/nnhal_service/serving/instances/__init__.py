@@ -1,1 +1,1 @@
-"""What runs a batch: instances of a model, which are bound to memory of the framework or of clients."""
+"""Instances, which run batches: instances of a model, which are bound to memory of the framework or of clients."""

@@ -1,4 +1,4 @@
-"""What instances are bound to: a model that this process has loaded, or one that another process lets it use."""
+"""Model to which instances are bound: a model that this process has loaded, or one that another process lets it use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OUTPUT = "output "
 
 
 class AwaitedAnswer(Protocol):
-    """Where the answer to a run comes: one object for all runs of a bound model until it is bound to devices anew."""
+    """Destination of a run's answer: one object for all runs of a bound model until it is bound to devices anew."""
 
     def fileno(self) -> int:
         """A descriptor that can be read when the answer has come."""

@@ -1,4 +1,4 @@
-"""Which tensors of a model's requests devices use in place in memory of clients, and which are copied."""
+"""Tensors of a model's requests that devices use in place in memory of clients, and those that are copied."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_SHAPES = 256
 
 
 class Places(NamedTuple):
-    """Where the inputs and outputs of a run lie in memory of clients, in the model's order; None for our own memory."""
+    """Places of a run's inputs and outputs in memory of clients, in the model's order; None for our own memory."""
 
     inputs: tuple[Place | None, ...] = ()
     outputs: tuple[Place | None, ...] = ()

@@ -1,4 +1,4 @@
-"""What the requests of a sequence run on: instances that share the state of the sequence."""
+"""Memory of a sequence's requests: instances that share the state of the sequence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the framework keeps of runs for its operators, whoever asks for them: clients of the protocol or native ones."""
+"""Runs that the framework keeps for its operators, whoever asks for them: clients of the protocol or native ones."""
 
 from __future__ import annotations
 

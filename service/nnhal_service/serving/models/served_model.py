@@ -113,7 +113,9 @@ class ServedModel(RequestServer):
         return await server.infer(request, client)
 
     def _serve_given(self, given: frozenset[str]) -> RequestServer:
-        """What serves requests with these of the optional inputs: another plan, in which they are no constants."""
+        """Return the server of requests with these of the optional inputs: another plan, in which they are no
+        constants.
+        """
         with self._giving:
             server = self._given.get(given)
             if server is not None:
@@ -162,7 +164,9 @@ class ServedModel(RequestServer):
 
     @property
     def oldest_request_ns(self) -> int:
-        """How long the oldest request has waited or run until now, here or in another process; 0 if there is none."""
+        """Return how long the oldest request has waited or run until now, here or in another process; 0 if there is
+        none.
+        """
         elsewhere = [oldest for _, oldest in list(self._pending_elsewhere.values())]
         arrivals = [instant for instant in (self.live.oldest_ns, *elsewhere) if instant]
         return time.monotonic_ns() - min(arrivals) if arrivals else 0

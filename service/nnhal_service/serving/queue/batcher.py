@@ -1,4 +1,4 @@
-"""Which request runs when: requests take free instances, or wait for one, alone or joined into batches.
+"""Order in which requests run: requests take free instances, or wait for one, alone or joined into batches.
 
 All of it happens in the event loop. A request that finds a free instance begins to run at once. The others wait in the
 queue. A batch that ends hands its instance to the next one before anything else happens, so that no batch is overtaken.

@@ -114,7 +114,7 @@ class _Level(Generic[T]):
         return len(self.fresh) + len(self.delayed)
 
     def times_out_ns(self, ticket: T, now_ns: int) -> int:
-        """When a ticket's timeout passes. Its own timeout counts if the policy allows that and has no shorter one."""
+        """End of a ticket's timeout. Its own timeout counts if the policy allows that and has no shorter one."""
         timeout = self.policy.default_timeout_ns
         if self.policy.allow_timeout_override and ticket.timeout_ns > 0 and not 0 < timeout < ticket.timeout_ns:
             timeout = ticket.timeout_ns
@@ -189,7 +189,7 @@ class RequestQueue(Generic[T]):
         return True
 
     def ready_ns(self, ticket: T) -> int:
-        """When a ticket has waited for others as long as the batching allows."""
+        """End of a ticket's wait for others."""
         return ticket.queued_ns + (self._batching.max_queue_delay_ns if self._batching is not None else 0)
 
     def take(self, now_ns: int) -> list[T]:

@@ -33,7 +33,7 @@ SequenceId = int | str
 
 
 class SequenceMemory(Protocol):
-    """What the requests of one sequence run on. ``begin`` is called in the loop, ``close`` in any other thread."""
+    """Memory of one sequence's requests. ``begin`` is called in the loop, ``close`` in any other thread."""
 
     @property
     def start(self) -> StartBatch:
@@ -51,7 +51,7 @@ class SequenceMemory(Protocol):
 
 
 class Flags(NamedTuple):
-    """What a request says of its sequence."""
+    """Flags of a request in its sequence."""
 
     id: SequenceId
     starts: bool

@@ -1,4 +1,4 @@
-"""Which devices run a model by its plan, and what its values cost on their way between them."""
+"""Devices that run a model by its plan, and the cost of its values on their way between them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PlannedEdge(NamedTuple):
 
 
 class PlannedRun(NamedTuple):
-    """What a run does by its plan."""
+    """Devices and bytes of a run by its plan."""
 
     operations: Sequence[tuple[str, int]]
     """The device of each step, and how many operations the step has."""

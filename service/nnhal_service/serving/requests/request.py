@@ -48,7 +48,7 @@ class InferenceRequest:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether its run has a deadline. It is not joined with others whose run may take as long as it likes."""
+        """True if its run has a deadline. It is not joined with others whose run may take as long as it likes."""
         return self.timeout_ns > 0 or self.deadline_ns != NO_DEADLINE
 
 

@@ -70,7 +70,7 @@ class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]
         self._methods = {**self._methods, **handlers}
 
     def _make_request_call_future(self, method: bytes | None) -> asyncio.Future[Any]:
-        """What the loop awaits for each registered method, and once, with None, for all that are not registered."""
+        """Return what the loop awaits for each registered method, and once, with None, for all others."""
         if method is None:
             return asyncio.get_running_loop().create_task(self._refuse_unknown())
         if not _SERVES_BY_METHOD:

@@ -28,7 +28,8 @@ def changes_settings(method: str) -> bool:
 
 
 def admission(method: str, guard: Guard) -> Callable[[object, Context], None] | None:
-    """What admits a call by its request, None if nothing does; it raises ServingError if the guard refuses the call.
+    """Return what admits a call by its request, None if nothing does; it raises ServingError if the guard refuses the
+    call.
 
     ``method`` is its full name, such as ``/inference.GRPCInferenceService/ModelInfer``.
     """

@@ -1,4 +1,4 @@
-"""What all calls of the gRPC server have in common: their form, how many are open, and their work in threads.
+"""Parts that all calls of the gRPC server share: their form, how many are open, and their work in threads.
 
 A call is a coroutine, which gRPC cancels if the client cancels its call or leaves.
 """

@@ -92,7 +92,7 @@ class InputHead(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a head says beside the model."""
+    """Content of a head beside the model."""
 
     outputs: tuple[RequestedOutput, ...]
     output_names: tuple[str, ...]
@@ -163,7 +163,7 @@ def cut_in_loop(data: bytes) -> CutRequest | None:
 
 
 def _comes_again(cut: CutRequest) -> bool:
-    """Whether requests may follow with the same layout: not if they differ in identifiers, or in elements in the head.
+    """True if requests may follow with the same layout: not if they differ in identifiers, or in elements in the head.
 
     The tensors of other requests are in ``raw``, or in regions.
     """
@@ -172,7 +172,7 @@ def _comes_again(cut: CutRequest) -> bool:
 
 
 class _Layout(NamedTuple):
-    """Where the parts of a request lie that has no identifier."""
+    """Places of the parts of a request that has no identifier."""
 
     head: bytes
     raw: list[tuple[bytes, int, int]]

@@ -43,7 +43,7 @@ _STRING_COST = MOST_BYTES_IN_LOOP // (_MOST_STRING_BYTES_IN_LOOP // 4)
 
 
 class _Form(NamedTuple):
-    """How responses are encoded, and their parameters beside the model's own."""
+    """Encoding of responses, and their parameters beside the model's own."""
 
     encode: Callable[[bytes, str, Sequence[Raw]], bytes]
     parameters: tuple[tuple[str, Parameter], ...] = ()

@@ -153,7 +153,7 @@ class _InputHead(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What the JSON of a request says."""
+    """Content of a request's JSON."""
 
     id: str
     inputs: tuple[_InputHead, ...]

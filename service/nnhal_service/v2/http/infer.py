@@ -46,7 +46,7 @@ _MOST_JSON_IN_LOOP = 1 << 14
 
 
 class InferenceTarget(NamedTuple):
-    """What a path names. An empty ``version`` leaves the choice to the server."""
+    """Model that a path names. An empty ``version`` leaves the choice to the server."""
 
     model: str
     version: str
@@ -54,7 +54,7 @@ class InferenceTarget(NamedTuple):
 
 
 class InferenceHead(NamedTuple):
-    """What the path and the headers of an inference say."""
+    """Path and headers of an inference."""
 
     target: InferenceTarget
     json_size: int | None

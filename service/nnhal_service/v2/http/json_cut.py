@@ -165,7 +165,7 @@ def _require_small(head: int) -> None:
 
 
 def _brackets(text: memoryview) -> Iterator[list[tuple[int, bool]]]:
-    """Where a list or object in _DEPTH opens, and (False) where it closes, piece by piece."""
+    """Tell where a list or object in _DEPTH opens, and (False) where it closes, piece by piece."""
     nesting = _Nesting()
     start = 0
     for outside in _outlines(text):
@@ -188,7 +188,7 @@ def _outlines(text: memoryview) -> Iterator[Octets]:
 
 
 class _Nesting:
-    """How deep the lists and objects of a text are nested."""
+    """Depth of nested lists and objects in a text."""
 
     def __init__(self) -> None:
         self._depth = 0

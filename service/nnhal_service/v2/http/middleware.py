@@ -1,4 +1,4 @@
-"""What every HTTP request passes before its route: the last resort for errors, and the guard."""
+"""Middleware that every HTTP request passes before its route: the last resort for errors, and the guard."""
 
 from __future__ import annotations
 

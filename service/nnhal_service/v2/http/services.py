@@ -1,4 +1,4 @@
-"""What is behind the routes."""
+"""Services behind the routes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescrip
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the routes of the HTTP server need."""
+    """Services for the routes of the HTTP server."""
 
     server: ServerDescription
     repository: ModelRepository

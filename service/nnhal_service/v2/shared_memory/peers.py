@@ -1,4 +1,4 @@
-"""Who is at the other end of a TCP connection, if that is on this host: its user, and its process if it can be seen."""
+"""Process at the other end of a TCP connection from this host: its user, and its number if it can be seen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class ConnectedClient:
-    """Who holds a client's end of a connection."""
+    """Process that holds a client's end of a connection."""
 
     uid: int
     """Who has opened the socket."""
@@ -77,7 +77,7 @@ def connected_inodes() -> set[int]:
 
 
 def started(pid: int) -> str:
-    """When a process was started, in the kernel's ticks; empty if there is no such process."""
+    """Return when a process was started, in the kernel's ticks; empty if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

@@ -84,7 +84,7 @@ def _require_no_model(told: device_pb2.Notified, what: str, *statuses: ErrorStat
 
 @check(GROUP, _PAGE, "CC-01", "CC-02", "CC-18")
 def restored(device: CheckedDevice) -> None:
-    """What a preparation has written is restored, whatever the files held before, and computes the same."""
+    """A preparation that was written is restored, whatever the files held before, and computes the same."""
     cache = _Cache.of(device)
     saved = Prepared(cache.session, device.small, cache.save(device).prepared_model)
     told = cache.load()

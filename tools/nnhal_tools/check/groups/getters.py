@@ -1,4 +1,4 @@
-"""What a device says of itself."""
+"""Getters of a device."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def cache_files(device: CheckedDevice) -> None:
 
 @check(GROUP, "contract.md#the-rows", "DV-12")
 def same_answers(device: CheckedDevice) -> None:
-    """The same getter gives the same answer each time, in every session."""
+    """A getter gives the same answer each time, in every session."""
     first, second = _asked(device.session()), _asked(device.session())
     for name, answer in first.items():
         require(answer == second[name], f"another answer of {name}", "the same as before")

@@ -156,7 +156,7 @@ def malformed(device: CheckedDevice) -> None:
 
 @check(GROUP, _PAGE)
 def sync(device: CheckedDevice) -> None:
-    """What is enqueued is visible when the fence of a later Sync has signalled."""
+    """Enqueued work is visible when the fence of a later Sync has signalled."""
     launches, bound, work = _open(device)
 
     def enqueue() -> None:
@@ -182,7 +182,7 @@ def closed_channel(device: CheckedDevice) -> None:
 
 @check(GROUP, "link.md#when-a-session-ends")
 def end_of_session(device: CheckedDevice) -> None:
-    """When the link closes, the channel closes, and fences of launches that wait are in error."""
+    """The channel closes when the link does, and fences of launches that wait are in error."""
     launches, bound, _ = _open(device)
     _, pending = create_fence()
     fence = launches.launch(bound.handle, [pending])

@@ -209,7 +209,7 @@ def unknown_descriptor(device: CheckedDevice) -> None:
 
 @check(GROUP, _PAGE)
 def dropped_while_mapped(device: CheckedDevice) -> None:
-    """What was mapped through a descriptor stays mapped when that is dropped."""
+    """A mapping through a descriptor stays when that is dropped."""
     held = device.prepare()
     work = held.work()
     assert isinstance(work.memory, Ashmem)

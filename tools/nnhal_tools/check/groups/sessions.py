@@ -18,7 +18,7 @@ _ROUNDS, _SPARE = 8, 4
 
 
 def _counts(session: CheckSession) -> bool:
-    """Whether the token of a session counts: a call that needs one, and succeeds with it, is not refused."""
+    """The token of a session counts: a call that needs one, and succeeds with it, is not refused."""
     try:
         supported(session, small_models()[0].model)
     except DeadObjectError:
@@ -72,7 +72,7 @@ def handles_of_others(device: CheckedDevice) -> None:
 
 @check(GROUP, _END)
 def end_of_channels(device: CheckedDevice) -> None:
-    """When a link closes, the channels of its session close."""
+    """The channels of a session close when its link does."""
     held = device.prepare()
     burst = held.burst()
     held.session.link.close()
@@ -81,7 +81,7 @@ def end_of_channels(device: CheckedDevice) -> None:
 
 @check(GROUP, "messages.md#fences")
 def end_of_fences(device: CheckedDevice) -> None:
-    """When a link closes, launches that wait end, and their fences are in error."""
+    """Launches that wait end when the link closes, and their fences are in error."""
     held = device.prepare()
     _, pending = create_fence()
     launched = held.launch(held.work().request, [pending.descriptor])

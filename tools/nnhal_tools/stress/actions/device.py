@@ -1,4 +1,4 @@
-"""What a device reports of itself and of models, and objects that it is to forget."""
+"""Reports of a device about itself and about models, and objects that it is to forget."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class BoundMemory(Protocol):
 
     @property
     def is_lent(self) -> bool:
-        """Whether its device is asked what it holds. The device makes room for what is written, whatever its size."""
+        """True if its device is asked what it holds. The device makes room for what is written, whatever its size."""
         ...
 
     def require_alive(self) -> None:
