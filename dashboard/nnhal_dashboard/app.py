@@ -79,12 +79,12 @@ def create_app(
     renderer = Renderer(collector, fragments)
     streams = Streams(renderer.fragment)
 
-    def tell(snapshot: Snapshot) -> None:
+    def show_changes(snapshot: Snapshot) -> None:
         if len(streams):
             collector.watch(fragments.shown(streams.keys))  # who has a page open looks at it
             streams.publish(snapshot)
 
-    collector.listen(tell)
+    collector.listen(show_changes)
     state = app.state
     state.settings, state.collector, state.visitors = settings, collector, visitors
     state.renderer, state.streams = renderer, streams

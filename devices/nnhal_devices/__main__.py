@@ -98,7 +98,7 @@ def main() -> int:
         try:
             driver = create_driver(name, DriverOptions(settings.threads, settings.options))
         except (NnhalError, OSError) as error:  # such as a device on another host that cannot be reached
-            endpoint.tell_trouble(str(error))
+            endpoint.write_trouble(str(error))
             raise
         threadpool_limits(settings.threads, user_api="blas")  # numpy's would use every processor
         oversight = oversight_of(supervision, settings.admin_key)

@@ -46,12 +46,12 @@ def main() -> int:
         for entry in entries
         if "reason" in entry
     ]
-    told: dict[str, Any] = {"names": driver_names(), "refused": refused}
+    report: dict[str, Any] = {"names": driver_names(), "refused": refused}
     if "--names" not in sys.argv[1:]:
-        told["searched"] = [str(path) for path in settings.backend_paths]
-        told["drivers"] = inventory(registry(), settings.backend_seconds)
+        report["searched"] = [str(path) for path in settings.backend_paths]
+        report["drivers"] = inventory(registry(), settings.backend_seconds)
     with answers:
-        json.dump(told, answers)
+        json.dump(report, answers)
     return 0
 
 

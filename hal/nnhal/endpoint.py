@@ -68,7 +68,7 @@ class Endpoint:
             )
         make_private_folder(self.directory, folder_group())
 
-    def tell_trouble(self, reason: str) -> None:
+    def write_trouble(self, reason: str) -> None:
         """Leave word in the directory of why no process serves there: for those who look, in one line.
 
         Does nothing if the directory cannot be used.
@@ -78,7 +78,7 @@ class Endpoint:
             write_whole(self._trouble, reason.encode()[:_MOST_TROUBLE_BYTES], writer=f"{os.getpid()}")
 
     def clear_trouble(self) -> None:
-        """Undo ``tell_trouble``, since a process serves."""
+        """Undo ``write_trouble``, since a process serves."""
         self._trouble.unlink(missing_ok=True)
 
     @property
@@ -86,7 +86,7 @@ class Endpoint:
         """Return why no process serves there, as the last one that tried has left word; empty if none has."""
         return _left_word(self._trouble)
 
-    def tell_end(self, end: str) -> None:
+    def write_end(self, end: str) -> None:
         """Leave word in the directory of how its last process ended, as ``process PID was killed by SIGSEGV``."""
         with contextlib.suppress(OSError, ValueError):
             write_whole(self._last_end, end.encode()[:_MOST_TROUBLE_BYTES], writer=f"{os.getpid()}")

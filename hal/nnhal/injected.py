@@ -21,5 +21,5 @@ def injected_faults_in(message: str) -> list[str]:
 
 def injected_faults_of(copies: Iterable[Copy]) -> str:
     """Return what a message says of the faults that an execution has noted, in brackets; empty if there are none."""
-    told = ", ".join(injected_fault(copy.injected) for copy in copies if copy.injected)
-    return f" ({told})" if told else ""
+    faults = ", ".join(injected_fault(copy.injected) for copy in copies if copy.injected)
+    return f" ({faults})" if faults else ""

@@ -21,14 +21,14 @@ class BriefThread(threading.Thread):
     def __init__(self, work: Callable[[], object], name: str) -> None:
         super().__init__(name=name, daemon=True)
         self._work = work
-        self._told, self._told_at = "", 0.0
+        self._logged, self._logged_at = "", 0.0
 
     def started(self) -> Self | None:
         """Start it, and return it; None if the process can have no other thread, so that the caller tries again."""
         try:
             self.start()
         except RuntimeError as error:
-            self._tell(error)
+            self._log_failure(error)
             return None
         return self
 
@@ -42,14 +42,14 @@ class BriefThread(threading.Thread):
         try:
             self._work()
         except Exception as error:
-            self._tell(error)
+            self._log_failure(error)
             return False
         return True
 
-    def _tell(self, error: Exception) -> None:
+    def _log_failure(self, error: Exception) -> None:
         said, now = repr(error), time.monotonic()
-        if said != self._told or now - self._told_at > _AGAIN_SECONDS:
-            self._told, self._told_at = said, now
+        if said != self._logged or now - self._logged_at > _AGAIN_SECONDS:
+            self._logged, self._logged_at = said, now
             with suppress(Exception):  # without descriptors or memory a line may be lost, but not the thread
                 _log.error("a thread has failed: %s", self.name, exc_info=error)
 

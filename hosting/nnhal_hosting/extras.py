@@ -86,13 +86,13 @@ def install_command(*extras: str, folder: str = "") -> str:
 def _sources() -> _Sources | None:
     """The clone that nnhal was installed from, if it is there still."""
     try:
-        told = json.loads(distribution("nnhal").read_text("direct_url.json") or "{}")
+        origin = json.loads(distribution("nnhal").read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):
         return None
-    folder = Path(told.get("url", "").removeprefix("file://"))
+    folder = Path(origin.get("url", "").removeprefix("file://"))
     if not (folder.is_absolute() and (folder / "pyproject.toml").is_file()):
         return None
-    return _Sources(folder, "-e " if told.get("dir_info", {}).get("editable") else "")
+    return _Sources(folder, "-e " if origin.get("dir_info", {}).get("editable") else "")
 
 
 def _shown(path: Path, prefix: str = "") -> str:

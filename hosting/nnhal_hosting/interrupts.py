@@ -46,16 +46,16 @@ def interruptible(program: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _tell(program)
+        _announce(program)
         sys.exit(INTERRUPTED)
     except SystemExit as end:
         if end.code == INTERRUPTED:
-            _tell(program)
+            _announce(program)
         raise
     except Exception:
         if not interrupts:
             raise
-        _tell(program)  # a library has made something else of it
+        _announce(program)  # a library has made something else of it
         sys.exit(INTERRUPTED)
 
 
@@ -70,10 +70,10 @@ def interrupts_blocked() -> Iterator[None]:
 
 
 def _end(program: str) -> None:
-    _tell(program)
+    _announce(program)
     os._exit(INTERRUPTED)
 
 
-def _tell(program: str) -> None:
+def _announce(program: str) -> None:
     shown = _SHOW_CURSOR if os.isatty(_STDERR) else ""  # a spinner may have hidden it
     os.write(_STDERR, f"{shown}{program}: interrupted\n".encode())

@@ -23,7 +23,7 @@ from nnhal.v1 import types_pb2
 from nnhal_hosting.calls import CallAdmission
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.operator_methods import HandlerCollector
-from nnhal_hosting.rpc import told_error
+from nnhal_hosting.rpc import answered_error
 from nnhal_hosting.sessions import Ownership, say_last_words
 
 S = TypeVar("S")
@@ -158,8 +158,10 @@ class _CallChannel:
                 descriptors = [create_read_only([(0, np.frombuffer(data, np.uint8))], len(data)).descriptor]
                 answer = wire.MethodAnswer(answer_bytes=len(data))
         except Exception as error:
-            told = told_error(error, "a call failed", method=call.method)
-            answer = wire.MethodAnswer(status=types_pb2.ErrorStatus.ValueType(told.status), message=told.message)
+            answered = answered_error(error, "a call failed", method=call.method)
+            answer = wire.MethodAnswer(
+                status=types_pb2.ErrorStatus.ValueType(answered.status), message=answered.message
+            )
         context.end()
         self._context = None
         try:

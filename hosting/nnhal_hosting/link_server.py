@@ -219,17 +219,17 @@ class LinkServer:
         link.thread.join(seconds)
 
     def _accept(self) -> None:
-        told = ""
+        last = ""
         while not self._closing.is_set():
             try:
                 connection, _ = self._listener.accept()
             except OSError as error:
                 reason = error.strerror or str(error)
-                if not self._closing.wait(_ACCEPT_PAUSE_SECONDS) and reason != told:
+                if not self._closing.wait(_ACCEPT_PAUSE_SECONDS) and reason != last:
                     _log.warning("cannot accept a link", reason=reason)
-                    told = reason
+                    last = reason
                 continue
-            told = ""
+            last = ""
             pid, uid = peer_credentials(connection)
             if uid not in self._allowed:
                 _log.warning("link refused: foreign user", uid=uid, owner=owner_in_words(pid))

@@ -36,14 +36,14 @@ class RestartedProcess:
     """A process that is started again when it dies, with a longer delay each time that it dies soon after its start."""
 
     def __init__(
-        self, name: str, launch: Callable[[], Child], tell: Callable[[str, str], None] = lambda _, __: None
+        self, name: str, launch: Callable[[], Child], report: Callable[[str, str], None] = lambda _, __: None
     ) -> None:
         """Launch the process. ``tell`` is called when it has died (DIED) and serves again (STARTED), with a sentence.
 
         Raises OSError.
         """
         self._launch = launch
-        self._tell = tell
+        self._report = report
         self._seconds = 60.0
         self.state = RestartState.STARTING
         self.restarts = 0
@@ -140,7 +140,7 @@ class RestartedProcess:
 
     def _say(self, kind: str, text: str) -> None:
         try:
-            self._tell(kind, text)
+            self._report(kind, text)
         except Exception:
             _log.exception("an event of a process was lost", reason=text)
 

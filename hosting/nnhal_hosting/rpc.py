@@ -32,12 +32,12 @@ def answers(
         try:
             return method(self, request, context)
         except Exception as error:
-            abort(context, told_error(error, "a call failed", method=method.__name__))
+            abort(context, answered_error(error, "a call failed", method=method.__name__))
 
     return call
 
 
-def told_error(error: Exception, event: str, **values: object) -> HalError:
+def answered_error(error: Exception, event: str, **values: object) -> HalError:
     """Return the error that a client is told of an exception, which is logged as ``event`` if nobody expected it."""
     if isinstance(error, HalError):
         return error

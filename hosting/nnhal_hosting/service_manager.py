@@ -17,7 +17,7 @@ _OFTEN = 4
 """How many times a process says that it works in the time after which the manager ends it."""
 
 
-def tell_manager(state: str) -> None:
+def notify_manager(state: str) -> None:
     """Tell the service manager what this process does: SERVES, WORKS or ENDS. Does nothing if nobody wants to know.
 
     Raises OSError if the manager does not listen.

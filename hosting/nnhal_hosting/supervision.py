@@ -32,7 +32,7 @@ from nnhal_hosting.logs import get_logger
 from nnhal_hosting.nonblocking_stderr import STDERR
 from nnhal_hosting.process_start import status_words
 from nnhal_hosting.processor_time import ProcessorTime
-from nnhal_hosting.service_manager import ENDS, SERVES, WORKS, seconds_between_signs, tell_manager, watchdog_variables
+from nnhal_hosting.service_manager import ENDS, SERVES, WORKS, notify_manager, seconds_between_signs, watchdog_variables
 from nnhal_hosting.spare_descriptor import FOR_LOOKS
 from nnhal_hosting.zygote import UNKNOWN_STATUS, ForkedProcess, Zygote
 
@@ -60,10 +60,10 @@ _LONGEST_LINE = 65536
 class StartError(NnhalError):
     """A process that was started ended, or did not serve in time. The message holds its last output."""
 
-    def __init__(self, message: str, is_told: bool = False) -> None:
+    def __init__(self, message: str, is_reported: bool = False) -> None:
         """``is_told`` says that the process has refused to start, in one line that standard error has already."""
         super().__init__(message)
-        self.is_told = is_told
+        self.is_reported = is_reported
 
 
 class Supervision:
@@ -98,7 +98,7 @@ class Supervision:
         self.end_at_interrupt()
         if self._socket is None:
             try:
-                tell_manager(SERVES)
+                notify_manager(SERVES)
             except OSError as error:  # the variable may be another process's; a manager that waits gives up by itself
                 words = f"{error}\n{words}" if words else str(error)
             if words:
@@ -142,12 +142,12 @@ class Supervision:
             os.read(self._wake, _PIPE_BYTES)  # other signals wake it too; their handlers have run when this returns
         if self._socket is None:
             with contextlib.suppress(OSError):  # the process ends anyway
-                tell_manager(ENDS)
+                notify_manager(ENDS)
         return self._status
 
     def _give_sign(self) -> None:
         if self._socket is None:
-            tell_manager(WORKS)
+            notify_manager(WORKS)
         else:
             self._socket.send(_WORKS, socket.MSG_DONTWAIT)
 
@@ -373,7 +373,7 @@ class Child:
         """The error that it has ended, or ends, instead of serving."""
         status = self.stop()
         message = f"{self.name} {ended_in_words(status)}{self._last_words()}"
-        return StartError(message, is_told=status == _REFUSED and len(self._said) == 1)
+        return StartError(message, is_reported=status == _REFUSED and len(self._said) == 1)
 
     def _last_words(self) -> str:
         if self._reader is not None and self.process.poll() is not None:
@@ -433,15 +433,15 @@ def is_traced(pid: int) -> bool:
 
     Raises OSError if this process has no descriptor or memory left to look.
     """
-    return status_words(_told_of(pid, "status"), "TracerPid") not in ([], ["0"])
+    return status_words(_facts_of(pid, "status"), "TracerPid") not in ([], ["0"])
 
 
 def is_stopped(pid: int) -> bool:
     """Return whether a signal such as SIGSTOP has stopped a process. Raises OSError as ``is_traced``."""
-    return _told_of(pid, "stat").rpartition(b")")[2].split()[:1] == [b"T"]
+    return _facts_of(pid, "stat").rpartition(b")")[2].split()[:1] == [b"T"]
 
 
-def _told_of(pid: int, name: str) -> bytes:
+def _facts_of(pid: int, name: str) -> bytes:
     """A file of /proc/PID; empty if the process cannot be seen."""
     try:
         return FOR_LOOKS.used_for(Path(f"/proc/{pid}/{name}").read_bytes)

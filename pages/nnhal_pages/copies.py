@@ -69,6 +69,6 @@ def places(explanation: Explanation, write: Callable[[float], str], between: boo
             way = f"{edge.source or 'client'} to {edge.destination or 'client'}"
             sums[way] = sums.get(way, 0) + edge.copied_bytes
     ways = sorted(sums.items(), key=lambda pair: -pair[1])
-    told = [f"{way} {write(count) if count else 'unknown'}" for way, count in ways[:_PLACES]]
+    words = [f"{way} {write(count) if count else 'unknown'}" for way, count in ways[:_PLACES]]
     more = len(ways) - _PLACES
-    return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(words) + (f" and {more} more" if more > 0 else "")

@@ -151,7 +151,7 @@ def _point(x: float, y: float) -> str:
 
 def _drawn(block: _Block, width: float) -> str:
     node, x, y = block.node, block.x, block.y
-    told = bool(node.lines or node.warning)
+    has_notes = bool(node.lines or node.warning)
     room = width - 2 * _PADDING
     parts = [
         title(node.name, *node.lines, *filter(None, [node.warning])),
@@ -161,7 +161,7 @@ def _drawn(block: _Block, width: float) -> str:
     lines = [("flow-name", node.name, _NAME_CHARACTER), *(("muted", line, _LINE_CHARACTER) for line in node.lines)]
     if node.warning:
         lines.append(("flow-warning", node.warning, _LINE_CHARACTER))
-    top = y + (block.height - _LINE * len(lines)) / 2 + (11.5 if told else 11)
+    top = y + (block.height - _LINE * len(lines)) / 2 + (11.5 if has_notes else 11)
     for number, (look, text, character) in enumerate(lines):
         words = shortened(text, int(room / character))
         parts.append(label(x + _PADDING + 3, top + number * _LINE, words, look))

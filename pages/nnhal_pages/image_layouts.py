@@ -25,14 +25,14 @@ def layout_words(explanation: Explanation) -> str:
         return ""
     wanting = f"{' and '.join(layout.wanting)} {'wants' if len(layout.wanting) == 1 else 'want'}"
     other = "first" if layout.channels_last else "last"
-    told = f"with channels {other} a run would take {duration(layout.other_ns)} modelled"
+    difference = f"with channels {other} a run would take {duration(layout.other_ns)} modelled"
     if layout.other_reason:
-        told = f"no plan with channels {other}: {layout.other_reason}"
+        difference = f"no plan with channels {other}: {layout.other_reason}"
     elif not layout.other_ns:
-        told = f"with channels {other} the devices give no modelled time"
+        difference = f"with channels {other} the devices give no modelled time"
     if layout.channels_last:
-        return f"the model has channels first, {wanting} them last; {_added(explanation.transpositions)}; {told}"
-    return f"as in the model, though {wanting} channels last; {told}"
+        return f"the model has channels first, {wanting} them last; {_added(explanation.transpositions)}; {difference}"
+    return f"as in the model, though {wanting} channels last; {difference}"
 
 
 def _added(operations: tuple[OperationStory, ...]) -> str:

@@ -28,8 +28,8 @@ def link_words(round_trip_ns: float, ns_per_byte: float) -> str:
 def sent_words(sent: SentBytes) -> str:
     """Say what a value's use sends in which directions; empty if it sends nothing."""
     ways = (("up", sent.wire_up_bytes), ("down", sent.wire_down_bytes))
-    told = " and ".join(f"{size(count)} {way}" for way, count in ways if count)
-    return f"{told} the wire" if told else ""
+    counts = " and ".join(f"{size(count)} {way}" for way, count in ways if count)
+    return f"{counts} the wire" if counts else ""
 
 
 def wire_total(explanation: Explanation) -> str:

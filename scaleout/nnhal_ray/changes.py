@@ -76,8 +76,8 @@ def joined(call: Call, replies: Sequence[HostReply]) -> Reply:
         return replies[0].reply
     if len(failed) == len(replies) and len({each.reply.text for each in failed}) == 1:
         return failed[0].reply
-    told = "; ".join(f"host {each.node}: {each.reply.text}" for each in failed)
-    text = f"{len(failed)} of {len(replies)} hosts have not done it: {told}"
+    failures = "; ".join(f"host {each.node}: {each.reply.text}" for each in failed)
+    text = f"{len(failed)} of {len(replies)} hosts have not done it: {failures}"
     return refused(call, ServingError(ErrorKind.UNAVAILABLE, text))
 
 

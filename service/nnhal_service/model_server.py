@@ -342,7 +342,7 @@ class ModelServer:
             self._monitor,
             self._instance_memory,
         )
-        self._budget.tell_others = workers.reclaim
+        self._budget.notify_others = workers.reclaim
         recordings = self._monitor.recordings
         recordings.changed = lambda: workers.record(recordings.recorded)
         return workers

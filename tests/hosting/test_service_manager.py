@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nnhal_hosting.service_manager import SERVES, passed_sockets, tell_manager
+from nnhal_hosting.service_manager import SERVES, notify_manager, passed_sockets
 from tests.support.waiting import SECONDS
 
 
@@ -26,19 +26,19 @@ def test_a_manager_hears_that_a_process_serves(short_path: Path, monkeypatch: py
     ):
         with manager(address) as listener:
             monkeypatch.setenv("NOTIFY_SOCKET", name)
-            tell_manager(SERVES)
+            notify_manager(SERVES)
             assert listener.recv(100) == b"READY=1"
 
 
 def test_without_a_manager_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    tell_manager(SERVES)
+    notify_manager(SERVES)
 
 
 def test_a_manager_that_does_not_listen_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", "/nowhere/notify")
     with pytest.raises(OSError, match="does not listen at NOTIFY_SOCKET '/nowhere/notify'"):
-        tell_manager(SERVES)
+        notify_manager(SERVES)
 
 
 def test_a_manager_with_a_watchdog_is_told_again_and_again_that_a_device_works(short_path: Path) -> None:

@@ -77,8 +77,8 @@ def ledger_parts(ledger: Sequence[LedgerEntry]) -> Iterator[TerminalPart]:
 
 def _plan(explanation: Explanation) -> Iterator[str]:
     devices = Counter(story.device for story in explanation.operations)
-    told = ", ".join(f"{count} on {name}" for name, count in devices.most_common())
-    where = f"{counted(len(explanation.operations), 'operation')} in {counted(len(explanation.steps), 'step')}: {told}"
+    split = ", ".join(f"{count} on {name}" for name, count in devices.most_common())
+    where = f"{counted(len(explanation.operations), 'operation')} in {counted(len(explanation.steps), 'step')}: {split}"
     yield "; ".join([where, *(f"{device} takes none without --relaxed" for device in _unrelaxed(explanation))])
     fused = [story for story in explanation.operations if len(story.nodes) > 1]
     if fused:
@@ -115,8 +115,8 @@ def _refusals(explanation: Explanation) -> Iterator[str]:
 
 def _types(refused: Sequence[OperationStory]) -> str:
     types = Counter(story.operation for story in refused)
-    told = ", ".join(f"{name} {count}" for name, count in types.most_common(_TYPES))
-    return told + (f" and {len(types) - _TYPES} more types" if len(types) > _TYPES else "")
+    counts = ", ".join(f"{name} {count}" for name, count in types.most_common(_TYPES))
+    return counts + (f" and {len(types) - _TYPES} more types" if len(types) > _TYPES else "")
 
 
 def _most_frequent(device: str, refused: Sequence[OperationStory]) -> str:

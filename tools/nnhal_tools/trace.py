@@ -44,12 +44,12 @@ def add_operations(trace: Trace, report: RunReport, times: Mapping[int, Sequence
     They were not measured in this run: each has its share of the step, and is marked so.
     """
     for step in report.steps:
-        told = times.get(step.step, ())
-        whole = sum(duration for _, duration in told)
+        spans = times.get(step.step, ())
+        whole = sum(duration for _, duration in spans)
         if step.started_ns < 0 or not whole:
             continue
         length, begin, passed = step.ended_ns - step.started_ns, step.started_ns, 0.0
-        for name, duration in told:
+        for name, duration in spans:
             passed += duration
             end = step.started_ns + int(length * passed / whole)
             details = {"share_of_step": duration / whole, "measured_in_this_run": False}

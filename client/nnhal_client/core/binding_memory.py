@@ -132,7 +132,7 @@ class BindingMemory:
 
     def shortage(self, dimensions: Mapping[str, Dimensions]) -> str:
         """Say which outputs need more memory, and how they get it, after a run that has reported dimensions."""
-        told, needed = [], {}
+        reasons, needed = [], {}
         for tensor in self._unknown:
             found, room = dimensions.get(tensor.name, ()), self.room(tensor.name)
             size = tensor.bytes_of(found) if found and 0 not in found else 0
@@ -140,9 +140,11 @@ class BindingMemory:
                 continue
             needed[tensor.name] = str(found) if size else "…"
             got = describe(found or tensor.dimensions)
-            told.append(f"output {tensor.name!r} of dimensions {got} has {room:,} bytes" + f" of {size:,}" * bool(size))
+            reasons.append(
+                f"output {tensor.name!r} of dimensions {got} has {room:,} bytes" + f" of {size:,}" * bool(size)
+            )
         given = ", ".join(f"{name!r}: {found}" for name, found in needed.items())
-        return f": {'; '.join(told)}; bind(dimensions={{{given}}}) makes room" if told else ""
+        return f": {'; '.join(reasons)}; bind(dimensions={{{given}}}) makes room" if reasons else ""
 
     def bind_request(
         self, model: str, measure_timing: bool, direct: bool, prepares: bool, issue: Callable[[Descriptor], int]

@@ -67,8 +67,8 @@ def _samples(path: Path, ports: Sequence[FlowPort]) -> list[ModelSample]:
     split = {port.name: _split(path, port, arrays[port.name]) for port in ports}
     counts = {name: len(each) for name, each in split.items()}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        raise ValueError(f"{path}: got {told} samples, expected as many of each input")
+        counted = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        raise ValueError(f"{path}: got {counted} samples, expected as many of each input")
     return [{name: each[number] for name, each in split.items()} for number in range(next(iter(counts.values()), 0))]
 
 

@@ -233,13 +233,13 @@ def _own_sources(model: ResolvedModel) -> list[tuple[SourceNode, ...]]:
 def _unique_names(model: ResolvedModel) -> list[str]:
     """The users' names of all operands, or such that tell the input, the operation or the operand by its number."""
     main = model.model.main
-    told = {index: f"input {position}" for position, index in enumerate(main.input_indexes)}
+    described = {index: f"input {position}" for position, index in enumerate(main.input_indexes)}
     for number, operation in enumerate(main.operations):
-        told |= dict.fromkeys(operation.outputs, describe_operation(model.model, number))
+        described |= dict.fromkeys(operation.outputs, describe_operation(model.model, number))
     taken: set[str] = set()
     names = []
     for index in range(len(main.operands)):
-        name = model.names.get(index) or told.get(index, f"operand {index}")
+        name = model.names.get(index) or described.get(index, f"operand {index}")
         while name in taken:
             name = f"{name} ({index})"
         taken.add(name)

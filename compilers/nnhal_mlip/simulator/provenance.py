@@ -76,10 +76,10 @@ class _ProgramWalk:
 
     def _inputs_of(self, layer: int) -> Array:
         """For each origin whether inputs of a layer may be of it: its constants, what its record says, or any value."""
-        allowed, told = np.zeros(len(self._names), np.bool_), self._program.layers[layer].origins
+        allowed, given = np.zeros(len(self._names), np.bool_), self._program.layers[layer].origins
         allowed[self._constants + layer] = True
-        if told:
-            allowed[[self._outputs + each if each >= 0 else -each for each in (*told, layer)]] = True
+        if given:
+            allowed[[self._outputs + each if each >= 0 else -each for each in (*given, layer)]] = True
         else:
             allowed[1 : self._constants] = allowed[self._outputs :] = True
         return allowed

@@ -242,8 +242,8 @@ class Collector:
         events += faults_between(last, snapshot)
         if events:
             # A supervisor that was lost for a moment tells again what it told before.
-            told = {(event.at_ns, event.subject, event.kind): event for event in (*last.events, *events)}
-            merged = sorted(told.values(), key=lambda event: event.at_ns)[-_EVENTS_KEPT:]
+            seen = {(event.at_ns, event.subject, event.kind): event for event in (*last.events, *events)}
+            merged = sorted(seen.values(), key=lambda event: event.at_ns)[-_EVENTS_KEPT:]
             snapshot = replace(snapshot, events=tuple(merged))
             self._eventful = time.monotonic()
         if finished != last.finished:

@@ -65,8 +65,8 @@ def faults_between(last: Snapshot, now: Snapshot) -> Iterator[supervisor_pb2.Pro
         old, new = before.get(process.name), process.device
         if old is None or new is None or new.injected_faults <= old.injected_faults:
             continue
-        told = (event for event in reversed(last.events) if event.kind == "fault" and event.subject == process.name)
-        previous = next(told, None)
+        faults = (event for event in reversed(last.events) if event.kind == "fault" and event.subject == process.name)
+        previous = next(faults, None)
         if previous is None or at_ns - previous.at_ns > _QUIET_NS:
             count = new.injected_faults - old.injected_faults
             text = f"device {process.name} injected {'a fault' if count == 1 else f'{count} faults'}, as it was told to"

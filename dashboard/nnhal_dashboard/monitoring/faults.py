@@ -15,7 +15,7 @@ from nnhal_pages.operating.snapshot import ObservedProcess
 
 
 @dataclass(frozen=True, slots=True)
-class ToldFaults:
+class ReportedFaults:
     """Faults that a device reports."""
 
     states: Sequence[FaultState]
@@ -33,22 +33,22 @@ class FaultWatch:
         self._contacts = contacts
         self._submit = submit
         self._lock = threading.Lock()
-        self._known: dict[str, ToldFaults] = {}
+        self._known: dict[str, ReportedFaults] = {}
         self._asking: dict[str, Future[Any]] = {}
 
-    def ask(self, process: ObservedProcess) -> ToldFaults | None:
+    def ask(self, process: ObservedProcess) -> ReportedFaults | None:
         """Ask a device. Returns None if it does not answer anyway."""
         if not process.answers:
             return None
         try:
-            found = ToldFaults(self._contacts.fault_states(process.name), "", _pid(process))
+            found = ReportedFaults(self._contacts.fault_states(process.name), "", _pid(process))
         except (NnhalError, LookupError) as error:
-            found = ToldFaults((), str(error), _pid(process))
+            found = ReportedFaults((), str(error), _pid(process))
         with self._lock:
             self._known[process.name] = found
         return found
 
-    def of(self, process: ObservedProcess) -> ToldFaults | None:
+    def of(self, process: ObservedProcess) -> ReportedFaults | None:
         """Return what a device said last, None if it does not answer, and have it asked again meanwhile.
 
         A process that takes no faults is not asked again.

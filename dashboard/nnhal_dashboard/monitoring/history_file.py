@@ -130,5 +130,5 @@ def _kept(content: bytes, occasions: Mapping[str, Sequence[str]]) -> KeptHistory
         stretches = taken(f"tier_{number}", len(names), 3, tier.most)
         for column, values in zip(ring.columns.values(), stretches, strict=True):
             column.tiers[number] = np.array(values)
-    told = (dict(zip(("at_ns", "subject", "kind", "text"), each, strict=True)) for each in about["events"])
-    return KeptHistory(ring, [supervisor_pb2.ProcessEvent(**each) for each in told])
+    fields = (dict(zip(("at_ns", "subject", "kind", "text"), each, strict=True)) for each in about["events"])
+    return KeptHistory(ring, [supervisor_pb2.ProcessEvent(**each) for each in fields])

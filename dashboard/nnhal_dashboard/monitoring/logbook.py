@@ -74,8 +74,8 @@ class Logbook:
         snapshot = self._snapshot()
         if snapshot.supervisor is not None:
             with suppress(NnhalError):
-                told = self._contacts.supervisor().logs("", self._since("", snapshot.supervisor.pid), _MOST)
-                self._add(f"/{snapshot.supervisor.pid}", told.lines, told.last)
+                page = self._contacts.supervisor().logs("", self._since("", snapshot.supervisor.pid), _MOST)
+                self._add(f"/{snapshot.supervisor.pid}", page.lines, page.last)
             return
         for process in snapshot.processes:
             if process.answers and process.process is not None:

@@ -125,11 +125,11 @@ class ProcessObserver:
             answers = replace(answers, framework=framework, runs=runs)
         if wanted & (Detail.PROCESSES | Detail.SESSIONS) and admin is not None:
             with suppress(MissingMethodError):
-                told, known = admin.process(brief=Detail.SESSIONS not in wanted), answers.process
+                answer, known = admin.process(brief=Detail.SESSIONS not in wanted), answers.process
                 if Detail.SESSIONS not in wanted and known is not None:
                     for name in _OF_SESSIONS:
-                        getattr(told, name).MergeFrom(getattr(known, name))
-                answers = replace(answers, process=told)
+                        getattr(answer, name).MergeFrom(getattr(known, name))
+                answers = replace(answers, process=answer)
         return answers
 
     def _connect(self) -> Answers:

@@ -104,7 +104,7 @@ class RunningPlan:
     """Devices that are gone, so that it is not the plan that it was loaded with."""
     prepared_models: tuple[int, ...]
     """The handle of each step's prepared model on its device; 0 for none."""
-    told: tuple[PlanRecord, ...] = ()
+    history: tuple[PlanRecord, ...] = ()
     """The plans before it as the framework tells them, whoever has changed them."""
 
 
@@ -132,11 +132,11 @@ class PlanBook:
                 dated.append(DatedPlan(subject, plan, _record(plan.explanation, pins)))
             while len(self._dated) > _KEPT:  # models of sessions that are over, which all may have run by one plan
                 self._dated.popitem(last=False)
-        told = tuple(
+        history = tuple(
             PlanRecord(each.since_ns, _pins(each.pins), tuple(each.devices), tuple(each.steps), each.modelled_ns)
             for each in answer.earlier
         )
-        return RunningPlan(plan, pins, tuple(answer.missing), tuple(answer.prepared_models), told)
+        return RunningPlan(plan, pins, tuple(answer.missing), tuple(answer.prepared_models), history)
 
     def unchanged(self, subject: PlanSubject, state: object) -> RunningPlan:
         """Return the plan that a model runs by; ask for it only if ``state`` differs from the last time.
@@ -222,6 +222,8 @@ def _pins(pins: Iterable[framework_pb2.Pin]) -> tuple[tuple[str, str], ...]:
     return tuple((pin.match, pin.device) for pin in pins)
 
 
-def _record(told: Explanation, pins: tuple[tuple[str, str], ...]) -> PlanRecord:
-    allowed = tuple(device.name for device in told.devices)
-    return PlanRecord(time.time_ns(), pins, allowed, tuple(step.device for step in told.steps), told.modelled_ns)
+def _record(explanation: Explanation, pins: tuple[tuple[str, str], ...]) -> PlanRecord:
+    allowed = tuple(device.name for device in explanation.devices)
+    return PlanRecord(
+        time.time_ns(), pins, allowed, tuple(step.device for step in explanation.steps), explanation.modelled_ns
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from urllib.parse import quote, urlencode
 
-from nnhal_dashboard.monitoring.standing import hang_words, wait_words
+from nnhal_dashboard.monitoring.states import hang_words, wait_words
 from nnhal_pages.operating.snapshot import Complaint, ObservedProcess, Severity, Snapshot
 
 _RECENT_NS = 60 * 10**9

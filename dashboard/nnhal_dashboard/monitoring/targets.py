@@ -37,7 +37,7 @@ def targets_of(
     return sorted(supervised, key=_place)
 
 
-def _found(directory: Path, told: Set[str]) -> list[ObservedProcess]:
+def _found(directory: Path, named: Set[str]) -> list[ObservedProcess]:
     """The processes below a directory that nobody supervises, as ``nnhal ps`` finds them, but for those told of."""
     try:
         endpoints = endpoints_below(directory.absolute())
@@ -46,7 +46,7 @@ def _found(directory: Path, told: Set[str]) -> list[ObservedProcess]:
     return [
         ObservedProcess(endpoint.directory.name, endpoint.service, str(endpoint.directory))
         for endpoint in endpoints
-        if str(endpoint.directory) not in told
+        if str(endpoint.directory) not in named
     ]
 
 

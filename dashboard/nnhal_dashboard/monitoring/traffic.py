@@ -133,7 +133,7 @@ class TrafficWatch:
         self._counted: deque[_Counted] = deque()
         self._plans: OrderedDict[ModelKey, tuple[object, PlanTraffic]] = OrderedDict()
         self._changes = 0
-        self._told: tuple[Snapshot, int, ServedTraffic] | None = None
+        self._latest: tuple[Snapshot, int, ServedTraffic] | None = None
         """What flows by the last snapshot that was asked for, and after how many changes of what is known."""
         self._to_ask = threading.Lock()
         self._asking: Future[None] | None = None
@@ -155,15 +155,15 @@ class TrafficWatch:
         """Say what flows by a snapshot. Several parts of a page ask for the same."""
         with self._lock:
             changes = self._changes
-            if self._told is not None and self._told[0] is snapshot and self._told[1] == changes:
-                return self._told[2]
+            if self._latest is not None and self._latest[0] is snapshot and self._latest[1] == changes:
+                return self._latest[2]
             counted = list(self._counted)
             plans = {key: plan for key, (_, plan) in self._plans.items()}
         if not counted or snapshot.framework is None:
             return ServedTraffic()
         traffic = _traffic(counted[0], counted[-1], snapshot, plans)
         with self._lock:
-            self._told = snapshot, changes, traffic
+            self._latest = snapshot, changes, traffic
         return traffic
 
     def learn(self, snapshot: Snapshot, seconds: float = 0.0) -> None:

@@ -38,7 +38,7 @@ def _row(row: str, words: list[str]) -> str:
 
     def cell(found: re.Match[str]) -> str:
         label = next(columns, "")
-        is_told = found[0].startswith("<th") or "data-label" in found["attributes"]
-        return found[0] if is_told or not label or "<" in label else f'{found[0][:-1]} data-label="{label}">'
+        is_labelled = found[0].startswith("<th") or "data-label" in found["attributes"]
+        return found[0] if is_labelled or not label or "<" in label else f'{found[0][:-1]} data-label="{label}">'
 
     return _CELL.sub(cell, row)

@@ -44,7 +44,7 @@ AnyForm = Annotated[Visitor, Depends(_checked(AccessRole.NOBODY))]
 """The visitor of a form that changes nothing but what this browser sees."""
 
 
-def done(request: Request, visitor: Visitor, action: Callable[[], object], told: str, to: str) -> Response:
+def done(request: Request, visitor: Visitor, action: Callable[[], object], message: str, to: str) -> Response:
     """Do what a form asks for, have the next page tell how it went, and go there.
 
     ``told`` is what is told if it succeeds; a text that the action returns is added.
@@ -54,6 +54,6 @@ def done(request: Request, visitor: Visitor, action: Callable[[], object], told:
     except (NnhalError, LookupError, ValueError, OSError) as error:
         visitor.notices.append(("failed", str(error)))
     else:
-        visitor.notices.append(("done", f"{told} {result}".strip() if isinstance(result, str) else told))
+        visitor.notices.append(("done", f"{message} {result}".strip() if isinstance(result, str) else message))
     collector_of(request).refresh()
     return RedirectResponse(to, 303)

@@ -15,7 +15,7 @@ from nnhal_dashboard.access.visitors import Visitor
 from nnhal_dashboard.live.fragments import Fragments, Moment, key_of, parse_key
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.monitoring.events import mark_of, moment_page
-from nnhal_dashboard.monitoring.standing import requests_wait
+from nnhal_dashboard.monitoring.states import requests_wait
 from nnhal_dashboard.web import formats
 from nnhal_dashboard.web.folding import FoldingTables
 from nnhal_dashboard.web.ranges import RANGES

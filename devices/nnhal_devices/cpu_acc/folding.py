@@ -81,7 +81,7 @@ def _folded_inside(message: ModelProto, constants: set[str]) -> int:
         return 0
     results = [name for node in folded for name in node.output]
     read = {name for node in folded for name in node.input}
-    told = read.union(results)
+    named = read.union(results)
     # These nodes and what they read tell alone what their results are, unless graphs of theirs read other values.
     alone = ModelProto(ir_version=message.ir_version, opset_import=message.opset_import, functions=message.functions)
     alone.graph.name = graph.name
@@ -89,8 +89,8 @@ def _folded_inside(message: ModelProto, constants: set[str]) -> int:
     alone.graph.node.extend(folded)
     alone.graph.initializer.extend(tensor for tensor in graph.initializer if tensor.name in read)
     alone.graph.input.extend(value for value in graph.input if value.name in read)
-    alone.graph.value_info.extend(value for value in graph.value_info if value.name in told)
-    alone.graph.output.extend(value for value in graph.output if value.name in told)
+    alone.graph.value_info.extend(value for value in graph.value_info if value.name in named)
+    alone.graph.output.extend(value for value in graph.output if value.name in named)
     with suppress(onnx.shape_inference.InferenceError):
         graph = onnx.shape_inference.infer_shapes(message if has_branches(alone.graph) else alone).graph
     kinds = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}

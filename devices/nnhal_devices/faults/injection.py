@@ -57,13 +57,13 @@ class DeviceFaults:
         self.do(self.set.met(point, facts), facts, control)
 
     def do(
-        self, met: Sequence[ActiveFault], facts: ModelFacts | None, control: Control | None, tells: bool = True
+        self, met: Sequence[ActiveFault], facts: ModelFacts | None, control: Control | None, is_logged: bool = True
     ) -> None:
         """Do what some faults say, and log it if it ``tells``. Raises HalError as ``inject``."""
         for active in met:
             fault, seconds = active.fault, self.set.drawn_seconds(active)
-            if tells and (detail := _detail(fault, seconds, facts)):
-                tell(active, facts, detail)
+            if is_logged and (detail := _detail(fault, seconds, facts)):
+                log_fault(active, facts, detail)
             match fault:
                 case DelayFault():
                     delay(seconds, control)
@@ -72,9 +72,9 @@ class DeviceFaults:
                 case DeathFault():
                     _die(fault)
                 case ShrunkSramFault() if facts is not None:
-                    raise HalError(fault.error_status, f"{told(active)}: {_detail(fault, seconds, facts)}")
+                    raise HalError(fault.error_status, f"{fault_words(active)}: {_detail(fault, seconds, facts)}")
                 case ErrorFault() | MemoryFault():
-                    raise HalError(fault.error_status, told(active))
+                    raise HalError(fault.error_status, fault_words(active))
 
 
 def _detail(fault: Fault, seconds: float, facts: ModelFacts | None) -> str:
@@ -93,13 +93,13 @@ def _detail(fault: Fault, seconds: float, facts: ModelFacts | None) -> str:
     return ""
 
 
-def told(active: ActiveFault) -> str:
+def fault_words(active: ActiveFault) -> str:
     """Return what a client is told of a fault that makes its call fail."""
     message = getattr(active.fault, "message", "")
     return f"{injected_fault(active.name)}{': ' if message else ''}{message}"
 
 
-def tell(active: ActiveFault, facts: ModelFacts | None, detail: str) -> None:
+def log_fault(active: ActiveFault, facts: ModelFacts | None, detail: str) -> None:
     """Log that a fault is injected."""
     call = CURRENT.get()
     _log.warning(

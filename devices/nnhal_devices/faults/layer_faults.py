@@ -23,7 +23,7 @@ from nnhal_devices.cpu_ref.extension import element_type
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Argument, Control, Outcome
 from nnhal_devices.faults.fault_set import ActiveFault, layers_of_fault
-from nnhal_devices.faults.injection import DeviceFaults, tell, told
+from nnhal_devices.faults.injection import DeviceFaults, fault_words, log_fault
 from nnhal_devices.faults.model_facts import ModelFacts, ModelLayer
 from nnhal_devices.faults.outcomes import spoil
 from nnhal_hosting.faults import LayerCondition, ValuesFault
@@ -56,10 +56,10 @@ class LayerFaults:
             if isinstance(fault, ValuesFault):
                 how = fault.how
                 self._altered_layers.update((layer.subgraph, layer.number) for layer in layers)
-            tell(active, facts, f"{how} in {_names(model.model, layers)}")
+            log_fault(active, facts, f"{how} in {_names(model.model, layers)}")
             for layer in layers:
                 self._about.setdefault((layer.subgraph, layer.number, layer.place), []).append(active)
-        self._told = told(met[0])
+        self._words = fault_words(met[0])
 
     def outputs(self, inputs: Sequence[Argument], control: Control) -> Mapping[int, Array]:
         """Return the outputs that depend on altered values, by number. Raises HalError."""
@@ -68,7 +68,7 @@ class LayerFaults:
         for number, answer in enumerate(CpuRef().supported_operations(self._model)):
             if isinstance(answer, Unsupported):
                 place = describe_operation(model, number)
-                general_failure(f"{self._told}: layers cannot be wrong in a model with {place}, which cpu_ref lacks")
+                general_failure(f"{self._words}: layers cannot be wrong in a model with {place}, which cpu_ref lacks")
         main = model.main
         given = [
             read_argument(argument, element_type(model, main.operands[index].type))
@@ -80,7 +80,7 @@ class LayerFaults:
             if self._failure is not None:
                 raise self._failure from error
             control.check()
-            raise HalError(error.status, f"{self._told}: {error.message}") from error
+            raise HalError(error.status, f"{self._words}: {error.message}") from error
         # A result may be a view of an input, which the device's own run may overwrite.
         return {number: np.array(results[number]) for number in self._dependent()}
 
@@ -106,7 +106,7 @@ class LayerFaults:
 
     def _meet(self, active: ActiveFault) -> None:
         try:
-            self._faults.do([active], None, self._control, tells=False)
+            self._faults.do([active], None, self._control, is_logged=False)
         except HalError as error:
             self._failure = error  # what computes graphs makes another error of it
             raise

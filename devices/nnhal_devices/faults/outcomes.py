@@ -14,7 +14,7 @@ from nnhal.types import ExecutionResult, OutputShape
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, is_extension
 from nnhal_devices.driver import Argument, Control, Outcome
 from nnhal_devices.faults.fault_set import ActiveFault
-from nnhal_devices.faults.injection import DeviceFaults, delay, tell
+from nnhal_devices.faults.injection import DeviceFaults, delay, log_fault
 from nnhal_devices.faults.model_facts import ModelFacts
 from nnhal_hosting.faults import ShapesFault, SlowClockFault, ValuesFault
 
@@ -35,12 +35,12 @@ def altered_outcome(outcome: Outcome, met: Sequence[ActiveFault], executed: Done
     for active in met:
         fault = active.fault
         if isinstance(fault, ValuesFault) and not fault.layer:
-            tell(active, executed.facts, fault.how)
+            log_fault(active, executed.facts, fault.how)
             for number, data, kind in _written(outcome, executed):
                 if fault.output is None or fault.output == number:
                     spoil(data, kind, active, executed.faults)
         elif isinstance(fault, SlowClockFault):
-            tell(active, executed.facts, f"{fault.factor:g} times as long")
+            log_fault(active, executed.facts, f"{fault.factor:g} times as long")
             modelled = outcome.time_on_device_ns
             delay((executed.took_ns if modelled is None else modelled) * (fault.factor - 1) / 1e9, executed.control)
             if modelled is not None:
@@ -56,7 +56,7 @@ def altered_result(
     for active in met:
         fault = active.fault
         if isinstance(fault, ShapesFault) and shapes:
-            tell(active, facts, fault.wrong)
+            log_fault(active, facts, fault.wrong)
             if fault.wrong == "count":
                 shapes.append(shapes[-1])
             else:

@@ -30,7 +30,7 @@ from nnhal_devices.driver import (
     Workload,
 )
 from nnhal_devices.faults.fault_set import LATER, RAN, ActiveFault, CountedFault, Point, layers_of_fault
-from nnhal_devices.faults.injection import DeviceFaults, told
+from nnhal_devices.faults.injection import DeviceFaults, fault_words
 from nnhal_devices.faults.layer_faults import LayerFaults, about_layers, with_outputs
 from nnhal_devices.faults.model_facts import ModelFacts, layers_of
 from nnhal_devices.faults.outcomes import DoneExecution, altered_outcome, altered_result
@@ -131,7 +131,7 @@ class _FaultyBound:
         workload = self._workload
         if workload.lacks_constants:
             general_failure(
-                f"{told(about[0])}: layers cannot be wrong in a model that was restored from a cache, since its "
+                f"{fault_words(about[0])}: layers cannot be wrong in a model that was restored from a cache, since its "
                 "constants are not known any more: prepare it without the cache"
             )
         return LayerFaults(about, workload.model, workload.facts, workload.faults).outputs(self._inputs, control)

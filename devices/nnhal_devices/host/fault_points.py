@@ -18,8 +18,7 @@ from nnhal.support import Support, Supported, Unsupported
 from nnhal.types import Model, OptimizationViews
 from nnhal_devices.driver import Driver, PrepareOptions, RestoringDriver, ShrinkableDriver, Workload
 from nnhal_devices.faults.fault_set import RAN, ActiveFault, FaultSet, Point, ServedCall, later_of
-from nnhal_devices.faults.injection import DeviceFaults, delay, tell
-from nnhal_devices.faults.injection import told as told_of
+from nnhal_devices.faults.injection import DeviceFaults, delay, fault_words, log_fault
 from nnhal_devices.faults.model_facts import ModelFacts, facts_of, name_of_operation
 from nnhal_devices.faults.workload import FaultyWorkload, objection_to
 from nnhal_devices.host.runs.burst import Burst
@@ -67,14 +66,16 @@ class FaultPoints(Hooks):
         """Return a driver's answers without the operations that a fault has taken from it."""
         if self._faults.set.is_empty:
             return answers
-        facts, told = facts_of(model), list(answers)
+        facts, found = facts_of(model), list(answers)
         for active in self._faults.set.met(Point.SUPPORT, facts):
-            tell(active, facts, ", ".join(active.fault.operation))
+            log_fault(active, facts, ", ".join(active.fault.operation))
             for index, operation in enumerate(model.main.operations):
                 name = name_of_operation(operation.type)
-                if isinstance(told[index], Supported) and any(fnmatchcase(name, one) for one in active.fault.operation):
-                    told[index] = Unsupported("NO_IMPL", name, f"others, by {told_of(active)}")
-        return told
+                if isinstance(found[index], Supported) and any(
+                    fnmatchcase(name, one) for one in active.fault.operation
+                ):
+                    found[index] = Unsupported("NO_IMPL", name, f"others, by {fault_words(active)}")
+        return found
 
     def prepare(self, driver: Driver, model: ResolvedModel, options: PrepareOptions) -> Workload:
         facts = self._preparing(model, options)
@@ -87,7 +88,7 @@ class FaultPoints(Hooks):
         except HalError as error:
             if error.status != ShrunkSramFault.error_status:
                 raise
-            raise HalError(error.status, f"{told_of(active)}: {error.message}") from error
+            raise HalError(error.status, f"{fault_words(active)}: {error.message}") from error
 
     def restore(self, driver: RestoringDriver, model: ResolvedModel, options: PrepareOptions) -> Workload | None:
         workload = driver.restore(model, options)
@@ -103,7 +104,7 @@ class FaultPoints(Hooks):
         active, size = least
         views = driver.optimize_within(model, size)
         return replace(
-            views, failed=tuple(each._replace(reason=f"{each.reason} ({told_of(active)})") for each in views.failed)
+            views, failed=tuple(each._replace(reason=f"{each.reason} ({fault_words(active)})") for each in views.failed)
         )
 
     def _least_sram(self, facts: ModelFacts) -> tuple[ActiveFault, int] | None:
@@ -111,7 +112,7 @@ class FaultPoints(Hooks):
         left: list[tuple[ActiveFault, int]] = []
         for active in self._faults.set.met(Point.COMPILE, facts):
             assert isinstance(active.fault, ShrunkSramFault)
-            tell(active, facts, f"{active.fault.bytes:,} bytes of SRAM are left")
+            log_fault(active, facts, f"{active.fault.bytes:,} bytes of SRAM are left")
             left.append((active, active.fault.bytes))
         return min(left, key=lambda each: each[1], default=None)
 
@@ -135,7 +136,7 @@ class FaultPoints(Hooks):
             answered = answer(message)
             for active in later_of(self._faults.set, Point.ANSWER, RAN.get()):
                 assert isinstance(active.fault, AnswerFault)
-                tell(active, RAN.get(), active.fault.outcome)
+                log_fault(active, RAN.get(), active.fault.outcome)
                 if active.fault.outcome == "dropped":
                     return None
                 delay(active.fault.ms / 1000)
@@ -190,7 +191,7 @@ class _CallsWithFaults:
         if client is None:
             return
         for active in self._faults.set.met(Point.CACHE):
-            tell(active, None, "its files")
+            log_fault(active, None, "its files")
             for file in (*request.model_cache, *request.data_cache):
                 self._damage(client.descriptors.get(file.descriptor_id).fileno(), active)
 
@@ -262,7 +263,7 @@ class FaultySignal:
     def _act(self, act: Callable[[], None]) -> None:
         for active in later_of(self._faults, Point.FENCE, self._facts):
             assert isinstance(active.fault, FenceFault)
-            tell(active, self._facts, active.fault.outcome)
+            log_fault(active, self._facts, active.fault.outcome)
             if active.fault.outcome == "never":
                 self._faults.hold(active, act)
                 return

@@ -52,7 +52,7 @@ class RemoteBuffer:
         return tuple(answer.dimensions)
 
     @property
-    def tells_dimensions(self) -> bool:
+    def reports_dimensions(self) -> bool:
         return self._calls.has_lengths_by_run
 
     def copy_to(self, destination: Memory) -> None:

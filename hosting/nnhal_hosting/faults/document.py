@@ -137,16 +137,16 @@ def _in_words(error: ValidationError, given: object) -> str:
     expected = problem["msg"].removeprefix("Value error, ")
     match problem["type"]:
         case "value_error":
-            told = expected
+            problem_words = expected
         case "extra_forbidden":
-            told = "is unknown; a fault of this kind has no such field"
+            problem_words = "is unknown; a fault of this kind has no such field"
         case "missing":
-            told = "is missing"
+            problem_words = "is missing"
         case "union_tag_invalid" | "union_tag_not_found":
-            told = f"what: got {_what(problem['input'])}, expected {_kinds()}"
+            problem_words = f"what: got {_what(problem['input'])}, expected {_kinds()}"
         case _:
-            told = f"got {problem['input']!s:.80}, expected: {expected[:1].lower()}{expected[1:]}"
-    return ": ".join([", ".join(where), told] if where else [told])
+            problem_words = f"got {problem['input']!s:.80}, expected: {expected[:1].lower()}{expected[1:]}"
+    return ": ".join([", ".join(where), problem_words] if where else [problem_words])
 
 
 def _name(given: object, number: int) -> str:

@@ -75,8 +75,8 @@ def _arena(memory: str, values: Sequence[ArenaRange], devices: Sequence[str], na
         *_walls(steps, across, frame),
         *(_value(value, looks[value.value], name, across, up) for value in values),
     ]
-    told = f"The arena of {memory} over {steps} steps: {len(values)} values in {BYTES.words(size)}"
-    return Drawing(round(max(frame.right + 16, 260)), round(frame.bottom + 2 * LINE), told, "".join(parts))
+    summary = f"The arena of {memory} over {steps} steps: {len(values)} values in {BYTES.words(size)}"
+    return Drawing(round(max(frame.right + 16, 260)), round(frame.bottom + 2 * LINE), summary, "".join(parts))
 
 
 def _steps(devices: Sequence[str], steps: int, across: Scale) -> Iterable[Tick]:
@@ -101,11 +101,11 @@ def _value(value: ArenaRange, look: DeviceLane, name: str, across: Scale, up: Sc
     left, right = across(value.first_step) + 1, across(value.last_step + 1) - 1
     top, bottom = up(value.offset + value.bytes), up(value.offset)
     box = {"x": left, "y": top, "width": max(right - left, 1.0), "height": max(bottom - top, 1.0)}
-    told = (
+    summary = (
         f"{value.value}: {size(value.bytes)} at {size(value.offset)}, steps {value.first_step} to {value.last_step}, "
         f"arena of {value.memory}"
     )
-    bar = element("rect", title(told), class_=f"held {look.class_}", fill=look.fill(name), **box)
+    bar = element("rect", title(summary), class_=f"held {look.class_}", fill=look.fill(name), **box)
     text = fitted(value.value, right - left - 8)
     if not text or bottom - top < LINE:
         return bar

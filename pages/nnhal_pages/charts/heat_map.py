@@ -98,8 +98,8 @@ def heat_map(
         marked(marks, frame, across, window),
         element("g", element("path", d=""), data_chart="times", **places(frame, window)),
     ]
-    told = f"{what}: how long {total:,} took, over time"
-    return Drawing(width, height, told, "".join(parts), interactive=bool(marks))
+    summary = f"{what}: how long {total:,} took, over time"
+    return Drawing(width, height, summary, "".join(parts), interactive=bool(marks))
 
 
 def _columns(
@@ -150,6 +150,8 @@ def _reading(counts: Sequence[int], bounds: Sequence[int], left: float, right: f
         return ""
     half = next(row for row in range(len(counts)) if 2 * sum(counts[: row + 1]) >= total)
     slowest = max(row for row, count in enumerate(counts) if count)
-    told = f"{total:,} in this time: the median {range_words(half, bounds)}, the slowest {range_words(slowest, bounds)}"
+    summary = (
+        f"{total:,} in this time: the median {range_words(half, bounds)}, the slowest {range_words(slowest, bounds)}"
+    )
     box = {"x": left, "y": frame.top, "width": right - left, "height": frame.bottom - frame.top}
-    return element("rect", title(told), class_="reach", **box)
+    return element("rect", title(summary), class_="reach", **box)

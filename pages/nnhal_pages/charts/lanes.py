@@ -46,8 +46,8 @@ def lanes_chart(figure: admin_pb2.TimeFigure, name: str, width: int = 1100) -> D
         parts.append(element("g", whole + label(frame.left - 8, y + 14, short, "end")))
         own = (span for span in figure.spans if span.lane == number)
         parts += [_bar(run, across, y + 3, looks[run.kind], name) for run in _joined(own, across)]
-    told = f"{figure.name} over the time of a run of {across.high:,.0f} {figure.unit}"
-    return Drawing(width, round(frame.bottom + 3 * LINE), told, "".join(parts))
+    summary = f"{figure.name} over the time of a run of {across.high:,.0f} {figure.unit}"
+    return Drawing(width, round(frame.bottom + 3 * LINE), summary, "".join(parts))
 
 
 @dataclass(slots=True)
@@ -78,9 +78,9 @@ def _joined(spans: Iterable[admin_pb2.TimeSpan], across: Scale) -> Sequence[_Joi
 def _bar(run: _Joined, across: Scale, y: float, look: DeviceLane, name: str) -> str:
     left, right = across(run.begin), across(run.end)
     more = f" and {run.count - 1} more" if run.count > 1 else ""
-    told = title(f"{run.name}{more} ({run.kind}): {run.begin:,.0f} to {run.end:,.0f}")
+    summary = title(f"{run.name}{more} ({run.kind}): {run.begin:,.0f} to {run.end:,.0f}")
     width = max(right - left, 0.5)
     box = {"x": left, "y": y, "width": width, "height": _BAR, "fill": look.fill(name)}
-    bar = element("rect", told, class_=f"span {look.class_}", **box)
+    bar = element("rect", summary, class_=f"span {look.class_}", **box)
     text = fitted(run.name, width - 10) if run.kind != "wait" else ""
     return bar + (label((left + right) / 2, y + 12, text, "middle over small-label") if text else "")

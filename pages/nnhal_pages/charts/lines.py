@@ -56,8 +56,8 @@ def line_chart(
     lines += _last_values(shown, words, bare, up, frame, width - frame.right - _SAMPLE - 6)
     parts.append(element("g", "".join(lines), data_chart="lines", **places(frame, window, high / bare.units[0][0])))
     parts.append(marked(marks, frame, across, window))  # above the lines, so that they can be hit
-    told = "; ".join(_words(each, measure, len(series) > 1) for each in shown)
-    return Drawing(width, height, f"{what}: {told}", "".join(parts), interactive=bool(marks))
+    summary = "; ".join(_words(each, measure, len(series) > 1) for each in shown)
+    return Drawing(width, height, f"{what}: {summary}", "".join(parts), interactive=bool(marks))
 
 
 def sparkline(what: str, series: ChartSeries, measure: Measure, window: TimeWindow) -> Drawing:
@@ -90,10 +90,10 @@ def _line(number: int, series: ChartSeries, measure: Measure, across: Scale, up:
     path = line_path(series.points, across, up)
     if not path:
         return ""
-    look, told = f"series-{number % _LOOKS + 1}", title(_words(series, measure, True).strip())
+    look, summary = f"series-{number % _LOOKS + 1}", title(_words(series, measure, True).strip())
     band = spread_path(series, across, up)
     between = element("path", class_=f"spread {look}", d=band) if band else ""
-    return between + element("path", told, class_=f"series {look}", d=path, data_series=number)
+    return between + element("path", summary, class_=f"series {look}", d=path, data_series=number)
 
 
 def _last_values(

@@ -61,16 +61,16 @@ def marked(marks: Sequence[ChartMark], frame: Frame, across: Scale, window: Time
 def _drawn(group: Sequence[ChartMark], frame: Frame, x: float) -> str:
     gravely = sorted(group, key=lambda mark: _GRAVITY[mark.kind])
     shown = sorted(gravely[:_TOLD], key=lambda mark: mark.at)
-    told = [mark.text for mark in shown]
+    texts = [mark.text for mark in shown]
     if len(group) > _TOLD:
-        told.append(f"and {len(group) - _TOLD} more")
-    parts = title(*told) + element("line", class_="mark-line", x1=x, x2=x, y1=frame.top, y2=frame.bottom)
+        texts.append(f"and {len(group) - _TOLD} more")
+    parts = title(*texts) + element("line", class_="mark-line", x1=x, x2=x, y1=frame.top, y2=frame.bottom)
     # The line is too thin to be hit.
     parts += element("rect", class_="reach", x=x - 8, y=frame.top - 16, width=16, height=frame.bottom - frame.top + 16)
     parts += element("rect", class_="mark-box", x=x - 8, y=frame.top - 16, width=16, height=16, rx=3)
     sign = gravely[0].kind
     parts += label(x, frame.top - 4, SIGNS[sign], f"middle mark-sign mark-{sign}")
-    words = f"{len(group)} events: {'; '.join(told)}" if len(group) > 1 else told[0]
+    words = f"{len(group)} events: {'; '.join(texts)}" if len(group) > 1 else texts[0]
     at = " ".join(f"{mark.at:.0f}" for mark in shown)
     # The page has a list of the events, which is shorter by keyboard than the marks of all charts.
     return element("a", parts, class_="event-mark", href=gravely[0].page, aria_label=words, data_at=at, tabindex=-1)

@@ -52,10 +52,10 @@ def memory_chart(figure: admin_pb2.MemoryFigure, name: str, width: int = 1100) -
         ground.limit(figure.limit_bytes, frame) if shows_limit else "",
         "" if figure.spans else label(width / 2, top + _HEIGHT / 2, "nothing lies in it", "muted middle over"),
     ]
-    told = f"{figure.name} over the time of a run: {BYTES.words(used)} used"
+    summary = f"{figure.name} over the time of a run: {BYTES.words(used)} used"
     if figure.limit_bytes:
-        told += f" of {BYTES.words(figure.limit_bytes)}"
-    return Drawing(width, round(frame.bottom + 3 * LINE), told, "".join(parts))
+        summary += f" of {BYTES.words(figure.limit_bytes)}"
+    return Drawing(width, round(frame.bottom + 3 * LINE), summary, "".join(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class _Group:
     look: DeviceLane
     spans: Sequence[_Span]
 
-    def told(self) -> str:
+    def summary(self) -> str:
         begin, end = min(span.begin for span in self.spans), max(span.end for span in self.spans)
         held = size(sum(span.bytes for span in self.spans))
         place = f"at {self.spans[0].address:#x}" if len(self.spans) == 1 else f"in {len(self.spans)} pieces"
@@ -99,7 +99,7 @@ class _Ground:
         if group.kind == _RESERVED:
             return element("path", class_=f"reserved {group.look.class_}", d=path)
         look = {"class_": f"held {group.look.class_}", "fill": group.look.fill(self.name)}
-        return element("path", title(group.told()), **look, d=path)
+        return element("path", title(group.summary()), **look, d=path)
 
     def named(self, group: _Group) -> str:
         """The name in the largest span, if that has room for it."""

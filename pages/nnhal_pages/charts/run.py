@@ -47,8 +47,8 @@ def run_chart(run: framework_admin_pb2.FinishedRun, name: str, width: int = 1100
     parts += [ground.act(act, looks[act.kind]) for act in acts]
     parts += [ground.arrow(passing) for passing in run_passings(run)]
     took, steps = NANOSECONDS.words(run.ended_ns - run.arrived_ns), len(run.report.steps)
-    told = f"A run of {run.model} in {took}, {steps} {'step' if steps == 1 else 'steps'}"
-    return Drawing(width, round(frame.bottom + 2 * LINE), told, "".join(parts))
+    summary = f"A run of {run.model} in {took}, {steps} {'step' if steps == 1 else 'steps'}"
+    return Drawing(width, round(frame.bottom + 2 * LINE), summary, "".join(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class _RunGround:
         y = self.tops[act.lane] + _BAR - height
         box = {"x": left, "y": y, "width": max(right - left, 1.0), "height": height}
         took = NANOSECONDS.words(act.end - act.begin)
-        told = title(f"{act.name}: {took}, from {NANOSECONDS.words(act.begin)} on")
-        bar = element("rect", told, class_=f"span {look.class_}", fill=look.fill(self.name), **box)
+        summary = title(f"{act.name}: {took}, from {NANOSECONDS.words(act.begin)} on")
+        bar = element("rect", summary, class_=f"span {look.class_}", fill=look.fill(self.name), **box)
         words = [fitted(text, right - left - 10) for text in (f"{act.name}, {took}", act.name)]
         text = "" if act.is_part else next((each for each in words if each), "")
         return bar + (label((left + right) / 2, y + 14, text, "middle over") if text else "")
@@ -89,7 +89,7 @@ class _RunGround:
         lines = element("path", class_="passed", d=path) + element("path", class_="passed-head", d=head)
         waited = f"handed over in {NANOSECONDS.words(passing.target.at - passing.source.at)}"
         look = "copied" if passing.copied else "in-place"
-        return element("g", title(*passing.told, waited) + lines, class_=look)
+        return element("g", title(*passing.notes, waited) + lines, class_=look)
 
 
 def _points(*places: tuple[float, float]) -> Sequence[str]:

@@ -40,7 +40,7 @@ class RunPassing(NamedTuple):
     source: RunMoment
     target: RunMoment
     copied: bool
-    told: tuple[str, ...]
+    notes: tuple[str, ...]
     """Lines."""
 
 
@@ -77,7 +77,7 @@ def run_passings(run: framework_admin_pb2.FinishedRun) -> Iterator[RunPassing]:
             way = entry.source_step, entry.destination_step, entry.copied_bytes > 0
             groups.setdefault(way, []).append(entry)
     for (giver, taker, copied), entries in groups.items():
-        yield RunPassing(ends[giver][1], ends[taker][0], copied, _told(entries))
+        yield RunPassing(ends[giver][1], ends[taker][0], copied, _notes(entries))
 
 
 def _laned_steps(steps: Iterable[framework_pb2.StepReport]) -> Iterator[tuple[str, framework_pb2.StepReport]]:
@@ -106,7 +106,7 @@ def _step_acts(lane: str, step: framework_pb2.StepReport, origin: int) -> Iterat
         yield RunAct(lane, kind, what, copy.started_ns - origin, copy.ended_ns - origin, is_part=True)
 
 
-def _told(entries: Sequence[framework_pb2.LedgerEntry]) -> tuple[str, ...]:
+def _notes(entries: Sequence[framework_pb2.LedgerEntry]) -> tuple[str, ...]:
     lines = []
     for entry in entries[:_VALUES]:
         way = f"{size(entry.copied_bytes)} copied" if entry.copied_bytes else "in place"

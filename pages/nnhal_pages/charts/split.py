@@ -25,13 +25,13 @@ def split_chart(what: str, parts: Mapping[str, float], name: str, width: int = 5
     begin = 0.0
     for part, took in parts.items():
         if took > 0:
-            told = title(f"{words[part]}, {took / total:.0%}")
+            tip = title(f"{words[part]}, {took / total:.0%}")
             box = {"x": across(begin), "y": 4, "width": across(begin + took) - across(begin), "height": _BAR}
             content.append(
-                element("rect", told, class_=f"span {looks[part].class_}", fill=looks[part].fill(name), **box)
+                element("rect", tip, class_=f"span {looks[part].class_}", fill=looks[part].fill(name), **box)
             )
         begin += took
     key = legend({words[part]: looks[part] for part in parts}, name, 8, width - 8, _BAR + 14)
     height = round(_BAR + 14 + key.height)
-    told = f"{what}: {NANOSECONDS.words(total)}, of which {', '.join(words.values()) or 'nothing is known'}"
-    return Drawing(width, height, told, "".join(content) + key.content)
+    tip = f"{what}: {NANOSECONDS.words(total)}, of which {', '.join(words.values()) or 'nothing is known'}"
+    return Drawing(width, height, tip, "".join(content) + key.content)

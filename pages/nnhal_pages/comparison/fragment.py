@@ -61,7 +61,7 @@ def comparison_style() -> str:
 def _short(old: Explanation, new: Explanation, pairs: Sequence[OperationPair]) -> str:
     both = [(old.operations[p.old], new.operations[p.new]) for p in pairs if p.old is not None and p.new is not None]
     moved = sum(before.device != after.device for before, after in both)
-    told = [
+    lines = [
         f"{counted(moved, 'operation')} moved" if moved else "No operation moved",
         *(
             f"{counted(number, 'operation')} {'is' if number == 1 else 'are'} only in the {which}"
@@ -78,7 +78,7 @@ def _short(old: Explanation, new: Explanation, pairs: Sequence[OperationPair]) -
         ),
         f"peak memory, bytes: {difference(old.peak_bytes, new.peak_bytes, count)}",
     ]
-    return "; ".join(told) + "."
+    return "; ".join(lines) + "."
 
 
 def _figures(old: Explanation, new: Explanation, titles: tuple[str, str]) -> str:
@@ -207,12 +207,12 @@ def _way(edge: EdgeStory) -> tuple[object, ...]:
 
 
 def _ways(edges: Sequence[EdgeStory]) -> str:
-    told = (
+    lines = (
         f"{edge.source or 'client'} to {edge.destination or 'client'}: {edge.strategy}, "
         f"{f'{size(edge.copied_bytes)} copied' if edge.copied_bytes else f'{size(edge.bytes)} in place'}"
         for edge in edges
     )
-    return "<br>".join(map(escaped, told)) or "stays within a step"
+    return "<br>".join(map(escaped, lines)) or "stays within a step"
 
 
 def _graphs(

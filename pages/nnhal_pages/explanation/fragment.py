@@ -91,8 +91,10 @@ def _sent(explanation: Explanation) -> list[tuple[str, str, str]]:
     if not explanation.wire_ns:
         return []
     up, down = explanation.wire_up_bytes, explanation.wire_down_bytes
-    told = f"{size(up)} up, {size(down)} down, {duration(explanation.wire_ns)} modelled; constants were sent before"
-    return [("Over the wire in a run", size(up + down), told)]
+    transfers = (
+        f"{size(up)} up, {size(down)} down, {duration(explanation.wire_ns)} modelled; constants were sent before"
+    )
+    return [("Over the wire in a run", size(up + down), transfers)]
 
 
 def _links(name: str, opened: Callable[[frozenset[int]], str]) -> PlanLinks:

@@ -129,21 +129,21 @@ def _bytes(facts: PlanFacts, value: str) -> str:
 def _origin(explanation: Explanation, number: int, value: str, links: PlanLinks, facts: PlanFacts) -> str:
     writer = facts.writer(value, number)
     step = explanation.operations[number].step
-    told = operation_link(explanation, writer, links.operation(writer)) if writer is not None else "the client"
+    writer_words = operation_link(explanation, writer, links.operation(writer)) if writer is not None else "the client"
     passed = [e for e in explanation.edges if e.value == value and e.destination_step == step and step != WALKED]
-    return told + "".join(map(_passed, passed))
+    return writer_words + "".join(map(_passed, passed))
 
 
 def _uses(explanation: Explanation, number: int, value: str, links: PlanLinks, facts: PlanFacts) -> str:
     readers = [reader for reader in facts.readers.get(value, ()) if facts.writer(value, reader) == number]
-    told = [operation_link(explanation, reader, links.operation(reader)) for reader in readers[:_READERS]]
+    writer_words = [operation_link(explanation, reader, links.operation(reader)) for reader in readers[:_READERS]]
     if len(readers) > _READERS:
-        told.append(f"and {len(readers) - _READERS} more")
+        writer_words.append(f"and {len(readers) - _READERS} more")
     step = explanation.operations[number].step
     passed = [e for e in explanation.edges if e.value == value and e.source_step == step and step != WALKED]
-    if not told and not passed:
-        told.append("nothing reads it")
-    return "<br>".join(told) + "".join(map(_passed, passed))
+    if not writer_words and not passed:
+        writer_words.append("nothing reads it")
+    return "<br>".join(writer_words) + "".join(map(_passed, passed))
 
 
 def _passed(edge: EdgeStory) -> str:

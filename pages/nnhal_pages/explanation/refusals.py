@@ -72,10 +72,10 @@ def refusals_of(explanation: Explanation) -> tuple[DeviceRefusals, ...]:
 def _summed(device: str, causes: dict[str, list[int]], explanation: Explanation) -> DeviceRefusals:
     operations = explanation.operations
     by_frequency: Sequence[tuple[str, list[int]]] = sorted(causes.items(), key=lambda item: -len(item[1]))
-    told = (
+    reasons = (
         RefusalCause(words, tuple(numbers), operations[numbers[0]].refusals[device]) for words, numbers in by_frequency
     )
-    return DeviceRefusals(device, sum(map(len, causes.values())), len(operations), tuple(told))
+    return DeviceRefusals(device, sum(map(len, causes.values())), len(operations), tuple(reasons))
 
 
 def cause_of(reason: str, operation: str) -> str:

@@ -60,12 +60,12 @@ def operation_table(explanation: Explanation, name: str = "", refusals: Footnote
         return ", ".join(operations[number].nodes) or (ADDED if operations[number].added else "-")
 
     def refused(number: int) -> str:
-        told = (f"{device}: {reason}" for device, reason in operations[number].refusals.items())
-        return ", ".join(map(notes.number, told)) or "none"
+        texts = (f"{device}: {reason}" for device, reason in operations[number].refusals.items())
+        return ", ".join(map(notes.number, texts)) or "none"
 
     def in_short(number: int) -> str:
-        told = (f"{device}: {reason.partition(':')[0]}" for device, reason in operations[number].refusals.items())
-        return "; ".join(told) or "none refuses"
+        texts = (f"{device}: {reason.partition(':')[0]}" for device, reason in operations[number].refusals.items())
+        return "; ".join(texts) or "none refuses"
 
     columns: list[Column[int]] = [
         Column("node", lambda n: Name(node(n)), wraps=True, only=Medium.TERMINAL),
@@ -120,8 +120,8 @@ def device_table(explanation: Explanation) -> ReportTable[DeviceStory]:
 
     def whole(device: DeviceStory) -> Markup:
         other = alone.get(device.name)
-        told = "-" if other is None else whole_model_words(other) if other.modelled_ns else "not possible"
-        return Markup(told + _small(other.reason if other else ""))
+        texts = "-" if other is None else whole_model_words(other) if other.modelled_ns else "not possible"
+        return Markup(texts + _small(other.reason if other else ""))
 
     columns: list[Column[DeviceStory]] = [
         Column("device", lambda device: _device(explanation, device.name)),
@@ -137,8 +137,8 @@ def device_table(explanation: Explanation) -> ReportTable[DeviceStory]:
 
 def _realisation(device: DeviceStory) -> Markup:
     link = device.link
-    told = f"On another host: {link_words(link.round_trip_ns, link.ns_per_byte)}" if link else ""
-    return Markup(escaped(device.realisation or "not described") + _small(told))
+    texts = f"On another host: {link_words(link.round_trip_ns, link.ns_per_byte)}" if link else ""
+    return Markup(escaped(device.realisation or "not described") + _small(texts))
 
 
 def _small(text: str) -> str:

@@ -43,10 +43,10 @@ def operation_box(number: int, story: OperationStory, lane: DeviceLane, share: f
     height = _OPERATION_HEIGHT + (_MARK_HEIGHT if mark else 0)
     name = operation_name(story, number)
     time = duration(story.modelled_ns) if story.modelled_ns > 0 else "no modelled time"
-    told = f"{story.operation}, {name}, on {story.device}, {time}"
+    spoken_words = f"{story.operation}, {name}, on {story.device}, {time}"
     notes = [words for words in ("pinned" if story.pin else "", mark) if words]
     parts = [
-        title(f"{told}{f', pinned by {story.pin}' if story.pin else ''}"),
+        title(f"{spoken_words}{f', pinned by {story.pin}' if story.pin else ''}"),
         *_frame(_OPERATION_WIDTH, height, lane, view),
         _text(19, story.operation, _OPERATION_WIDTH, "strong"),
         _text(34, name, _OPERATION_WIDTH, "muted"),
@@ -57,7 +57,7 @@ def operation_box(number: int, story: OperationStory, lane: DeviceLane, share: f
     if mark:
         parts.append(_text(67, f"◆ {mark}", _OPERATION_WIDTH, "mark"))
     look = " ".join(("selected",) * (number in view.selected) + ("marked",) * bool(mark))
-    href, spoken = view.links.operation(number), ", ".join((told, *notes))
+    href, spoken = view.links.operation(number), ", ".join((spoken_words, *notes))
     content = _link("".join(parts), href, spoken, f"{lane.class_} {look}", id=operation_id(view, number))
     return GraphBox(_OPERATION_WIDTH, height, content)
 
@@ -79,8 +79,10 @@ def step_box(
             for at, (text, look) in enumerate(lines)
         ),
     ]
-    told = ", ".join((first, *more, *([f"{marked} marked"] if marked else [])))
-    box = _link("".join(parts), view.links.step(number), told, f"{lane.class_} step{' marked' if marked else ''}")
+    spoken_words = ", ".join((first, *more, *([f"{marked} marked"] if marked else [])))
+    box = _link(
+        "".join(parts), view.links.step(number), spoken_words, f"{lane.class_} step{' marked' if marked else ''}"
+    )
     return GraphBox(_STEP_WIDTH, height, box + toggle(number, _STEP_WIDTH - _TOGGLE - 6, 7, view))
 
 
@@ -118,11 +120,13 @@ def scope_box(scope: NameScope, explanation: Explanation, lane: DeviceLane, shar
     look = " selected" if view.selected.intersection(scope.members) else ""
     assert view.unfolded is not None
     target = view.links.unfolded(view.unfolded | {scope.number}, scope.members[0])
-    told = f"Unfold {scope.name}, {lines[1][0]}"
+    spoken_words = f"Unfold {scope.name}, {lines[1][0]}"
     return GraphBox(
         width,
         height,
-        _link("".join(parts), target, told, f"{lane.class_} scope{look}", id=operation_id(view, scope.members[0])),
+        _link(
+            "".join(parts), target, spoken_words, f"{lane.class_} scope{look}", id=operation_id(view, scope.members[0])
+        ),
     )
 
 
@@ -165,25 +169,27 @@ def toggle(number: int, x: float, y: float, view: GraphView) -> str:
     return moved(_link(content, target, words, "toggle"), x, y)
 
 
-def pill(words: str, told: Sequence[str], width: float, class_: str) -> GraphBox:
+def pill(words: str, spoken_words: Sequence[str], width: float, class_: str) -> GraphBox:
     """A value on its way into a step or out of it, or the client."""
     height = 22
     content = (
-        title(*told)
+        title(*spoken_words)
         + element("rect", class_="pill-ground", x=0.5, y=0.5, width=width - 1, height=height - 1, rx=11)
         + label(width / 2, 15, words, "middle")
     )
     return GraphBox(width, height, element("g", content, class_=f"pill {class_}".strip()))
 
 
-def caption(lines: Sequence[str], told: Sequence[str], class_: str) -> GraphBox:
+def caption(lines: Sequence[str], spoken_words: Sequence[str], class_: str) -> GraphBox:
     """Words in the middle of a line."""
     texts = "".join(
         label(_CAPTION_WIDTH / 2, 12 + 14 * at, fitting(text, _CAPTION_WIDTH), "middle")
         for at, text in enumerate(lines)
     )
     return GraphBox(
-        _CAPTION_WIDTH, 14 * len(lines) + 4, element("g", title(*told) + texts, class_=f"caption {class_}".strip())
+        _CAPTION_WIDTH,
+        14 * len(lines) + 4,
+        element("g", title(*spoken_words) + texts, class_=f"caption {class_}".strip()),
     )
 
 
@@ -219,5 +225,5 @@ def _text(y: float, text: str, width: float, class_: str = "") -> str:
     return label(_LEFT, y, fitting(text, width - _LEFT - 6, class_ == "strong"), class_)
 
 
-def _link(content: str, target: str, told: str, class_: str, **attributes: object) -> str:
-    return element("a", content, href=target, class_=f"node {class_}".strip(), aria_label=told, **attributes)
+def _link(content: str, target: str, spoken_words: str, class_: str, **attributes: object) -> str:
+    return element("a", content, href=target, class_=f"node {class_}".strip(), aria_label=spoken_words, **attributes)

@@ -130,8 +130,8 @@ def _lines(
 
 
 def _line(source: int, target: int, value: str, facts: PlanFacts) -> PlanLine:
-    told = f"{value}, {size(facts.bytes[value])}" if value in facts.bytes else value
-    return PlanLine(LayoutLink(source, target, value=value), (told,))
+    tip = f"{value}, {size(facts.bytes[value])}" if value in facts.bytes else value
+    return PlanLine(LayoutLink(source, target, value=value), (tip,))
 
 
 _SINGLE = 8
@@ -160,8 +160,8 @@ class ValuePill:
         if more:
             name = f"{len(self.values)} values"
         words = fitting(name, _WIDTH - _ENDS - width_of(amount)) + amount
-        told = [edge_words(edge) for edge in self.edges.values()]
-        return pill(words, told, _WIDTH, "copied" if how else "")
+        tip = [edge_words(edge) for edge in self.edges.values()]
+        return pill(words, tip, _WIDTH, "copied" if how else "")
 
 
 def pills_of(explanation: Explanation, step: int, entering: bool) -> list[ValuePill]:

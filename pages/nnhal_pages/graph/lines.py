@@ -24,7 +24,7 @@ class PlanLine:
     """A link of the layout, and what is said of it."""
 
     link: LayoutLink
-    told: tuple[str, ...]
+    notes: tuple[str, ...]
     """A line of text for each value."""
     copied: bool = False
     arrow: bool = True
@@ -58,12 +58,12 @@ def _bundle(bundle: LineBundle, lines: Sequence[PlanLine]) -> str:
     path = "".join(_segment(*start, *end) for start, end in bundle.segments) + "".join(map(_jump, bundle.jumps))
     heads = "".join(_head(x, y, bundle.upwards) for x, y in bundle.ends) if lines[0].arrow else ""
     head = element("path", class_="head", d=heads) if heads else ""
-    words = title(*_told(lines)) + element("path", class_="line", d=path) + head
+    words = title(*_tips(lines)) + element("path", class_="line", d=path) + head
     return element("g", words, class_="edge copied" if lines[0].copied else "edge")
 
 
-def _told(lines: Sequence[PlanLine]) -> Iterator[str]:
-    words = list(dict.fromkeys(text for line in lines for text in line.told))
+def _tips(lines: Sequence[PlanLine]) -> Iterator[str]:
+    words = list(dict.fromkeys(text for line in lines for text in line.notes))
     yield from words[:_TOLD]
     if len(words) > _TOLD:
         yield f"and {len(words) - _TOLD} more"
@@ -92,5 +92,5 @@ def _cut(line: PlanLine, layout: GraphLayout, shapes: Sequence[NodeShape]) -> st
     x, y = x + shapes[line.link.source].width / 2 + _STUB, y + shapes[line.link.source].height
     end_x += shapes[line.link.target].width / 2 - _STUB
     path = _segment(x, y, x, y + _STUB) + _segment(end_x, end_y - _STUB, end_x, end_y)
-    words = title("This line is not drawn in full.", *_told([line])) + element("path", class_="line", d=path)
+    words = title("This line is not drawn in full.", *_tips([line])) + element("path", class_="line", d=path)
     return element("g", words, class_="edge cut copied" if line.copied else "edge cut")

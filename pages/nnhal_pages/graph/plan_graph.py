@@ -72,8 +72,8 @@ class PlanOutline:
         if not values:
             return -1
         words = f"client: {len(values)} {side}{'s' if len(values) != 1 else ''}"
-        told = [edge_words(edge) for edge in edges if edge.value in values]
-        return self._add(pill(words, told, _CLIENT_WIDTH, "client"), side == "input", side == "output")
+        notes = [edge_words(edge) for edge in edges if edge.value in values]
+        return self._add(pill(words, notes, _CLIENT_WIDTH, "client"), side == "input", side == "output")
 
     def _walks(self, side: str, value: str) -> int | None:
         """Return the walked operation that writes what looks like the client's input, or reads such an output."""
@@ -86,13 +86,13 @@ class PlanOutline:
             key = self._end(number, edge, "input"), self._end(number, edge, "output"), bool(edge.copied_bytes)
             groups.setdefault(key, []).append(edge)
         for (source, target, copied), edges in groups.items():
-            told = tuple(map(edge_words, edges))
+            notes = tuple(map(edge_words, edges))
             if source[2] or target[2]:
-                self._line(source, target, told, copied)
+                self._line(source, target, notes, copied)
             else:
-                words = self._add(caption(_edge_caption(edges), told, "copied" if copied else ""))
-                self._line(source, (words, 0, False), told, copied, arrow=False)
-                self._line((words, 0, False), target, told, copied)
+                words = self._add(caption(_edge_caption(edges), notes, "copied" if copied else ""))
+                self._line(source, (words, 0, False), notes, copied, arrow=False)
+                self._line((words, 0, False), target, notes, copied)
 
     def _end(self, number: int, edge: EdgeStory, side: str) -> _End:
         step = edge.source_step if side == "input" else edge.destination_step
@@ -112,9 +112,9 @@ class PlanOutline:
                 if writer in self._walked:
                     self._line((self._walked[writer], 0, False), (box, 0, False), (value,), False)
 
-    def _line(self, source: _End, target: _End, told: tuple[str, ...], copied: bool, arrow: bool = True) -> None:
-        link = LayoutLink(source[0], target[0], source[1], target[1], told, (copied, arrow))
-        self.lines.append(PlanLine(link, told, copied, arrow))
+    def _line(self, source: _End, target: _End, notes: tuple[str, ...], copied: bool, arrow: bool = True) -> None:
+        link = LayoutLink(source[0], target[0], source[1], target[1], notes, (copied, arrow))
+        self.lines.append(PlanLine(link, notes, copied, arrow))
 
 
 def _edge_caption(edges: Sequence[EdgeStory]) -> list[str]:
@@ -145,11 +145,11 @@ def plan_graph(explanation: Explanation, view: GraphView) -> Drawing:
     used = [DeviceLane(), *(lanes.get(step.device, DeviceLane()) for step in explanation.steps)]
     drawn = moved(drawn_lines(layout, outline.lines, outline.shapes) + "".join(placed), _MARGIN, _MARGIN)
     steps, operations = counted(len(explanation.steps), "step"), counted(len(explanation.operations), "operation")
-    told = f"Graph of a plan with {steps} and {operations}"
+    notes = f"Graph of a plan with {steps} and {operations}"
     return Drawing(
         round(layout.width) + 2 * _MARGIN,
         round(layout.height) + 2 * _MARGIN,
-        told,
+        notes,
         element("g", patterns(view.name, used) + drawn, class_="graph"),
         interactive=True,
     )

@@ -93,13 +93,13 @@ _OF_A_PROCESS = ("pid", "version", "started_ns", "supervisor", "draining", "log_
 
 def _process_value(observed: ObservedProcess) -> dict[str, Any]:
     process = observed.process
-    told: Mapping[str, Any] = {} if process is None else plain(process)
+    fields: Mapping[str, Any] = {} if process is None else plain(process)
     return {
         "name": observed.name,
         "kind": observed.kind,
         "supervised": _optional(observed.supervised),
         "problem": observed.silence or observed.lack or None,
-        **{name: told.get(name) for name in _OF_A_PROCESS},
+        **{name: fields.get(name) for name in _OF_A_PROCESS},
         "session_count": None if process is None else len(process.sessions),
         "execution_count": None if process is None else len(process.executions),
     }
@@ -240,8 +240,8 @@ _ALL = (
             "process": lambda p: p.name,
             "kind": _kind,
             "state": _state,
-            "pid": lambda p: _said(lambda told: str(told.pid or ""))(p.supervised or p.process),
-            "age": lambda p: _said(lambda told: since(told.started_ns))(p.supervised or p.process),
+            "pid": lambda p: _said(lambda fields: str(fields.pid or ""))(p.supervised or p.process),
+            "age": lambda p: _said(lambda fields: since(fields.started_ns))(p.supervised or p.process),
             "restarts": lambda p: _said(lambda supervised: str(supervised.restarts))(p.supervised),
             "memory": lambda p: _said(lambda process: size(process.usage.resident_bytes))(p.process),
             "threads": lambda p: _said(lambda process: str(process.usage.threads))(p.process),

@@ -18,7 +18,7 @@ LARGE_BYTES = 1 << 20
 class RequestMemoryBudget:
     """Bytes that requests share. Safe to use from several threads."""
 
-    __slots__ = ("_held", "_limit", "_lock", "large_ended", "reclaim", "tell_others")
+    __slots__ = ("_held", "_limit", "_lock", "large_ended", "notify_others", "reclaim")
 
     def __init__(self, limit: int = 0, held: SharedNumber | None = None) -> None:
         """``limit`` is in bytes; 0 for no limit. ``held`` are the bytes, if other processes share the budget."""
@@ -29,7 +29,7 @@ class RequestMemoryBudget:
         """Gives back bytes that are kept for later; False if there are none. Called when bytes are short."""
         self.large_ended: Callable[[], None] = lambda: None
         """Called when a charge of LARGE_BYTES or more is released."""
-        self.tell_others: Callable[[], None] = lambda: None
+        self.notify_others: Callable[[], None] = lambda: None
         """Has the processes that share the budget give back what they keep for later. Called when bytes are refused."""
 
     @property
@@ -58,7 +58,7 @@ class RequestMemoryBudget:
                     return
                 self._held.add(-size)
             if size + already > self._limit or not self.reclaim():
-                self.tell_others()
+                self.notify_others()
                 raise self._refusal(already + size, held - size - already)
 
     def give_back(self, size: int) -> None:

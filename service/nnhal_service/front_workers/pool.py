@@ -110,20 +110,20 @@ class FrontWorkers:
     def changed(self, name: str) -> None:
         """Tell all workers which versions of a model serve; returns when none of them uses another for new requests."""
         serials = self._repository.serials(name)
-        self._tell(lambda peer: peer.begin(WorkerDuties.changed, name, serials))
+        self._notify(lambda peer: peer.begin(WorkerDuties.changed, name, serials))
 
     def trace_changed(self, rules: TraceRules) -> None:
-        self._tell(lambda peer: peer.begin(WorkerDuties.trace_changed, rules))
+        self._notify(lambda peer: peer.begin(WorkerDuties.trace_changed, rules))
 
     def log_changed(self, settings: Mapping[str, LogSetting]) -> None:
-        self._tell(lambda peer: peer.begin(WorkerDuties.log_changed, settings))
+        self._notify(lambda peer: peer.begin(WorkerDuties.log_changed, settings))
 
     def drain(self, drain: bool) -> None:
         """Have all workers take no new requests, or take them again."""
-        self._tell(lambda peer: peer.begin(WorkerDuties.drain, drain))
+        self._notify(lambda peer: peer.begin(WorkerDuties.drain, drain))
 
     def record(self, models: Collection[str]) -> None:
-        self._tell(lambda peer: peer.begin(WorkerDuties.record, models))
+        self._notify(lambda peer: peer.begin(WorkerDuties.record, models))
 
     def runs(self) -> Mapping[int, ProcessRuns]:
         """As OtherProcesses; the numbers are those of the workers' columns."""
@@ -144,7 +144,7 @@ class FrontWorkers:
 
     def collect(self) -> None:
         """Have all workers report what they have counted."""
-        self._tell(lambda peer: peer.begin(WorkerDuties.report))
+        self._notify(lambda peer: peer.begin(WorkerDuties.report))
 
     def reclaim(self) -> None:
         """Begin to have all processes give back the memory that they keep for later requests.
@@ -161,9 +161,9 @@ class FrontWorkers:
 
     def _reclaim(self) -> None:
         self._memory.reclaim_all()
-        self._tell(lambda peer: peer.begin(WorkerDuties.reclaim))
+        self._notify(lambda peer: peer.begin(WorkerDuties.reclaim))
 
-    def _tell(self, begin: Callable[[Peer], Callable[[float | None], None]]) -> None:
+    def _notify(self, begin: Callable[[Peer], Callable[[float | None], None]]) -> None:
         """Tell all workers at once, and wait until they have done it."""
         for _, wait in self._begun(begin):
             try:

@@ -141,7 +141,7 @@ class FrontWorkerProcess:
             numbers = NumberTable(start.numbers, start.workers + 1)
             budget = RequestMemoryBudget(settings.request_memory, numbers.number(REQUEST_BYTES, start.column))
             self._instance_memory = instance_memory_of(budget)
-            budget.tell_others = self._note_shortage
+            budget.notify_others = self._note_shortage
             budget.large_ended = FreedMemory(self._loop).note_end
             backends = ServerBackends(
                 start.server,

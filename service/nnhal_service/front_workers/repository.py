@@ -105,7 +105,7 @@ class RemoteRepository:
         """True if there is something to report: something was counted, or a request waits or runs, or has until now."""
         with self._lock:
             return any(
-                kept.server.has_counted or kept.server.live.oldest_ns or kept.told_oldest_ns
+                kept.server.has_counted or kept.server.live.oldest_ns or kept.reported_oldest_ns
                 for kept in self._kept.values()
             )
 
@@ -163,8 +163,8 @@ class RemoteRepository:
         with self._reporting:
             models = {}
             for kept in versions:
-                kept.told_oldest_ns = kept.server.live.oldest_ns
-                models[kept.lease] = (kept.server.take_counts(), kept.server.pending, kept.told_oldest_ns)
+                kept.reported_oldest_ns = kept.server.live.oldest_ns
+                models[kept.lease] = (kept.server.take_counts(), kept.server.pending, kept.reported_oldest_ns)
             self._framework.ask(FrameworkModels.count, WorkerCounts(models, self._metrics.take()))
 
 
@@ -176,5 +176,5 @@ class _KeptVersion:
         self.serial = opened.serial
         self.lease = opened.lease
         self.server = server
-        self.told_oldest_ns = 0
+        self.reported_oldest_ns = 0
         self.ready = ReadyVersion(Opened(opened.name, opened.version, server, opened.config), None)

@@ -13,7 +13,7 @@ from nnhal_tools.bench.model import (
     slow_outside,
     slow_steps,
 )
-from nnhal_tools.bench.on_devices import ToldTime
+from nnhal_tools.bench.on_devices import ReportedTime
 
 
 def _step(number: int, operation: str, taken: float, due: float) -> StepTime:
@@ -58,10 +58,10 @@ def test_a_node_of_the_runtime_is_found_by_its_name_in_the_file() -> None:
 def test_an_operation_that_a_device_tells_of_is_named() -> None:
     plan = [_operation(("conv",), "CONV_2D", 1000), _operation(("top",), "SOFTMAX", 10)]
     told = [
-        ToldTime("conv", (0,), 0, "cpu_acc", False, 100),
-        ToldTime("top", (1,), 0, "cpu_acc", False, 400),
-        ToldTime("top again", (1,), 0, "cpu_acc", False, 100),
-        ToldTime("ReorderOutput", (), 0, "cpu_acc", False, 9000),
+        ReportedTime("conv", (0,), 0, "cpu_acc", False, 100),
+        ReportedTime("top", (1,), 0, "cpu_acc", False, 400),
+        ReportedTime("top again", (1,), 0, "cpu_acc", False, 100),
+        ReportedTime("ReorderOutput", (), 0, "cpu_acc", False, 9000),
     ]
     (found,) = slow_on_devices(plan, told)
     assert found == (
@@ -71,24 +71,24 @@ def test_an_operation_that_a_device_tells_of_is_named() -> None:
 
 def test_an_operation_that_is_due_much_is_found_by_what_the_others_take() -> None:
     plan = [_operation(("conv",), "CONV_2D", 100), _operation(("top",), "SOFTMAX", 100)]
-    told = [ToldTime("conv", (0,), 0, "npu", True, 10), ToldTime("top", (1,), 0, "npu", True, 110)]
+    told = [ReportedTime("conv", (0,), 0, "npu", True, 10), ReportedTime("top", (1,), 0, "npu", True, 110)]
     (found,) = slow_on_devices(plan, told)
     assert found.endswith(
         "takes 92% of the time of the operations on npu, and by its cost model 50.0%: 11 times as "
         "long beside the others"
     )
-    assert slow_on_devices(plan, [told[0], ToldTime("top", (1,), 0, "npu", True, 90)]) == []
+    assert slow_on_devices(plan, [told[0], ReportedTime("top", (1,), 0, "npu", True, 90)]) == []
 
 
 def test_operations_that_a_device_runs_as_one_are_named_together() -> None:
     plan = [_operation(("conv",), "CONV_2D", 10), _operation((), "RELU", 1), _operation(("top",), "SOFTMAX", 1000)]
-    told = [ToldTime("conv", (0, 1), 0, "gpu", True, 500), ToldTime("top", (2,), 0, "gpu", True, 500)]
+    told = [ReportedTime("conv", (0, 1), 0, "gpu", True, 500), ReportedTime("top", (2,), 0, "gpu", True, 500)]
     (found,) = slow_on_devices(plan, told)
     assert found.startswith("CONV_2D conv and RELU takes 50% of the time")
 
 
 def test_a_step_that_takes_longer_than_its_operations_is_named() -> None:
-    told = [ToldTime("conv", (0,), 0, "npu", False, 1e5), ToldTime("top", (1,), 1, "npu", False, 1e4)]
+    told = [ReportedTime("conv", (0,), 0, "npu", False, 1e5), ReportedTime("top", (1,), 1, "npu", False, 1e4)]
     (found,) = slow_outside([_step(0, "CONV_2D", 2e6, 1), _step(1, "SOFTMAX", 1e6, 1)], told)
     assert found.startswith("step 0 takes 20 times as long on ")
 
@@ -97,8 +97,8 @@ def _run(p50_ns: float) -> Times:
     return Times(p50_ns, p50_ns, p50_ns, p50_ns)
 
 
-def _told(step: int, duration_ns: float, is_modelled: bool = False) -> ToldTime:
-    return ToldTime("conv", (0,), step, "npu", is_modelled, duration_ns)
+def _told(step: int, duration_ns: float, is_modelled: bool = False) -> ReportedTime:
+    return ReportedTime("conv", (0,), step, "npu", is_modelled, duration_ns)
 
 
 def test_operations_that_take_longer_than_their_step_are_doubted() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from nnhal.v1.admin_pb2 import MeasureOperationsResponse, OperationTime
 from nnhal_client.explanation import Explanation, OperationStory, StepStory
-from nnhal_tools.bench.on_devices import ToldTime, times_of
+from nnhal_tools.bench.on_devices import ReportedTime, times_of
 
 
 def _explanation() -> Explanation:
@@ -45,7 +45,7 @@ def test_an_operation_is_found_by_its_number_or_what_its_device_calls_it(
     name: str, numbers: Sequence[int], operations: tuple[int, ...]
 ) -> None:
     told = _told((name, numbers, 30))
-    assert times_of(told, _explanation(), 1, -1) == [ToldTime(name, operations, 1, "npu", False, 30)]
+    assert times_of(told, _explanation(), 1, -1) == [ReportedTime(name, operations, 1, "npu", False, 30)]
 
 
 def test_nodes_of_a_step_that_is_one_operation_on_its_device_are_found_by_name_only() -> None:
@@ -56,8 +56,8 @@ def test_nodes_of_a_step_that_is_one_operation_on_its_device_are_found_by_name_o
 def test_modelled_times_add_up_to_the_time_of_the_step() -> None:
     told = _told(("a", [0], 150), ("top", [1], 50), unit="cycles", is_modelled=True)
     assert times_of(told, _explanation(), 1, 1000) == [
-        ToldTime("a", (1,), 1, "npu", True, 750),
-        ToldTime("top", (2,), 1, "npu", True, 250),
+        ReportedTime("a", (1,), 1, "npu", True, 750),
+        ReportedTime("top", (2,), 1, "npu", True, 250),
     ]
 
 

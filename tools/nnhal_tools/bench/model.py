@@ -22,7 +22,7 @@ from nnhal_client.framework import Framework
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_pages.units import duration
-from nnhal_tools.bench.on_devices import Operated, ToldTime, told_times
+from nnhal_tools.bench.on_devices import Operated, ReportedTime, reported_times
 from nnhal_tools.bench.runner import Action, Advance, Samples, in_turns
 from nnhal_tools.explain import UNKNOWN, with_unknown_times
 from nnhal_tools.runtimes import LiteRT, OnnxRuntime, differences, place_alike, profile_of
@@ -128,7 +128,7 @@ class ModelReport:
     steps: tuple[StepTime, ...]
     operations: tuple[OperationTime, ...]
     """By the devices' cost models, in the order of the plan, then by the runtime's profile, the longest first."""
-    on_devices: tuple[ToldTime, ...]
+    on_devices: tuple[ReportedTime, ...]
     """By the devices' own account, step by step."""
     prepared_again: Mapping[str, int | None]
     """Models that each device has prepared during the rounds: 0 unless plans were made again; None if it cannot say."""
@@ -196,7 +196,7 @@ def measure_model(
         measured.fill(stored)
         reports = tuple(measured.run() for _ in range(_MEASURED_RUNS))
     steps = _steps(explanation, reports)
-    told, silent = told_times(operated, model.session_name, explanation, [step.device_ns for step in steps])
+    reported, silent = reported_times(operated, model.session_name, explanation, [step.device_ns for step in steps])
     notes += silent
     nodes = _profiled(given, notes)
     operations = _modelled(explanation)
@@ -210,10 +210,10 @@ def measure_model(
     notes += [f"{name}: it does not say what it has prepared" for name, found in after.items() if found is None]
     times = Times.of(samples["nnhal"])
     beside = tuple(_beside(name, runtime, samples, outputs) for name, runtime in given.beside.items())
-    doubts = doubtful_steps(times, steps, told)
+    doubts = doubtful_steps(times, steps, reported)
     node_doubts = [doubt for each in beside if each.runtime == "ort" and (doubt := doubtful_nodes(each.times, nodes))]
     trusted_steps = [step for step in steps if step.step not in doubts]
-    trusted = [each for each in told if each.step not in doubts]
+    trusted = [each for each in reported if each.step not in doubts]
     notes += [*dict.fromkeys(doubts.values()), *node_doubts]
     report = ModelReport(
         str(given.path),
@@ -225,7 +225,7 @@ def measure_model(
         beside,
         steps,
         (*operations, *nodes),
-        tuple(told),
+        tuple(reported),
         prepared,
         bound,
         (
@@ -242,7 +242,7 @@ def measure_model(
     return report, model
 
 
-def doubtful_steps(run: Times, steps: Sequence[StepTime], told: Sequence[ToldTime]) -> dict[int, str]:
+def doubtful_steps(run: Times, steps: Sequence[StepTime], reported: Sequence[ReportedTime]) -> dict[int, str]:
     """Return why no conclusion can be drawn from the times of a step and its operations: parts exceed the whole.
 
     Parts are measured in other runs, or in other sessions, which a busy machine makes longer than the whole.
@@ -254,7 +254,7 @@ def doubtful_steps(run: Times, steps: Sequence[StepTime], told: Sequence[ToldTim
         return {step.step: why for step in measured}
     found = {}
     for step in measured:
-        parts = sum(each.duration_ns for each in told if each.step == step.step and not each.is_modelled)
+        parts = sum(each.duration_ns for each in reported if each.step == step.step and not each.is_modelled)
         if parts > _CREDIBLE * step.device_ns:
             what = f"the operations of step {step.step}, measured by themselves on {step.device},"
             found[step.step] = _doubt(what, parts, "the step", step.device_ns)
@@ -300,23 +300,23 @@ def slow_nodes(operations: Sequence[OperationTime], nodes: Sequence[OperationTim
     ]
 
 
-def slow_on_devices(operations: Sequence[OperationTime], told: Sequence[ToldTime]) -> list[str]:
+def slow_on_devices(operations: Sequence[OperationTime], reported: Sequence[ReportedTime]) -> list[str]:
     """Say which operations take OUTLIER times the share of a device's own time that its cost model gives them."""
     return [
         f"{words} takes {each.share:.0%} of the time of the operations on {device}, and by its cost model "
         f"{each.due:.1%}: {each.excess}"
-        for device in dict.fromkeys(each.device for each in told)
+        for device in dict.fromkeys(each.device for each in reported)
         for words, each in _slow_operations(
-            operations, [(each.operations, each.duration_ns) for each in told if each.device == device]
+            operations, [(each.operations, each.duration_ns) for each in reported if each.device == device]
         )
     ]
 
 
-def slow_outside(steps: Sequence[StepTime], told: Sequence[ToldTime]) -> list[str]:
+def slow_outside(steps: Sequence[StepTime], reported: Sequence[ReportedTime]) -> list[str]:
     """Say which steps take OUTLIER times as long as their operations that were measured by themselves."""
     found = []
     for step in steps:
-        inside = sum(each.duration_ns for each in told if each.step == step.step and not each.is_modelled)
+        inside = sum(each.duration_ns for each in reported if each.step == step.step and not each.is_modelled)
         if inside and step.device_ns >= max(OUTLIER * inside, inside + _LAUNCH_NS):
             found.append(
                 f"step {step.step} takes {step.device_ns / inside:.0f} times as long on {step.device} as its "

@@ -24,7 +24,7 @@ class Operated(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ToldTime:
+class ReportedTime:
     """An operation of a step, or what the device has made of some, by the device's own account."""
 
     name: str
@@ -39,14 +39,14 @@ class ToldTime:
     """A modelled one is scaled, so that those of a step add up to the step's own time."""
 
 
-def told_times(
+def reported_times(
     operated: Operated, model: str, explanation: Explanation, device_ns: Sequence[float]
-) -> tuple[list[ToldTime], list[str]]:
+) -> tuple[list[ReportedTime], list[str]]:
     """Ask the device of each step of a model of this process's session, and say which devices tell nothing.
 
     ``device_ns`` is the time of each step on its device, which cycles are a part of; -1 if it is not known.
     """
-    found: list[ToldTime] = []
+    found: list[ReportedTime] = []
     notes: list[str] = []
     try:
         handles = _prepared_models(operated, model)
@@ -58,38 +58,38 @@ def told_times(
             continue
         try:
             with DeviceAdmin(operated.devices[step.device], operated.key) as device:
-                told = device.operation_times(handle)
+                reported = device.operation_times(handle)
         except NnhalError as error:
             notes.append(f"step {number}: no times by operation from {step.device}: {error}")
             continue
-        found += times_of(told, explanation, number, device_ns[number])
-        scaled = f", {told.unit} scaled to the step's time on the device" if told.is_modelled else ""
-        notes.append(f"step {number}, times by operation from {step.device}: {told.note}{scaled}")
+        found += times_of(reported, explanation, number, device_ns[number])
+        scaled = f", {reported.unit} scaled to the step's time on the device" if reported.is_modelled else ""
+        notes.append(f"step {number}, times by operation from {step.device}: {reported.note}{scaled}")
     return found, notes
 
 
 def times_of(
-    told: wire.MeasureOperationsResponse, explanation: Explanation, step: int, device_ns: float
-) -> list[ToldTime]:
+    reported: wire.MeasureOperationsResponse, explanation: Explanation, step: int, device_ns: float
+) -> list[ReportedTime]:
     """Return the times that a device tells of a step's prepared model, in the order of the run."""
     numbers = [index for index, story in enumerate(explanation.operations) if story.step == step]
     by_name = {name: index for index in numbers for name in _names(explanation.operations[index]) if name}
     # A step in its source form is one operation, which is told by its nodes.
-    is_as_planned = told.operation_count == len(numbers)
-    whole = sum(each.duration for each in told.times)
-    if told.is_modelled and (not whole or device_ns < 0):
+    is_as_planned = reported.operation_count == len(numbers)
+    whole = sum(each.duration for each in reported.times)
+    if reported.is_modelled and (not whole or device_ns < 0):
         return []
-    scale = device_ns / whole if told.is_modelled else 1.0
+    scale = device_ns / whole if reported.is_modelled else 1.0
     device = explanation.steps[step].device
     found = []
-    for each in told.times:
+    for each in reported.times:
         own = by_name.get(each.name)
         if own is not None:
             operations: tuple[int, ...] = (own,)
         else:
             known = (number for number in each.operations if is_as_planned and 0 <= number < len(numbers))
             operations = tuple(numbers[number] for number in known)
-        found.append(ToldTime(each.name, operations, step, device, told.is_modelled, each.duration * scale))
+        found.append(ReportedTime(each.name, operations, step, device, reported.is_modelled, each.duration * scale))
     return found
 
 

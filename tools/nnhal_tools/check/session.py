@@ -270,10 +270,10 @@ class CheckSession(Closing):
             raise error
         if not events or events[-1].WhichOneof("event") != "notified":
             raise CheckFailedError("a preparation ended without 'notified', expected exactly one")
-        told = events[-1].notified
-        if told.status:
-            raise HalError(ErrorStatus(told.status), told.message)
-        return told.prepared_model
+        outcome = events[-1].notified
+        if outcome.status:
+            raise HalError(ErrorStatus(outcome.status), outcome.message)
+        return outcome.prepared_model
 
     def model(self, model: Model) -> model_pb2.Model:
         """Encode a model."""

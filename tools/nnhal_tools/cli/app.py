@@ -334,9 +334,9 @@ def _describe(error: Exception) -> str:
 def _hint(error: Exception) -> str:
     from nnhal.errors import DeadObjectError
 
-    told = getattr(error, "hint", "")
-    if told:
-        return str(told)
+    own_hint = getattr(error, "hint", "")
+    if own_hint:
+        return str(own_hint)
     if isinstance(error, DeadObjectError):
         return "is it running? 'nnhal up' starts devices and a framework"
     if isinstance(error, FileNotFoundError):

@@ -27,7 +27,7 @@ from nnhal_pages.terminal import output_console, show_parts
 from nnhal_pages.units import beside_model, duration, modelled, size
 from nnhal_tools.bench.model import BLOCK, UNRELIABLE, VERSION, BenchedModel, BesideReport, ModelReport, StepTime, Times
 from nnhal_tools.bench.model import measure_model as measured
-from nnhal_tools.bench.on_devices import Operated, ToldTime
+from nnhal_tools.bench.on_devices import Operated, ReportedTime
 from nnhal_tools.bench.runner import progress
 from nnhal_tools.cli.chosen_devices import DevicesOption, TopologyOption, chosen_topology
 from nnhal_tools.cli.ephemeral import ephemeral_testbed
@@ -145,10 +145,10 @@ def _summary(report: ModelReport) -> Iterator[TerminalPart]:
     yield next(_tables(report, _LONGEST_NAME))
     measured, copied, *others = _notes(report)
     yield from (measured, copied)
-    rows = [row for row in _sorted_rows(report) if row.told_ns >= 0 and row.step not in report.doubtful_steps]
+    rows = [row for row in _sorted_rows(report) if row.reported_ns >= 0 and row.step not in report.doubtful_steps]
     if rows:
         named = (f"{row.types} {_shortened(row.nodes, _SHORT_NAME)}".rstrip() for row in rows)
-        longest = [f"{name} {duration(row.told_ns)}" for name, row in zip(named, rows, strict=True)]
+        longest = [f"{name} {duration(row.reported_ns)}" for name, row in zip(named, rows, strict=True)]
         more = len(longest) - _LONGEST_SHOWN
         yield f"longest on devices: {', '.join(longest[:_LONGEST_SHOWN])}" + (f" and {more} more" if more > 0 else "")
     yield from [note for note in others if note.endswith(UNRELIABLE)]
@@ -191,7 +191,7 @@ def _tables(report: ModelReport, longest_name: int) -> Iterator[ReportTable[Any]
         Column("operation", lambda row: row.types),
         Column("nodes", lambda row: Name(_shortened(row.nodes, longest_name) or "-"), wraps=True),
         Column("step", lambda row: str(row.step)),
-        Column("on device", lambda row: duration(row.told_ns) if row.told_ns >= 0 else "", number=True),
+        Column("on device", lambda row: duration(row.reported_ns) if row.reported_ns >= 0 else "", number=True),
         Column("whose time", lambda row: row.source),
         Column("by the cost model", lambda row: modelled(row.modelled_ns), number=True),
     ]
@@ -215,25 +215,25 @@ class _OperationRow(NamedTuple):
     nodes: str
     step: int
     source: str
-    told_ns: float
+    reported_ns: float
     """By the device; -1 if it does not say."""
     modelled_ns: float
 
 
 def _sorted_rows(report: ModelReport) -> list[_OperationRow]:
-    return sorted(_operation_rows(report), key=lambda row: (-row.told_ns, -row.modelled_ns))
+    return sorted(_operation_rows(report), key=lambda row: (-row.reported_ns, -row.modelled_ns))
 
 
 def _operation_rows(report: ModelReport) -> Iterator[_OperationRow]:
     planned = [each for each in report.operations if each.step >= 0]
-    told: dict[tuple[int, ...], list[ToldTime]] = {}
+    reported: dict[tuple[int, ...], list[ReportedTime]] = {}
     for each in report.on_devices:
         if each.operations:
-            told.setdefault(each.operations, []).append(each)
-    covered = {number for numbers in told for number in numbers}
-    for numbers in (*told, *((number,) for number in range(len(planned)) if number not in covered)):
+            reported.setdefault(each.operations, []).append(each)
+    covered = {number for numbers in reported for number in numbers}
+    for numbers in (*reported, *((number,) for number in range(len(planned)) if number not in covered)):
         own = [planned[number] for number in numbers]
-        times = told.get(numbers, [])
+        times = reported.get(numbers, [])
         how = f", {'modelled' if times[0].is_modelled else 'measured'}" if times else ""
         yield _OperationRow(
             " + ".join(each.type for each in own),
@@ -286,8 +286,8 @@ def _found(report: ModelReport) -> list[str]:
 def _write_trace(report: ModelReport, model: Model, path: Path) -> None:
     timeline = Trace()
     times = {
-        step: [(each.name, each.duration_ns) for each in told]
-        for step, told in groupby(report.on_devices, lambda each: each.step)
+        step: [(each.name, each.duration_ns) for each in reported]
+        for step, reported in groupby(report.on_devices, lambda each: each.step)
     }
     for number, run in enumerate(report.reports):
         add_run(timeline, run, model.placements, f"{path.stem} {number}")

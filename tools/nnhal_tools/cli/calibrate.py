@@ -54,8 +54,8 @@ def calibrate(
         raise ValueError("no device has a step of any of the models: " + "; ".join(notes))
     write_calibration(out, found)
     if as_json:
-        told = {name: asdict(device) for name, device in found.items()}
-        print(json.dumps({"machine": this_machine(), "file": str(out), "devices": told, "notes": notes}))
+        document = {name: asdict(device) for name, device in found.items()}
+        print(json.dumps({"machine": this_machine(), "file": str(out), "devices": document, "notes": notes}))
         return
     for name, own in found.items():
         print(

@@ -93,8 +93,8 @@ class ProgramCommand(TyperCommand):
 def complete_option(program: str, incomplete: str) -> list[str]:
     """The options that the help of a program names, which is a command's name."""
     help_command = [sys.executable, "-m", PROGRAMS[program], "--help"]
-    told = subprocess.run(help_command, capture_output=True, text=True, check=False)
-    return _beginning({"--help", *_OPTION.findall(told.stdout)}, incomplete)
+    result = subprocess.run(help_command, capture_output=True, text=True, check=False)
+    return _beginning({"--help", *_OPTION.findall(result.stdout)}, incomplete)
 
 
 def _directory(context: typer.Context) -> Path:

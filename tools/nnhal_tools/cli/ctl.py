@@ -382,7 +382,7 @@ def _drain_foreign(operator: OperatorSession, name: str, seconds: float) -> supe
     """Drain a process that nnhal does not supervise: the process itself, and a device also in the framework."""
     until = time.monotonic() + seconds
     while True:
-        models = _told_framework(operator, name, drain=True)
+        models = _served_models(operator, name, drain=True)
         with operator.admin(operator.find(name)) as admin:
             left = supervisor_pb2.DrainProcessResponse(executions=admin.drain(), models=models)
         if not (left.executions or left.models) or time.monotonic() > until:
@@ -393,10 +393,10 @@ def _drain_foreign(operator: OperatorSession, name: str, seconds: float) -> supe
 def _open_foreign(operator: OperatorSession, name: str) -> None:
     with operator.admin(operator.find(name)) as admin:
         admin.drain(False)
-    _told_framework(operator, name, drain=False)
+    _served_models(operator, name, drain=False)
 
 
-def _told_framework(operator: OperatorSession, name: str, drain: bool) -> list[str]:
+def _served_models(operator: OperatorSession, name: str, drain: bool) -> list[str]:
     """Tell the framework, if there is one, of a device that drains or is open; return the models that use it."""
     processes = operator.processes()
     if operator.find(name).kind != "device" or all(process.kind != "framework" for process in processes):

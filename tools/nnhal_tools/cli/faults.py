@@ -49,8 +49,8 @@ def set_faults(
                 done[process.name] = control.set(*json.loads(own.as_json())["fault"])
     if not done:
         raise OperatorError(f"{file}: none of its {len(document.fault)} faults is about a device here")
-    told = "; ".join(f"{name}: {', '.join(names)}" for name, names in done.items())
-    say(f"set on {told}", as_json, set=done)
+    changes = "; ".join(f"{name}: {', '.join(names)}" for name, names in done.items())
+    say(f"set on {changes}", as_json, set=done)
 
 
 @app.command("list")

@@ -138,8 +138,8 @@ def run(
 
 def random_words(arrays: Mapping[str, Array], seed: int, given: GivenModel) -> str:
     """Say which random inputs a model gets, and how to choose the lengths of dimensions that are open."""
-    told = ", ".join(f"{name} {array.dtype} {list(array.shape)}" for name, array in arrays.items())
-    words = f"random inputs of seed {seed}, {told or 'since the model has none'}"
+    shapes = ", ".join(f"{name} {array.dtype} {list(array.shape)}" for name, array in arrays.items())
+    words = f"random inputs of seed {seed}, {shapes or 'since the model has none'}"
     opened = given.open_inputs()
     return (
         f"{words}; open dimensions, {opened}, are the first tried that run: --shape chooses them" if opened else words

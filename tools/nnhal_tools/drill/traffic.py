@@ -98,7 +98,7 @@ class DrillTraffic:
         """Say what requests met since the last report."""
         with self._changed:
             answered = sum(self._answered.values())
-            told = ActReport(
+            act_report = ActReport(
                 act,
                 seconds,
                 answered,
@@ -112,7 +112,7 @@ class DrillTraffic:
             self._answered = dict.fromkeys(self._answered, 0)
             self._asked_again = self._wrong = self._lost = 0
             self._seconds, self._trouble = [], ""
-        return told
+        return act_report
 
     def _reached(self, wanted: Mapping[str, int]) -> bool:
         return all(self._answered[model] >= least for model, least in wanted.items())

@@ -120,9 +120,9 @@ def _inputs(definition: OperationDefinition, form: Form) -> Iterator[_Input]:
             yield _Input(str(member.value), name, _types(form, member), meaning_of(form.names, member))
 
 
-def _lines(inputs: list[_Input], told: Sequence[_Input] = ()) -> Iterator[str]:
+def _lines(inputs: list[_Input], known: Sequence[_Input] = ()) -> Iterator[str]:
     """Yield a line for each run of inputs that are alike; those in ``told`` get only their places and names."""
-    said = {each[1:] for each in told}
+    said = {each[1:] for each in known}
 
     def text(each: _Input) -> str:
         if each[1:] in said:

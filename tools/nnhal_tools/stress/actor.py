@@ -49,7 +49,7 @@ class Actor:
         device: RemoteDevice,
         specimens: Sequence[Specimen],
         addition: Specimen,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         synchronous: bool = False,
         allocates: bool = True,
     ) -> None:
@@ -78,11 +78,11 @@ class Actor:
         self.facts: dict[str, object] = {}
         """Answers of the device that must never change."""
         self._launcher: RemoteLauncher | None = None
-        self._tell = tell
+        self._report = report
 
     def note(self, text: object) -> None:
         """Report the arguments of the next call."""
-        self._tell(str(text))
+        self._report(str(text))
 
     def forget(self) -> None:
         """Drop every object, after a violation whose consequences are unknown."""

@@ -86,15 +86,15 @@ def _in_words(error: ValidationError) -> str:
         case "json_invalid":
             return f"expected a script in JSON, as --save-script writes it: {problem['ctx']['error']}"
         case "value_error":
-            told = problem["msg"].removeprefix("Value error, ")
+            message = problem["msg"].removeprefix("Value error, ")
         case "extra_forbidden":
-            told = "is unknown; a script has no such field"
+            message = "is unknown; a script has no such field"
         case "missing":
-            told = "is missing"
+            message = "is missing"
         case _:
-            told = f"got {problem['input']!r:.80}, expected: {problem['msg'][:1].lower()}{problem['msg'][1:]}"
+            message = f"got {problem['input']!r:.80}, expected: {problem['msg'][:1].lower()}{problem['msg'][1:]}"
     where = _place(problem["loc"])
-    return f"{where}: {told}" if where else told
+    return f"{where}: {message}" if where else message
 
 
 def _place(steps: tuple[int | str, ...]) -> str:

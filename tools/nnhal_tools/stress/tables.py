@@ -83,5 +83,5 @@ def show_reduced(console: Console, reduced: ReducedScript) -> None:
             console.print(f"client {client.client}: opens a session")
         for thread, acts in enumerate(client.threads):
             words = ((name, len(list(same))) for name, same in groupby(act.action for act in acts))
-            told = ", then ".join(name if count == 1 else f"{name}, {count} times" for name, count in words)
-            console.print(f"client {client.client}, thread {thread}: {told}", soft_wrap=True)
+            sequence = ", then ".join(name if count == 1 else f"{name}, {count} times" for name, count in words)
+            console.print(f"client {client.client}, thread {thread}: {sequence}", soft_wrap=True)

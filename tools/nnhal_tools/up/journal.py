@@ -14,8 +14,8 @@ from nnhal.v1 import supervisor_pb2 as wire
 class ProcessJournal:
     """Keeps the last events, and tells each as a line. Safe to use from several threads."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, print_line: Callable[[str], None]) -> None:
+        self._print_line = print_line
         self._lock = threading.Lock()
         self._events: deque[wire.ProcessEvent] = deque(maxlen=EVENTS_KEPT)
         self._last = 0
@@ -32,7 +32,7 @@ class ProcessJournal:
 
     def say(self, subject: str, text: str) -> None:
         """Tell a line that is no event."""
-        self._tell(f"{subject}: {text}")
+        self._print_line(f"{subject}: {text}")
 
     def after(self, number: int) -> list[wire.ProcessEvent]:
         """Return the kept events after the one of a number, in order."""

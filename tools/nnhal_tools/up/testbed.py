@@ -44,7 +44,7 @@ class Testbed:
         self,
         topology: Topology,
         directory: Path,
-        tell: Callable[[str], None] = lambda _: None,
+        print_line: Callable[[str], None] = lambda _: None,
         faults: FaultOptions = NO_FAULTS,
         allow_recording: bool = False,
         zygote: Zygote | None = None,
@@ -63,7 +63,7 @@ class Testbed:
         self._recording = ["--allow-recording"] if allow_recording else []
         self._zygote = zygote or Zygote(_imported_by(topology))
         self._own_zygote = self._zygote if zygote is None else None
-        self.journal = ProcessJournal(tell)
+        self.journal = ProcessJournal(print_line)
         self.logs = LogTail()
         self._topology = topology
         self._lock = threading.Lock()
@@ -167,8 +167,8 @@ class Testbed:
         except (OSError, StartError) as error:
             if self._closed:
                 return
-            is_told = isinstance(error, StartError) and error.is_told
-            self.journal.say(dashboard.name, "goes without" if is_told else f"goes without: {error}")
+            is_reported = isinstance(error, StartError) and error.is_reported
+            self.journal.say(dashboard.name, "goes without" if is_reported else f"goes without: {error}")
 
     def _device(self, entry: DeviceEntry, is_added: bool) -> TestbedProcess:
         if entry.directory is not None:

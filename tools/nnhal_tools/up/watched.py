@@ -123,7 +123,7 @@ class WatchedProcess:
         with self._lock:
             if self._closed:
                 raise StartError(f"{self.name} is not started: the supervisor ends")
-            self._restarted = RestartedProcess(self.name, self._start, self._told)
+            self._restarted = RestartedProcess(self.name, self._start, self._note_restart)
 
     def await_ready(self) -> None:
         """Wait until the launched process serves. Raises StartError if it does not; then it is stopped."""
@@ -207,12 +207,12 @@ class WatchedProcess:
         if len(self._addresses) < _MOST_ADDRESSES and _ADDRESS.fullmatch(address):
             self._addresses.append(address)
 
-    def _told(self, kind: str, text: str) -> None:
+    def _note_restart(self, kind: str, text: str) -> None:
         self._journal.add(self.name, kind, text)
         restarted, directory = self._restarted, self.identity.directory
         # A process that takes injected faults may die of those: that is not held against a model.
         if kind == DIED and restarted and directory and "--allow-faults" not in restarted.child.command:
-            Endpoint(directory).tell_end(restarted.last_end)
+            Endpoint(directory).write_end(restarted.last_end)
         if kind == STARTED and not BriefThread(self.restarted, f"restarted-{self.name}").started():
             self.restarted()
 

@@ -33,7 +33,7 @@ def act(request: Request, visitor: OperatorForm, command: str, process: Annotate
     if found is None:
         raise LookupError(f"no process {process!r}")
     to = "/devices" if known.name == "remove" else found.page
-    return done(request, visitor, lambda: known.act(collector.contacts, found, snapshot), f"{process} {known.told}", to)
+    return done(request, visitor, lambda: known.act(collector.contacts, found, snapshot), f"{process} {known.done}", to)
 
 
 @router.post("/devices/start")

@@ -21,7 +21,7 @@ class ProcessCommand:
     name: str
     """The last part of its address."""
     label: str
-    told: str
+    done: str
     """What is told when it is done; the name of the process stands before it."""
     act: Act
     question: str = ""

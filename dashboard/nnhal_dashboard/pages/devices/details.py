@@ -8,7 +8,7 @@ from typing import Any
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.history import HistorySample
 from nnhal_dashboard.monitoring.open_sessions import sessions_of
-from nnhal_dashboard.monitoring.standing import hang_words, state_of
+from nnhal_dashboard.monitoring.states import hang_words, state_of
 from nnhal_dashboard.pages.devices.commands import commands_for, supervision_of
 from nnhal_dashboard.pages.metrics.charts import OF_DEVICE, chart
 from nnhal_pages.operating.performance import performance_rows

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.history import HistorySample
-from nnhal_dashboard.monitoring.standing import state_of
+from nnhal_dashboard.monitoring.states import state_of
 from nnhal_dashboard.pages.devices import actions, details, faults
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.ranges import range_of
@@ -51,11 +51,11 @@ def device(request: Request, name: str) -> Response:
     found = _known(request, name)
     if found.kind != "device":
         return _elsewhere(found)
-    told = collector_of(request).faults.ask(found)
+    answer = collector_of(request).faults.ask(found)
     values = {
         "process": found,
         "range": range_of(request),
-        "takes_faults": told is not None and not told.refusal,
+        "takes_faults": answer is not None and not answer.refusal,
         "fault_kinds": faults.KINDS,
     }
     return show_page(request, "devices/device.html", values, found.name)

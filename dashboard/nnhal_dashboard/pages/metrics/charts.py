@@ -209,9 +209,9 @@ def _series(name: str, track: Stretches) -> ChartSeries:
 
 def _row(kind: ChartKind, name: str, track: Stretches) -> ChartRow:
     means = track.mean[~np.isnan(track.mean)]
-    told = kind.measure.words
+    in_words = kind.measure.words
     page = f"{kind.room}/{quote(name, safe='')}" if kind.room and name else ""
-    return ChartRow(name or "all models", page, told(means[-1]), told(means.mean()), told(_highest(track)))
+    return ChartRow(name or "all models", page, in_words(means[-1]), in_words(means.mean()), in_words(_highest(track)))
 
 
 def _highest(track: Stretches) -> float:

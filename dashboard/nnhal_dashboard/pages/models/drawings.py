@@ -68,13 +68,13 @@ def drawn_comparison(old: KnownPlan, new: KnownPlan, titles: tuple[str, str], ad
 @lru_cache(_KEPT)
 def drawn_facts(plan: KnownPlan) -> tuple[Markup, Markup, Markup]:
     """Return the figures of a plan as a whole, its edges, and its memory between steps."""
-    told = plan.explanation
+    shown = plan.explanation
     caption = EDGES
-    if len(told.edges) > _EDGES:
-        caption += f" The first {_EDGES} of {len(told.edges):,}; the file to download has all."
-    arenas = arena_charts(told.arena_values, [step.device for step in told.steps], "arena")
+    if len(shown.edges) > _EDGES:
+        caption += f" The first {_EDGES} of {len(shown.edges):,}; the file to download has all."
+    arenas = arena_charts(shown.arena_values, [step.device for step in shown.steps], "arena")
     drawings = "".join(_scrolled(drawing, f"Arena {number}") for number, drawing in enumerate(arenas))
-    return Markup(sums(told)), Markup(part_html(edge_table(told.edges[:_EDGES], caption))), Markup(drawings)
+    return Markup(sums(shown)), Markup(part_html(edge_table(shown.edges[:_EDGES], caption))), Markup(drawings)
 
 
 def drawn_choice(plan: KnownPlan, side: str, address: PlanAddress) -> tuple[str, Markup] | None:
@@ -82,13 +82,13 @@ def drawn_choice(plan: KnownPlan, side: str, address: PlanAddress) -> tuple[str,
 
     Raises ValueError, and LookupError if the plan has none such.
     """
-    told = plan.explanation
-    links = address.view(side, told).links
-    node, step = address.chosen(side, told), address.chosen_step(side, told)
+    shown = plan.explanation
+    links = address.view(side, shown).links
+    node, step = address.chosen(side, shown), address.chosen_step(side, shown)
     if node is not None:
-        return f"Operation {node}", Markup(operation_panel(told, node, links))
+        return f"Operation {node}", Markup(operation_panel(shown, node, links))
     if step is not None:
-        return f"Step {step}", Markup(step_panel(told, step, links))
+        return f"Step {step}", Markup(step_panel(shown, step, links))
     return None
 
 

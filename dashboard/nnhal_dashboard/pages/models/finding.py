@@ -51,9 +51,9 @@ def _texts(plan: KnownPlan) -> Iterator[str]:
 
 
 def _found(plan: KnownPlan, address: PlanAddress, number: int) -> FoundOperation:
-    told = plan.explanation
-    story = told.operations[number]
-    to = f"{address.showing(number, told, scopes_of(plan))}#{at_operation(number)}"
+    shown = plan.explanation
+    story = shown.operations[number]
+    to = f"{address.showing(number, shown, scopes_of(plan))}#{at_operation(number)}"
     return FoundOperation(number, operation_name(story, number), story.operation, story.device, to)
 
 

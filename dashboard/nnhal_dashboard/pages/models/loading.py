@@ -55,16 +55,16 @@ async def upload(request: Request) -> Response:
 
 def _load(request: Request, visitor: Visitor, form: FormData) -> Response:
     name, version = str(form.get("name", "")), str(form.get("version", "1"))
-    told: list[str] = []
+    results: list[str] = []
 
     def action() -> None:
         file, config = _file(form, "file"), _file(form, "config")
         config_json, files = files_of(file, version, config)
         collector_of(request).contacts.framework().load(name, config_json, files)
-        told.append(name)
+        results.append(name)
 
     answer = done(request, visitor, action, f"{name} is loaded.", "/models")
-    if told:
+    if results:
         answer.headers["location"] = _address(name)
     return answer
 

@@ -13,7 +13,7 @@ from nnhal.errors import NnhalError
 from nnhal.quantiles import quantile
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.monitoring.standing import hang_words, wait_words
+from nnhal_dashboard.monitoring.states import hang_words, wait_words
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_pages.operating.snapshot import Snapshot
 
@@ -92,7 +92,7 @@ def _wait_words(state: wire.ServedModelState, snapshot: Snapshot) -> list[str]:
     return [f"the {waits}", *hangs] if waits else hangs
 
 
-def _standing(moment: Moment) -> Mapping[str, Any]:
+def _by_plan(moment: Moment) -> Mapping[str, Any]:
     states = versions_of(moment.snapshot, moment.parameters["model"], moment.parameters.get("version", ""))
     model = max(states, key=lambda each: (each.state == "READY", len(each.version), each.version))
     return {"model": model, "modelled_ns": model.modelled_ns or moment.collector.plans.modelled_ns(model)}
@@ -100,7 +100,7 @@ def _standing(moment: Moment) -> Mapping[str, Any]:
 
 FRAGMENTS = (
     Fragment("models.state", "models/state.html", _state),
-    Fragment("models.standing", "models/standing.html", _standing),
+    Fragment("models.by_plan", "models/by_plan.html", _by_plan),
 )
 
 

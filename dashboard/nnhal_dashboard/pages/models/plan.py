@@ -124,7 +124,7 @@ def plan(request: Request, place: Place) -> Response:
     snapshot, book, query = collector.look(), collector.plans, request.query_params
     part = _PARTS.get(request.headers.get(_PART, ""), "")
     running = running_plan(book, snapshot, place, is_known=bool(part))
-    told = running.plan.explanation
+    explanation = running.plan.explanation
     figures, edges, arenas = drawn_facts(running.plan)
     try:
         trial = PinChoice.of(query.getlist("pin"), query.getlist("with"))
@@ -133,11 +133,11 @@ def plan(request: Request, place: Place) -> Response:
         address = PlanAddress.of(place.path, fixed, query)
         tried, problem = _tried(book, place, trial)
         earlier = _earlier(book, place, running, _usable(snapshot, running))
-        choice, step = trial or PinChoice(running.pins), address.chosen_step(OLD, told)
+        choice, step = trial or PinChoice(running.pins), address.chosen_step(OLD, explanation)
         values = {
             "of": place,
             "running": running,
-            "explanation": told,
+            "explanation": explanation,
             "address": address,
             "is_trial": trial is not None,
             "choice": choice,
@@ -149,13 +149,13 @@ def plan(request: Request, place: Place) -> Response:
             "problem": problem,
             "drawn": _drawn(running.plan, tried, address) if part != _CHOSEN else Markup(""),
             "is_split": part != _CHOSEN and tried is None and is_narrow(running.plan, address),
-            "refusals": refusals_of(told),
+            "refusals": refusals_of(explanation),
             "search": search(running.plan, address),
             "folding": folding(running.plan, address),
             "all_open": address.with_open(OLD, "all").with_open(NEW, "all" if tried is not None else ""),
             "all_closed": address.with_open(OLD, "").with_open(NEW, ""),
-            "chosen": address.chosen(OLD, told),
-            "told": _told(running.plan, tried, address),
+            "chosen": address.chosen(OLD, explanation),
+            "panel": _panel(running.plan, tried, address),
             "of_step": step_figures(collector.contacts, running, step) if step is not None else Markup(""),
             "figures": figures,
             "edges": edges,
@@ -185,9 +185,9 @@ def _drawn(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> Ma
     return drawn_comparison(plan, tried, _TITLES, replace(address, find=""))
 
 
-def _told(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> tuple[str, Markup] | None:
-    told = drawn_choice(plan, OLD, address)
-    return drawn_choice(tried, NEW, address) if told is None and tried is not None else told
+def _panel(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> tuple[str, Markup] | None:
+    panel = drawn_choice(plan, OLD, address)
+    return drawn_choice(tried, NEW, address) if panel is None and tried is not None else panel
 
 
 def _earlier(book: PlanBook, place: PlanPlace, running: RunningPlan, usable: Sequence[str]) -> dict[str, EarlierPlan]:
@@ -201,7 +201,7 @@ def _earlier(book: PlanBook, place: PlanPlace, running: RunningPlan, usable: Seq
         (each.plan.key, each.record, each.plan) for each in seen if each.plan is not running.plan
     ]
     known = [each.record.likeness for each in seen]
-    kept += [(f"since {each.at_ns}", each, None) for each in running.told if each.likeness not in known]
+    kept += [(f"since {each.at_ns}", each, None) for each in running.history if each.likeness not in known]
     found: dict[str, EarlierPlan] = {}
     for key, record, plan in sorted(kept, key=lambda each: -each[1].at_ns):
         # Without devices, the framework keeps those that the plan that runs was allowed.
@@ -230,8 +230,8 @@ def _again(earlier: Mapping[str, EarlierPlan], tried: KnownPlan | None, key: str
     moved = sum(before != after for before, after in placed) + sum(None in pair for pair in pairs)
     if not moved:
         return f"It is the plan that was seen at {at} UTC: every operation runs where it ran."
-    told = counted(moved, "operation")
-    return f"With the pins of the plan that was seen at {at} UTC, {told} would run elsewhere than they did."
+    operations = counted(moved, "operation")
+    return f"With the pins of the plan that was seen at {at} UTC, {operations} would run elsewhere than they did."
 
 
 def _usable(snapshot: Snapshot, running: RunningPlan) -> list[str]:

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
-from nnhal_dashboard.monitoring.standing import state_of
+from nnhal_dashboard.monitoring.states import state_of
 from nnhal_dashboard.monitoring.traffic import DeviceTraffic, ModelKey, ModelTraffic, ServedTraffic
 from nnhal_dashboard.web.formats import UNKNOWN, duration, percent, rate
 from nnhal_pages.flow import FlowBand, FlowBlock, flow_picture
@@ -94,8 +94,8 @@ def refused(traffic: ServedTraffic) -> list[RefusedInAll]:
     for device, count in sorted(counts.items(), key=lambda item: -item[1]["refused"]):
         words = f"{_REFUSED}{count['refused']:,} of {count['total']:,}: {causes[device].most_common(1)[0][0]}"
         more = len(causes[device]) - 1
-        told = f", and {more} more cause{'s' if more > 1 else ''}" if more else ""
-        found.append(RefusedInAll(device, words, told, f"{model_page(most[device][1]).removesuffix('/plan')}/plan"))
+        others = f", and {more} more cause{'s' if more > 1 else ''}" if more else ""
+        found.append(RefusedInAll(device, words, others, f"{model_page(most[device][1]).removesuffix('/plan')}/plan"))
     return found
 
 

@@ -38,8 +38,8 @@ def record(
             raise ValueError(f"{count[:20]!r} runs are to be recorded, expected 1 to {MOST_RECORDED}")
         begun.append(collector_of(request).contacts.framework().record(model, wanted))
 
-    told = f"The next {count[:20]} runs of {model or 'all models'} will be recorded."
-    answer = done(request, visitor, begin, told, "/runs")
+    promise = f"The next {count[:20]} runs of {model or 'all models'} will be recorded."
+    answer = done(request, visitor, begin, promise, "/runs")
     return RedirectResponse(f"/recordings/{begun[0]}", answer.status_code) if begun else answer
 
 

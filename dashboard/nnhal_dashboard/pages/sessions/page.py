@@ -80,8 +80,8 @@ def end(
     request: Request, visitor: OperatorForm, process: Annotated[str, Form()], session: Annotated[str, Form()]
 ) -> Response:
     contacts = collector_of(request).contacts
-    told = f"Session {session} of {process} has ended."
-    return done(request, visitor, lambda: contacts.process(process).end_session(session), told, "/sessions")
+    message = f"Session {session} of {process} has ended."
+    return done(request, visitor, lambda: contacts.process(process).end_session(session), message, "/sessions")
 
 
 def _table(moment: Moment) -> Mapping[str, Any]:

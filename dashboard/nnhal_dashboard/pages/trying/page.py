@@ -80,11 +80,11 @@ def _try(request: Request, model: str, version: str, sent: FormData) -> Response
                 raise DeadObjectError("no framework is known; start one with 'nnhal up'")
             run = run_trial(TrialRequest(snapshot.host.directory, model, described.version, values, deadline, count))
     except (ValueError, NnhalError) as error:
-        problem, status = _told(error, form)
+        problem, status = _problem_of(error, form)
     return _page(request, model, described, form, run, problems, problem, status)
 
 
-def _told(error: Exception, form: TrialForm) -> tuple[str, int]:
+def _problem_of(error: Exception, form: TrialForm) -> tuple[str, int]:
     """Return what a page says of an error, and its status."""
     if isinstance(error, ValueError):
         return str(error), 422

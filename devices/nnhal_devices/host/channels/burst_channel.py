@@ -17,7 +17,7 @@ from nnhal_devices.host.runs.burst import Burst
 from nnhal_devices.host.runs.execution import Wanted
 from nnhal_devices.host.runs.run_results import SUCCESS
 from nnhal_devices.host.sessions.client_session import ClientSession
-from nnhal_hosting.rpc import told_error
+from nnhal_hosting.rpc import answered_error
 
 
 def serve_burst(burst: Burst, handle: int, client: ClientSession) -> int:
@@ -62,7 +62,7 @@ class _BurstServer:
         except ProtocolError:
             raise
         except Exception as error:
-            return encode_error(told_error(error, "a call on a burst failed", client=self._client.session.title))
+            return encode_error(answered_error(error, "a call on a burst failed", client=self._client.session.title))
 
     def _run(self, handle: int, deadline_ns: int, lengths: Lengths) -> tuple[ExecutionResult, Staging]:
         return self._burst.run(self._client.execution(handle), deadline_ns, self._is_wanted, lengths)

@@ -19,7 +19,7 @@ from nnhal_devices.host.runs.launcher import Launcher, fences_from
 from nnhal_devices.host.runs.launches import FencedExecutionCallback
 from nnhal_devices.host.sessions.client_session import ClientSession
 from nnhal_hosting.polling import Work
-from nnhal_hosting.rpc import told_error
+from nnhal_hosting.rpc import answered_error
 
 
 def serve_launches(launcher: Launcher, client: ClientSession) -> int:
@@ -76,12 +76,12 @@ class LaunchServer:
             raise
         except Exception as error:
             # Nothing here may refer to the error, whose frames refer to the descriptors.
-            return _encode_error(self._told(error)), [], None
+            return _encode_error(self._answered(error)), [], None
         finally:
             act_as_before(before)
 
-    def _told(self, error: Exception) -> HalError:
-        return told_error(error, "a call on a launch channel failed", client=self._client.session.title)
+    def _answered(self, error: Exception) -> HalError:
+        return answered_error(error, "a call on a launch channel failed", client=self._client.session.title)
 
     def _launch(self, launch: wire.Launch, fences: list[Fence]) -> tuple[list[Descriptor], Work | None]:
         execution = self._client.execution(launch.execution)

@@ -15,7 +15,7 @@ from nnhal_devices.host.channels.messages import AnswerEncoder, RunCalls, encode
 from nnhal_devices.host.runs.execution import RUN_CHANNEL, Execution, Wanted
 from nnhal_devices.host.sessions.client_session import ClientSession, Runner
 from nnhal_hosting.descriptors import DescriptorTable
-from nnhal_hosting.rpc import told_error
+from nnhal_hosting.rpc import answered_error
 
 
 def run_channel_of(client: ClientSession, handle: int) -> RunChannel:
@@ -87,7 +87,7 @@ class RunChannel(Runner):
         except (ChannelClosedError, ProtocolError):
             raise
         except Exception as error:
-            answer, failed = encode_error(told_error(error, "a run on a run channel failed")), True
+            answer, failed = encode_error(answered_error(error, "a run on a run channel failed")), True
         else:
             failed = False
         with self._lock:

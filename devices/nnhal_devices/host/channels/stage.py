@@ -34,7 +34,7 @@ from nnhal_devices.host.runs.execution import CHAIN, Execution
 from nnhal_devices.host.sessions.client_session import Runner
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.polling import Work
-from nnhal_hosting.rpc import told_error
+from nnhal_hosting.rpc import answered_error
 from nnhal_hosting.sessions import Ownership, say_last_words
 
 _log = get_logger(__name__)
@@ -203,7 +203,7 @@ class Stage(Runner):
             if not result.output_sufficient_size:
                 general_failure("an output did not fit its memory")
         except Exception as error:
-            return self._failed(told_error(error, "a run of a stage failed"))
+            return self._failed(answered_error(error, "a run of a stage failed"))
         execution.last_run_ns = now_ns() - begun_ns
         return answer_of(result, staging) if execution.measures else None
 

@@ -51,7 +51,7 @@ class Networks:
                 del self._known[network]
             else:
                 self._known[network] = (number, NetworkEvent(event))
-        self._tell(number, NetworkEvent(event))
+        self._notify(number, NetworkEvent(event))
 
     def close(self) -> None:
         """Notify the context of the events that each network still lacks: the session is over."""
@@ -59,9 +59,9 @@ class Networks:
             known, self._known = self._known, {}
         for number, last in known.values():
             for event in range(last + 1, NetworkEvent.AFTER_UNLOAD + 1):
-                self._tell(number, NetworkEvent(event))
+                self._notify(number, NetworkEvent(event))
 
-    def _tell(self, number: int, event: NetworkEvent) -> None:
+    def _notify(self, number: int, event: NetworkEvent) -> None:
         if self._context is None:
             return
         calls: dict[NetworkEvent, Callable[[int], None]] = {

@@ -252,9 +252,9 @@ class HostedDevice:
         return workload
 
     def _support(self, model: ValidModel) -> Sequence[Support]:
-        return self._told(model, model.support(self._ask))  # which may be kept, as what takes their place may not
+        return self._answered(model, model.support(self._ask))  # which may be kept, as what takes their place may not
 
-    def _told(self, model: ValidModel, answers: Sequence[Support]) -> Sequence[Support]:
+    def _answered(self, model: ValidModel, answers: Sequence[Support]) -> Sequence[Support]:
         return self.hooks.support(model.model, answers)
 
     def _foreseen(self, model: ValidModel) -> Sequence[Support] | None:
@@ -262,7 +262,7 @@ class HostedDevice:
         if not isinstance(self.driver, RefusingDriver) or model.knows_support:
             return None
         answers = self.driver.foreseen_support(model.resolved)
-        return None if answers is None else self._told(model, self._checked(model.model, answers))
+        return None if answers is None else self._answered(model, self._checked(model.model, answers))
 
     def _ask(self, resolved: ResolvedModel) -> Sequence[Support]:
         return self._checked(resolved.model, self.driver.supported_operations(resolved))

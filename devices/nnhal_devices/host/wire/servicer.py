@@ -24,7 +24,7 @@ from nnhal_devices.host.wire.session import FarSession
 from nnhal_devices.wire import CHUNK_BYTES, PROTOCOL_VERSION, SESSION_TOKEN_METADATA, chunks_of, joined
 from nnhal_hosting.calls import CallAdmission
 from nnhal_hosting.logs import get_logger
-from nnhal_hosting.rpc import abort, told_error
+from nnhal_hosting.rpc import abort, answered_error
 
 _log = get_logger(__name__)
 _LOOK_SECONDS = 0.5
@@ -265,4 +265,4 @@ def _end(context: grpc.ServicerContext, error: Exception, method: str) -> NoRetu
         raise error
     if isinstance(error, NnhalError) and not isinstance(error, HalError):
         error = HalError(ErrorStatus.DEVICE_UNAVAILABLE, f"the session has ended: {error}")
-    abort(context, told_error(error, "a call over the wire failed", method=method))
+    abort(context, answered_error(error, "a call over the wire failed", method=method))

@@ -191,7 +191,7 @@ class OutlinePlace:
     ) -> None:
         """``limits`` are those that the file is imported within, ``members`` the devices that are planned over."""
         devices = [
-            (name, _told_of(member.identity, descriptions[name], member.calibration))
+            (name, _facts_of(member.identity, descriptions[name], member.calibration))
             for name, member in members.items()
         ]
         what = (_FORM, _version(), limits, replace(options, deadline_ns=NO_DEADLINE), devices)
@@ -223,7 +223,7 @@ def _version() -> str:
 
 
 @lru_cache(_MOST_DEVICES)
-def _told_of(
+def _facts_of(
     identity: DeviceIdentity, description: DeviceDescription | None, calibration: DeviceCalibration | None
 ) -> str:
     """All that plans follow from, but for what a network costs: it is measured anew by each connection."""

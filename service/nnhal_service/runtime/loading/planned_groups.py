@@ -144,11 +144,13 @@ class GroupPlanner:
         for index in reversed(outside):  # what is left yet computes constants, and follows what reads them
             readers = sorted(self._graph.readers[index])
             left = next((self._left[reader] for reader in readers if reader in self._left), None)
-            told = (_EACH if self._file.is_interpreted else _SEVERAL) if readers else "no node reads it"
+            readers_words = (_EACH if self._file.is_interpreted else _SEVERAL) if readers else "no node reads it"
             if left is not None:
                 is_constant = left.index in self._graph.constant
-                told = left.reason if is_constant else f"node {left.index} reads it, and is left: {left.reason}"
-            self._leave([index], told)
+                readers_words = (
+                    left.reason if is_constant else f"node {left.index} reads it, and is left: {left.reason}"
+                )
+            self._leave([index], readers_words)
         if not self._keeps.issuperset(outside):
             self._require_devices(before)
         return found, [self._left[index] for index in outside]

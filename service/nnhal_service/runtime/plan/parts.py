@@ -136,38 +136,38 @@ class Announcements:
         self.network = network
         self._ignoring = ignoring
         self._lock = threading.Lock()
-        self._told: set[RemoteDevice] = set()
+        self._notified: set[RemoteDevice] = set()
         self._is_over = False
 
     @contextlib.contextmanager
     def loading(self, members: Iterable[FleetMember]) -> Iterator[None]:
         """Announce the preparation of parts on these devices, before and after it."""
         with self._lock:
-            self._told = {remote for remote in self._told if not remote.gone}
+            self._notified = {remote for remote in self._notified if not remote.gone}
             heeding = (member.remote for member in members if member.name not in self._ignoring)
-            new = list(dict.fromkeys(remote for remote in heeding if remote not in self._told))
+            new = list(dict.fromkeys(remote for remote in heeding if remote not in self._notified))
             is_late = self._is_over
             if not is_late:
-                self._told.update(new)
-        self._tell(new, NetworkEvent.BEFORE_LOAD)
+                self._notified.update(new)
+        self._notify(new, NetworkEvent.BEFORE_LOAD)
         try:
             yield
         finally:
-            self._tell(new, NetworkEvent.AFTER_LOAD)
+            self._notify(new, NetworkEvent.AFTER_LOAD)
             if is_late:  # the model is unloaded already: these devices hear of that here
-                self._tell(new, NetworkEvent.BEFORE_UNLOAD)
-                self._tell(new, NetworkEvent.AFTER_UNLOAD)
+                self._notify(new, NetworkEvent.BEFORE_UNLOAD)
+                self._notify(new, NetworkEvent.AFTER_UNLOAD)
 
     @contextlib.contextmanager
     def unloading(self) -> Iterator[None]:
         """Announce the release of all parts, before and after it."""
         with self._lock:
-            told, self._told, self._is_over = self._told, set(), True
-        self._tell(told, NetworkEvent.BEFORE_UNLOAD)
+            notified, self._notified, self._is_over = self._notified, set(), True
+        self._notify(notified, NetworkEvent.BEFORE_UNLOAD)
         yield
-        self._tell(told, NetworkEvent.AFTER_UNLOAD)
+        self._notify(notified, NetworkEvent.AFTER_UNLOAD)
 
-    def _tell(self, remotes: Iterable[RemoteDevice], event: NetworkEvent) -> None:
+    def _notify(self, remotes: Iterable[RemoteDevice], event: NetworkEvent) -> None:
         for remote in remotes:
             if not remote.gone:
                 with contextlib.suppress(NnhalError):

@@ -98,7 +98,7 @@ class EndedRuns:
         self._recorder = recorder
         self._fell_back = fell_back
         self._overloaded = overloaded
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
         """When each model was last told to be overloaded, by CLOCK_MONOTONIC."""
         self._ended: deque[EndedRun] = deque(maxlen=RUNS_KEPT)
         self._troubled: deque[EndedRun] = deque(maxlen=TROUBLED_KEPT)
@@ -138,8 +138,8 @@ class EndedRuns:
 
     def _note_overload(self, model: str, why: str) -> None:
         now = time.monotonic()
-        if now - self._told.get(model, float("-inf")) >= QUIET_SECONDS:
-            self._told[model] = now
+        if now - self._reported.get(model, float("-inf")) >= QUIET_SECONDS:
+            self._reported[model] = now
             self._overloaded(model, why)
 
     def keep(self, run: EndedRun) -> None:

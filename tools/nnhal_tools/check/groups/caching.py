@@ -74,10 +74,10 @@ class _Cache:
         return [device_pb2.CacheFile(descriptor_id=self.session.link.issue(each)) for each in files]
 
 
-def _require_no_model(told: device_pb2.Notified, what: str, *statuses: ErrorStatus) -> None:
+def _require_no_model(outcome: device_pb2.Notified, what: str, *statuses: ErrorStatus) -> None:
     require(
-        ErrorStatus(told.status) in statuses and not told.prepared_model,
-        f"{what}: {' '.join(str(told).split()) or 'NONE'}",
+        ErrorStatus(outcome.status) in statuses and not outcome.prepared_model,
+        f"{what}: {' '.join(str(outcome).split()) or 'NONE'}",
         " or ".join(status.name for status in statuses),
     )
 
@@ -87,9 +87,9 @@ def restored(device: CheckedDevice) -> None:
     """A preparation that was written is restored, whatever the files held before, and computes the same."""
     cache = _Cache.of(device)
     saved = Prepared(cache.session, device.small, cache.save(device).prepared_model)
-    told = cache.load()
-    require(told.status == 0, told.message, "NONE")
-    for held in (saved, Prepared(cache.session, device.small, told.prepared_model)):
+    outcome = cache.load()
+    require(outcome.status == 0, outcome.message, "NONE")
+    for held in (saved, Prepared(cache.session, device.small, outcome.prepared_model)):
         work = held.work()
         work.run(lambda held=held, work=work: held.execute(work.request))  # type: ignore[misc]
 
@@ -128,8 +128,8 @@ def numbers(device: CheckedDevice) -> None:
                 files.pop()
             else:
                 continue
-            told = cache.save(device)
-            require(told.prepared_model > 0, f"{kind} files {what}: no model", "a model that is not cached")
+            outcome = cache.save(device)
+            require(outcome.prepared_model > 0, f"{kind} files {what}: no model", "a model that is not cached")
             _require_no_model(cache.load(), f"{kind} files {what}", INVALID, FAILURE)
 
 
@@ -140,5 +140,5 @@ def arguments(device: CheckedDevice) -> None:
     cache.save(device)
     for token in (bytes(31), bytes(33)):
         _require_no_model(cache.load(token), f"a token of {len(token)} bytes", INVALID)
-    told = cache.load(deadline_ns=0)
-    require(not told.status or ErrorStatus(told.status) in MISSED, f"{told}", "NONE or MISSED_DEADLINE")
+    outcome = cache.load(deadline_ns=0)
+    require(not outcome.status or ErrorStatus(outcome.status) in MISSED, f"{outcome}", "NONE or MISSED_DEADLINE")

@@ -137,8 +137,10 @@ def signatures(device: CheckedDevice) -> None:
             require(not any(supported(session, wrong)), f"support of an operation {what}", "INVALID_ARGUMENT, or false")
         except HalError as error:
             require(error.status == INVALID, f"{what}: {error}", "INVALID_ARGUMENT, or false")
-        told = _prepare(session, wrong)[0][-1].notified
-        require(bool(told.status) and not told.prepared_model, f"{what}: {' '.join(str(told).split())}", "an error")
+        outcome = _prepare(session, wrong)[0][-1].notified
+        require(
+            bool(outcome.status) and not outcome.prepared_model, f"{what}: {' '.join(str(outcome).split())}", "an error"
+        )
 
 
 @check(GROUP, _PREPARING, "PM-01")
@@ -149,9 +151,11 @@ def prepared(device: CheckedDevice) -> None:
     require(error is None, str(error), "success")
     kinds = [event.WhichOneof("event") for event in events]
     require(kinds == ["launched", "notified"], f"events {kinds}", "launched, and then notified once")
-    told = events[-1].notified
-    require(not told.status and told.prepared_model > 0, " ".join(str(told).split()), "NONE and a handle above 0")
-    require(told.prepared_model != held.handle, "the handle of another prepared model", "a new one")
+    outcome = events[-1].notified
+    require(
+        not outcome.status and outcome.prepared_model > 0, " ".join(str(outcome).split()), "NONE and a handle above 0"
+    )
+    require(outcome.prepared_model != held.handle, "the handle of another prepared model", "a new one")
 
 
 def _prepare(
@@ -165,10 +169,10 @@ def require_invalid(events: list[device_pb2.Preparation], error: HalError | None
     """Check that invalid arguments of a preparation are refused twice: as 'notified', and as the call's own error."""
     kinds = [event.WhichOneof("event") for event in events]
     require(kinds == ["notified"], f"{what}: events {kinds}", "notified, and nothing before it")
-    told = events[0].notified
+    outcome = events[0].notified
     require(
-        ErrorStatus(told.status) == INVALID and not told.prepared_model and bool(told.message),
-        f"{what}: {' '.join(str(told).split())}",
+        ErrorStatus(outcome.status) == INVALID and not outcome.prepared_model and bool(outcome.message),
+        f"{what}: {' '.join(str(outcome).split())}",
         "INVALID_ARGUMENT with the reason and without a prepared model",
     )
     require(error is not None and error.status == INVALID, f"{what}: the call ended with {error}", "INVALID_ARGUMENT")
@@ -222,8 +226,12 @@ def unsupported(device: CheckedDevice) -> None:
     events, error = _prepare(device.session(), next(each.model for each in small_models() if each.name == name))
     kinds = [event.WhichOneof("event") for event in events]
     require(kinds == ["launched", "notified"] and error is None, f"events {kinds}, {error}", "launched, and notified")
-    told = events[-1].notified
-    require(bool(told.status) != (told.prepared_model > 0), " ".join(str(told).split()), "an error or a prepared model")
+    outcome = events[-1].notified
+    require(
+        bool(outcome.status) != (outcome.prepared_model > 0),
+        " ".join(str(outcome).split()),
+        "an error or a prepared model",
+    )
 
 
 @check(GROUP, _PREPARING, "QS-01", "QS-02", "QS-04")

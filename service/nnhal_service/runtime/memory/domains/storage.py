@@ -150,7 +150,7 @@ class BufferStorage:
 
     def held(self, declared: Dimensions) -> Dimensions | None:
         self._require_alive()
-        return self._buffer.dimensions() if self._buffer.tells_dimensions else declared
+        return self._buffer.dimensions() if self._buffer.reports_dimensions else declared
 
     def release(self) -> None:
         if not self._buffer.gone:

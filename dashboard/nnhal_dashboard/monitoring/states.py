@@ -45,10 +45,10 @@ def wait_words(model: framework_admin_pb2.ServedModelState, snapshot: Snapshot) 
 
 def hang_words(device: str, snapshot: Snapshot) -> tuple[str, ...]:
     """Say whether a run waits for a device that is silent, and what was done of late about one that hung."""
-    told = []
+    hangs = []
     standing, process = snapshot.standing(device), snapshot.find(device)
     if standing is not None and standing.silent_ns:
-        told.append(
+        hangs.append(
             f"a run has waited {standing.awaited_ns / 1e9:.1f} s and {device} has not answered for "
             f"{standing.silent_ns / 1e9:.1f} s: if it hangs it is killed, and the run goes on elsewhere"
         )
@@ -57,8 +57,8 @@ def hang_words(device: str, snapshot: Snapshot) -> tuple[str, ...]:
         done.append((process.device.last_hung_ns, f"on {device}, {process.device.last_hung}"))
     at_ns, text = max(done, default=(0, ""))
     if text and at_ns > (snapshot.at - _RECENT_SECONDS) * 1e9:
-        told.append(f"{datetime.fromtimestamp(at_ns / 1e9, UTC):%H:%M:%S} UTC: {text}")
-    return tuple(told)
+        hangs.append(f"{datetime.fromtimestamp(at_ns / 1e9, UTC):%H:%M:%S} UTC: {text}")
+    return tuple(hangs)
 
 
 def _trouble_of(device: str, snapshot: Snapshot) -> str:
