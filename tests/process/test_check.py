@@ -1,10 +1,10 @@
-"""``nnhal check``: our own devices pass it, and each fault of a foreign one fails the check that asks about it."""
+"""``nnhal check``: each fault of a foreign device breaks the rule that is about it, and the command reports it."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 from xml.etree import ElementTree
@@ -14,72 +14,24 @@ import pytest
 from typer.testing import CliRunner
 
 from nnhal.endpoint import Endpoint
+from nnhal_conformance import RULES, RuleResult, Verdict, ask_rules
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.host.process import host
 from nnhal_devices.host.servicers.execution import ExecutionServicer
 from nnhal_devices.host.servicers.prepared_model import PreparedModelServicer
 from nnhal_devices.host.settings import DeviceSettings
-from nnhal_tools.check import CHECKS, CheckResult, CheckVerdict, run_checks
 from nnhal_tools.cli.app import app
-from tests.support.far_devices import far_device, near_device
 from tests.support.foreign.faults import FaultName
 from tests.support.foreign.process import ForeignDevice, foreign_device
-from tests.support.processes import device_process
 
 pytestmark = pytest.mark.slow
 SECONDS = 30.0
 IMPATIENT_SECONDS = 0.5
-OF_MODEL = 107
-"""Checks that need a model, or what a device has that supports one."""
 
 
-def asked(endpoint: Endpoint, *ids: str, seconds: float = SECONDS) -> dict[str, CheckResult]:
-    checks = [CHECKS[each] for each in ids] or list(CHECKS.values())
-    return {result.check.id: result for result in run_checks(endpoint, checks, seconds)}
-
-
-def of_group(results: Sequence[CheckResult], verdict: CheckVerdict) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for result in results:
-        if result.verdict is verdict:
-            found.setdefault(result.check.group, []).append(result.check.name)
-    return found
-
-
-def require_passed(endpoint: Endpoint) -> dict[str, list[str]]:
-    results = list(asked(endpoint).values())
-    assert [(result.check.id, result.words) for result in results if result.verdict is CheckVerdict.FAILED] == []
-    return of_group(results, CheckVerdict.NOT_OFFERED)
-
-
-def test_cpu_ref_passes(cpu_ref: Endpoint) -> None:
-    assert require_passed(cpu_ref) == {"models": ["unsupported"]}  # it supports every small model
-
-
-def test_cpu_acc_passes(cpu_acc: Endpoint) -> None:
-    assert require_passed(cpu_acc) == {"models": ["unsupported"]}
-
-
-@pytest.mark.parametrize("driver", ["ethos_n", "ethos_u", "mlip"])
-def test_a_device_of_8_bits_passes(short_path: Path, driver: str) -> None:
-    with device_process(driver, short_path) as (_, endpoint):
-        assert require_passed(endpoint) == {}
-
-
-def test_an_asynchronous_device_passes_and_offers_no_chains(short_path: Path) -> None:
-    with device_process("gpu_acc", short_path) as (_, endpoint):
-        chains = [check.name for check in CHECKS.values() if check.group == "chains"]
-        assert require_passed(endpoint) == {"chains": chains}
-
-
-def test_a_device_without_any_model_passes_what_needs_none(short_path: Path) -> None:
-    with device_process("null", short_path) as (_, endpoint):
-        assert sum(map(len, require_passed(endpoint).values())) == OF_MODEL
-
-
-def test_a_device_on_another_host_passes(short_path: Path) -> None:
-    with far_device(short_path) as far, near_device(short_path, far) as near:
-        require_passed(near.endpoint)
+def asked(endpoint: Endpoint, *ids: str, seconds: float = SECONDS) -> dict[str, RuleResult]:
+    rules = [RULES[each] for each in ids] or list(RULES.values())
+    return {result.rule.id: result for result in ask_rules(endpoint, rules, seconds)}
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +53,8 @@ FAULTS: dict[FaultName, tuple[str, str]] = {
     "answers nothing": ("run-channels.run", "an empty datagram came on the run channel"),
     "answers insufficient": ("run-channels.run", "the output was not written"),
     "closes the channel": ("run-channels.run", "was closed, expected an answer"),
-    "no socket": ("bursts.execute", "no socket"),
-    "never answers": ("bursts.execute", "nothing came on the burst's channel for 0.5 s"),
+    "no socket": ("executions.execute.burst", "no socket"),
+    "never answers": ("executions.execute.burst", "nothing came on the burst's channel for 0.5 s"),
     "rings twice": ("chains.rings", "one answer for each call"),
 }
 
@@ -110,10 +62,10 @@ FAULTS: dict[FaultName, tuple[str, str]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_fails_the_check_that_asks_about_it(foreign: ForeignDevice, fault: FaultName) -> None:
     name, words = FAULTS[fault]
-    assert asked(foreign.endpoint, name)[name].verdict is CheckVerdict.PASSED
+    assert asked(foreign.endpoint, name)[name].verdict is Verdict.PASSED
     foreign.fail(fault)
     (result,) = asked(foreign.endpoint, name, seconds=IMPATIENT_SECONDS).values()
-    assert result.verdict is CheckVerdict.FAILED
+    assert result.verdict is Verdict.FAILED
     assert words in result.words
 
 
@@ -132,7 +84,7 @@ def test_an_answer_that_cannot_be_fails_its_check(
     with foreign_device(short_path) as foreign:
         foreign.change(method, **fields)
         result = asked(foreign.endpoint, name)[name]
-        assert result.verdict is CheckVerdict.FAILED
+        assert result.verdict is Verdict.FAILED
         assert words in result.words
 
 
@@ -145,10 +97,10 @@ def test_a_device_that_executes_in_bursts_only_is_asked_there(
 ) -> None:
     monkeypatch.setattr(PreparedModelServicer, "ExecuteSynchronouslyWithConfig", not_served)
     monkeypatch.setattr(ExecutionServicer, "ExecuteSynchronously", not_served)
-    ids = [name for name, check in CHECKS.items() if check.group in ("executions", "pools")]
+    ids = [name for name, rule in RULES.items() if rule.group in ("executions", "pools")]
     with host(CpuRef(), Endpoint(short_path), DeviceSettings()):
         results = asked(Endpoint(short_path), *ids).values()
-    assert [(each.check.id, each.words) for each in results if each.verdict is not CheckVerdict.PASSED] == []
+    assert [(each.rule.id, each.words) for each in results if each.verdict is not Verdict.PASSED] == []
 
 
 NUMBERED = ("bursts.numbers", "run-channels.numbers", "launch-channels.numbers", "chains.numbers")
@@ -158,44 +110,44 @@ def test_answers_without_numbers_are_allowed_and_others_must_have_those_of_their
     foreign: ForeignDevice, short_path: Path
 ) -> None:
     results = asked(foreign.endpoint, *NUMBERED).values()
-    assert {result.verdict for result in results} == {CheckVerdict.NOT_OFFERED}
+    assert {result.verdict for result in results} == {Verdict.NOT_OFFERED}
     with foreign_device(short_path, numbers=True) as numbering:
-        assert {result.verdict for result in asked(numbering.endpoint, NUMBERED[0]).values()} == {CheckVerdict.PASSED}
+        assert {result.verdict for result in asked(numbering.endpoint, NUMBERED[0]).values()} == {Verdict.PASSED}
         numbering.fail("repeats the answer before")
         result = asked(numbering.endpoint, NUMBERED[0])[NUMBERED[0]]
-        assert result.verdict is CheckVerdict.FAILED
+        assert result.verdict is Verdict.FAILED
         assert "expected that of the call" in result.words
 
 
 def test_what_a_device_does_not_serve_is_not_offered_and_what_follows_is_said(foreign: ForeignDevice) -> None:
-    ids = ("buffers.copies", "fences.launch", "caching.restored", "models.plain-preparation")
+    ids = ("buffers.copies", "fences.launch.request", "caching.restored", "models.plain-preparation")
     results = asked(foreign.endpoint, *ids)
-    assert {result.verdict for result in results.values()} == {CheckVerdict.NOT_OFFERED}
+    assert {result.verdict for result in results.values()} == {Verdict.NOT_OFFERED}
     assert results["buffers.copies"].words == "no Allocate: the framework stages values"
-    assert results["fences.launch"].words.endswith(": the framework launches on launch channels only")
+    assert results["fences.launch.request"].words.endswith(": the framework launches on launch channels only")
     assert results["caching.restored"].words == "no cache files: each load compiles"
 
 
 def test_a_device_that_dies_fails_the_check_and_the_next_ones_are_not_asked(short_path: Path) -> None:
     with foreign_device(short_path) as foreign:
-        checks = [CHECKS[each] for each in ("getters.version", "getters.type", "getters.version")]
-        results = run_checks(foreign.endpoint, checks, IMPATIENT_SECONDS, back_seconds=0)
-        assert next(results).verdict is CheckVerdict.PASSED
+        rules = [RULES[each] for each in ("getters.version", "getters.type", "getters.version")]
+        results = ask_rules(foreign.endpoint, rules, IMPATIENT_SECONDS, back_seconds=0)
+        assert next(results).verdict is Verdict.PASSED
         os.kill(foreign.pid, signal.SIGKILL)
         died, after = results
-        assert (died.verdict, after.verdict) == (CheckVerdict.FAILED, CheckVerdict.NOT_ASKED)
+        assert (died.verdict, after.verdict) == (Verdict.FAILED, Verdict.NOT_ASKED)
         assert after.words == "the device has not served again since getters.type failed"
 
 
 def test_a_device_that_comes_back_is_asked_on(short_path: Path) -> None:
     with foreign_device(short_path) as foreign:
-        checks = [CHECKS[each] for each in ("getters.version", "getters.type", "getters.version")]
-        results = run_checks(foreign.endpoint, checks, SECONDS)
+        rules = [RULES[each] for each in ("getters.version", "getters.type", "getters.version")]
+        results = ask_rules(foreign.endpoint, rules, SECONDS)
         next(results)
         foreign.kill()
-        assert next(results).verdict is CheckVerdict.FAILED
+        assert next(results).verdict is Verdict.FAILED
         foreign.start()
-        assert next(results).verdict is CheckVerdict.PASSED
+        assert next(results).verdict is Verdict.PASSED
 
 
 def run(*words: str) -> tuple[int, str]:
@@ -209,7 +161,7 @@ def test_the_command_reports_and_its_status_says_how_it_ended(foreign: ForeignDe
     assert status == 0
     assert "  passed       version: GetVersionString gives a string that is not empty." in text
     assert "no Allocate: the framework stages values" in text
-    assert text.endswith("8 checks: 1 passed, 7 not offered\n")
+    assert text.endswith("8 rules: 1 passed, 7 not offered\n")
     root = ElementTree.parse(file).getroot()
     suites = {suite.get("name"): (suite.get("tests"), suite.get("skipped")) for suite in root}
     assert suites == {"getters": ("1", "0"), "buffers": ("7", "7")}

@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from nnhal.errors import NnhalError
+from nnhal_conformance import BAD, GROUPS, RULES, Rule, RuleResult, ask_rules
 from nnhal_pages.terminal import output_console
-from nnhal_tools.check import BAD, CHECKS, GROUPS, Check, CheckResult, Printed, run_checks, show_list, write_junit
 from nnhal_tools.cli.completion import complete_driver
 from nnhal_tools.given_model import require_writable
+from nnhal_tools.rule_report import Printed, show_list, write_junit
 from nnhal_tools.up import served_endpoint
 
 _CANNOT_BE_ASKED = 2
@@ -27,11 +28,11 @@ def check(
         ),
     ] = "",
     only: Annotated[
-        list[str] | None, typer.Option(help="Only the checks of a group, or one by its id; several times for more.")
+        list[str] | None, typer.Option(help="Only the rules of a group, or those of a name; several times for more.")
     ] = None,
     limit: Annotated[float, typer.Option(help="How many seconds each answer may take.", min=0.1)] = _SECONDS,
     junit: Annotated[Path | None, typer.Option(help="Write the results as JUnit's XML to FILE.")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the checks, and ask nothing.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the rules, and ask nothing.")] = False,
 ) -> None:
     """Check that a device's process, in whatever language, serves as the documentation says.
 
@@ -39,7 +40,7 @@ def check(
     and not about arithmetic, which 'nnhal conformance' tests. What a device need not offer is told as 'not offered',
     with what follows. No other client may use the device meanwhile.
 
-    Exit status 0 if all that is offered passes, 1 if a check fails, 2 if the device cannot be asked.
+    Exit status 0 if all that is offered passes, 1 if a rule is broken, 2 if the device cannot be asked.
     """
     chosen = _chosen(only or [])
     console = output_console()
@@ -49,10 +50,10 @@ def check(
     if not device:
         raise typer.BadParameter("got no device, expected a running device's DIR or a driver")
     require_writable((junit,))
-    printed, results = Printed(console), list[CheckResult]()
+    printed, results = Printed(console), list[RuleResult]()
     try:
         with served_endpoint(device) as endpoint:
-            for result in run_checks(endpoint, chosen, limit):
+            for result in ask_rules(endpoint, chosen, limit):
                 results.append(result)
                 printed.show(result)
     except (NnhalError, OSError) as error:
@@ -66,10 +67,11 @@ def check(
         raise typer.Exit(1)
 
 
-def _chosen(only: list[str]) -> list[Check]:
-    """The checks of some groups or ids, or all. Raises BadParameter for what there is not."""
+def _chosen(only: list[str]) -> list[Rule]:
+    """The rules of some groups or names, or all. Raises BadParameter for what there is not."""
+    found = [each for group in GROUPS for each in RULES.values() if each.group == group]
+    known = {name for each in found for name in each.names}
     for name in only:
-        if name not in GROUPS and name not in CHECKS:
-            raise typer.BadParameter(f"got --only {name}, expected an id or one of {', '.join(GROUPS)}")
-    found = (each for group in GROUPS for each in CHECKS.values() if each.group == group)
-    return [each for each in found if not only or {each.group, each.id} & set(only)]
+        if name not in known:
+            raise typer.BadParameter(f"got --only {name}, expected a rule's name or one of {', '.join(GROUPS)}")
+    return [each for each in found if not only or set(each.names) & set(only)]

@@ -12,7 +12,7 @@ from nnhal.arrays import Array
 from nnhal.remote import RemoteDevice
 from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
-from nnhal_tools.stress.graph import F32, I32, Q8, SpecimenBuilder, operand_of
+from nnhal_conformance.graph import F32, I32, Q8, SpecimenBuilder, operand_of
 from nnhal_tools.stress.memory import KINDS, BlockKind, block_of
 from nnhal_tools.stress.outcomes import FAILURE, MISSED, OK, Statuses
 

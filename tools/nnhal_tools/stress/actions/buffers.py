@@ -9,9 +9,9 @@ import numpy as np
 
 from nnhal.types import BufferRole, ErrorStatus
 from nnhal.types.layout import ELEMENT_TYPES
+from nnhal_conformance.graph import I32
 from nnhal_tools.stress.actor import Actor
 from nnhal_tools.stress.allocation import new_buffer, some_buffer
-from nnhal_tools.stress.graph import I32
 from nnhal_tools.stress.memory import KINDS, BlockKind, create_block
 from nnhal_tools.stress.outcomes import FAILURE, INVALID, OK, REFUSED, Statuses, ask, require
 from nnhal_tools.stress.specimens import whole_numbers

@@ -1,6 +1,6 @@
 """The checks, by what they are about. Importing a room registers its checks."""
 
-from nnhal_tools.check.groups import (
+from nnhal_conformance.rules import (
     buffers,
     bursts,
     caching,

@@ -10,28 +10,36 @@ from nnhal.errors import HalError
 from nnhal.memory import create_ashmem
 from nnhal.types import DataLocation, RequestArgument
 from nnhal.v1 import burst_pb2
-from nnhal_tools.check.check import INVALID, check, offered, refused, require
-from nnhal_tools.check.checked_device import BROKEN, CheckedDevice, require_numbered
-from nnhal_tools.check.groups.executions import invalid_requests, require_result, within
+from nnhal_conformance.channels import BROKEN, require_numbered
+from nnhal_conformance.device import Subject
+from nnhal_conformance.rule import INVALID, offered, refused, require, rule
 
 GROUP = "bursts"
 _PAGE, _CHANNELS = "messages.md#executions", "link.md#channels"
 _CALLS = 8
 
 
-@check(GROUP, _PAGE, "BU-01", "BU-02", "EX-17")
-def execute(device: CheckedDevice) -> None:
-    """A burst executes requests, with their pools cached or not, and sees new inputs each time."""
+@rule(GROUP, _PAGE, "BU-01", "BU-02", "EX-17")
+def cached(device: Subject) -> None:
+    """A burst sees new inputs each time, whether pools are cached under tokens or not."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
     for seed, tokens in enumerate(([-1], [0], [0], [2**62], [-1])):
-        work.fill(seed)
-        require_result(burst.execute(work.request, tokens).result)
-        work.require_output()
+        work.run(lambda tokens=tokens: burst.execute(work.request, tokens), seed)  # type: ignore[misc]
 
 
-@check(GROUP, _PAGE, "RE-05")
-def run(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "BU-10")
+def empty(device: Subject) -> None:
+    """A request without anything is INVALID_ARGUMENT, and the channel goes on."""
+    held = device.prepare()
+    burst, work = held.burst(), held.work()
+    message = burst_pb2.BurstServiceExecuteSynchronouslyWithConfigRequest()
+    refused(lambda: burst.exchange(burst_pb2.BurstCall(execute_with_config=message)), INVALID)
+    work.run(lambda: burst.execute(work.request))
+
+
+@rule(GROUP, _PAGE, "RE-05")
+def run(device: Subject) -> None:
     """A burst runs reusable executions of its prepared model, and refuses others with INVALID_ARGUMENT."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -45,8 +53,8 @@ def run(device: CheckedDevice) -> None:
     work.run(partial(burst.run, bound))
 
 
-@check(GROUP, _CHANNELS)
-def one_answer_for_each_call(device: CheckedDevice) -> None:
+@rule(GROUP, _CHANNELS)
+def one_answer_for_each_call(device: Subject) -> None:
     """Each call is answered once, in the order of calls, and nothing comes that was not asked for."""
     held = device.prepare()
     burst, works = held.burst(), [held.work() for _ in range(_CALLS)]
@@ -68,8 +76,8 @@ def one_answer_for_each_call(device: CheckedDevice) -> None:
     burst.channel.require_quiet()
 
 
-@check(GROUP, _CHANNELS, "VR-01")
-def malformed(device: CheckedDevice) -> None:
+@rule(GROUP, _CHANNELS, "VR-01")
+def malformed(device: Subject) -> None:
     """A datagram that is too long, empty or no call is answered with INVALID_ARGUMENT, and the channel ends."""
     held = device.prepare()
     for message in BROKEN.values():
@@ -79,8 +87,8 @@ def malformed(device: CheckedDevice) -> None:
     work.run(lambda: burst.execute(work.request))
 
 
-@check(GROUP, _PAGE, "BU-03", "BU-04", "BU-05")
-def tokens(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "BU-03", "BU-04", "BU-05")
+def tokens(device: Subject) -> None:
     """A memory token below -1, or another number of tokens than of pools, is INVALID_ARGUMENT."""
     held = device.prepare()
     burst, request = held.burst(), held.work().request
@@ -88,8 +96,8 @@ def tokens(device: CheckedDevice) -> None:
         refused(partial(burst.execute, request, given), INVALID, what=f"tokens {given}")
 
 
-@check(GROUP, _PAGE, "BU-06", "BU-07")
-def forget(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "BU-06", "BU-07")
+def forget(device: Subject) -> None:
     """Releasing memory that is not cached is ignored; a token below -1 is INVALID_ARGUMENT."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -100,8 +108,8 @@ def forget(device: CheckedDevice) -> None:
     work.run(lambda: burst.execute(work.request, [3]))
 
 
-@check(GROUP, _PAGE, "BU-13")
-def another_pool(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "BU-13")
+def another_pool(device: Subject) -> None:
     """A request past the end of the memory that is cached under its token is refused, or uses the pool of the call."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -114,37 +122,8 @@ def another_pool(device: CheckedDevice) -> None:
     work.run(lambda: burst.execute(work.request, [1]))
 
 
-@check(GROUP, _PAGE, "BU-10")
-def invalid(device: CheckedDevice) -> None:
-    """A request that does not fit the model is INVALID_ARGUMENT, and the channel goes on."""
-    held = device.prepare()
-    burst, work = held.burst(), held.work()
-    for what, request in invalid_requests(work).items():
-        refused(partial(burst.execute, request), INVALID, what=what)
-    refused(lambda: burst.execute(work.request, deadline_ns=-2), INVALID, what="deadline -2")
-    refused(
-        lambda: burst.exchange(
-            burst_pb2.BurstCall(execute_with_config=burst_pb2.BurstServiceExecuteSynchronouslyWithConfigRequest())
-        ),
-        INVALID,
-        what="an empty request",
-    )
-    work.run(lambda: burst.execute(work.request))
-
-
-@check(GROUP, _PAGE, "BU-11", "QS-05")
-def deadlines(device: CheckedDevice) -> None:
-    """A deadline that has passed is NONE with right values, or MISSED_DEADLINE."""
-    held = device.prepare()
-    burst, work = held.burst(), held.work()
-    bound = held.bind(work.request)
-    within(lambda: burst.execute(work.request, deadline_ns=0), work, "instant 0")
-    within(lambda: burst.run(bound, deadline_ns=0), work, "instant 0, reusable")
-    work.run(lambda: burst.run(bound, deadline_ns=2**63 - 1))
-
-
-@check(GROUP, _PAGE, "BU-12")
-def after_release(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "BU-12")
+def after_release(device: Subject) -> None:
     """A burst works on when its prepared model is released."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -152,8 +131,8 @@ def after_release(device: CheckedDevice) -> None:
     work.run(lambda: burst.execute(work.request))
 
 
-@check(GROUP, _PAGE)
-def released_handle(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def released_handle(device: Subject) -> None:
     """Releasing a burst drops its handle; its channel works on until the client closes it."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -165,8 +144,8 @@ def released_handle(device: CheckedDevice) -> None:
     work.run(lambda: burst.execute(work.request))
 
 
-@check(GROUP, _CHANNELS)
-def half_closed(device: CheckedDevice) -> None:
+@rule(GROUP, _CHANNELS)
+def half_closed(device: Subject) -> None:
     """If the client shuts down its own direction only, what is under way is still answered, and the channel ends."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -181,27 +160,8 @@ def half_closed(device: CheckedDevice) -> None:
     burst.channel.require_end()
 
 
-@check(GROUP, _PAGE)
-def over_grpc(device: CheckedDevice) -> None:
-    """A burst serves gRPC as its channel."""
-    held = device.prepare()
-    burst, work = held.burst(), held.work()
-    message = burst_pb2.BurstServiceExecuteSynchronouslyWithConfigRequest(
-        burst=burst.handle, request=held.session.request(work.request), memory_identifier_tokens=[0]
-    )
-    stub = held.session.burst
-    work.run(
-        lambda: offered(
-            lambda: held.session.call(stub.ExecuteSynchronouslyWithConfig, message),
-            "only clients without the channel miss it",
-        )
-    )
-    message.memory_identifier_tokens[:] = [-2]
-    refused(lambda: held.session.call(stub.ExecuteSynchronouslyWithConfig, message), INVALID, what="token -2")
-
-
-@check(GROUP, _CHANNELS)
-def numbers(device: CheckedDevice) -> None:
+@rule(GROUP, _CHANNELS)
+def numbers(device: Subject) -> None:
     """If the session has agreed on it, the answer has the number of its call, also if the call is refused."""
     held = device.prepare()
     burst, bound = held.burst(), held.bind(held.work().request)

@@ -24,9 +24,9 @@ from nnhal.types import (
     RequestArgument,
 )
 from nnhal.v1 import memory_pb2, request_pb2
-from nnhal_tools.check.check import FAILURE, INVALID, NotOfferedError, check, refused, require
-from nnhal_tools.check.checked_device import CheckedDevice, Prepared, supported
-from nnhal_tools.check.small_models import CheckedRequest, SmallModel
+from nnhal_conformance.device import Prepared, Subject, supported
+from nnhal_conformance.rule import FAILURE, INVALID, NotOfferedError, refused, require, rule
+from nnhal_conformance.small_models import SmallModel, SmallRequest
 
 GROUP = "pools"
 _PAGE = "messages.md#memory"
@@ -52,27 +52,27 @@ def _kinds(size: int) -> dict[str, Memory]:
     }
 
 
-@check(GROUP, _PAGE)
-def kinds(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def kinds(device: Subject) -> None:
     """A request may lie in ashmem, in a part of a file from any offset on, and in a BLOB."""
     held = device.prepare()
-    for memory in _kinds(CheckedRequest.bytes_of(held.small)).values():
+    for memory in _kinds(SmallRequest.bytes_of(held.small)).values():
         work = held.work(memory=memory)
         bound = held.bind(work.request)
         work.run(lambda work=work: held.execute(work.request), 1)  # type: ignore[misc]
         work.run(bound.run, 2)
 
 
-@check(GROUP, _PAGE)
-def offsets(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def offsets(device: Subject) -> None:
     """Arguments need no alignment."""
     held = device.prepare()
     work = held.work(lead=1, step=held.small.bytes + 3)
     work.run(lambda: held.execute(work.request))
 
 
-@check(GROUP, _PAGE, "RQ-15", "RQ-17")
-def shared_and_unused(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "RQ-15", "RQ-17")
+def shared_and_unused(device: Subject) -> None:
     """A pool that no argument uses does no harm, and arguments may share a pool."""
     held = device.prepare()
     work = held.work()
@@ -80,7 +80,7 @@ def shared_and_unused(device: CheckedDevice) -> None:
     work.run(lambda: held.execute(request))
 
 
-def _input_request(small: SmallModel, pool: Memory, work: CheckedRequest) -> Request:
+def _input_request(small: SmallModel, pool: Memory, work: SmallRequest) -> Request:
     """The request with its inputs in another pool, from its begin on."""
     inputs = [RequestArgument(DataLocation(1, n * small.bytes, small.bytes)) for n in range(small.inputs)]
     return Request(tuple(inputs), work.request.outputs, (work.memory, pool))
@@ -97,8 +97,8 @@ def _read_only_pools(content: bytes) -> dict[str, Memory]:
     }
 
 
-@check(GROUP, _PAGE, "RQ-16")
-def read_only_inputs(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "RQ-16")
+def read_only_inputs(device: Subject) -> None:
     """Inputs may lie in memory that can only be read: nobody maps it writable."""
     held = device.prepare()
     content = b"".join(value.tobytes() for value in held.small.values(3))
@@ -108,8 +108,8 @@ def read_only_inputs(device: CheckedDevice) -> None:
         work.run(lambda request=request: held.execute(request), 3)  # type: ignore[misc]
 
 
-@check(GROUP, _PAGE)
-def read_only_constants(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def read_only_constants(device: Subject) -> None:
     """Constants may lie in pools that can only be read, from any offset on."""
     small = device.small
     constant = small.values(5)[-1].tobytes()
@@ -173,12 +173,12 @@ def _bad_pools(size: int) -> dict[str, Memory]:
     }
 
 
-@check(GROUP, _PAGE, "MV-02")
-def contradictions(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "MV-02")
+def contradictions(device: Subject) -> None:
     """A pool that contradicts its description is INVALID_ARGUMENT, a handle that cannot be decoded GENERAL_FAILURE."""
     held = device.prepare()
     work, burst = held.work(), held.burst()
-    for what, pool in _bad_pools(CheckedRequest.bytes_of(held.small)).items():
+    for what, pool in _bad_pools(SmallRequest.bytes_of(held.small)).items():
         request = replace(work.request, pools=(pool,))
         ways: dict[str, Callable[[], object]] = {
             what: lambda request=request: held.execute(request),  # type: ignore[misc]
@@ -189,12 +189,12 @@ def contradictions(device: CheckedDevice) -> None:
     work.run(lambda: held.execute(work.request))
 
 
-@check(GROUP, "link.md#a-session")
-def unknown_descriptor(device: CheckedDevice) -> None:
+@rule(GROUP, "link.md#a-session")
+def unknown_descriptor(device: Subject) -> None:
     """A descriptor id that the link has not numbered, or that was dropped, is INVALID_ARGUMENT."""
     held = device.prepare()
     work = held.work()
-    size = CheckedRequest.bytes_of(held.small)
+    size = SmallRequest.bytes_of(held.small)
     memory = create_ashmem(size)
     (dropped,) = held.session.link.put(memory.descriptor.fileno())
     held.session.link.drop(dropped)
@@ -207,8 +207,8 @@ def unknown_descriptor(device: CheckedDevice) -> None:
     refused(lambda: held.execute(nothing), INVALID, what="a pool of no kind")
 
 
-@check(GROUP, _PAGE)
-def dropped_while_mapped(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def dropped_while_mapped(device: Subject) -> None:
     """A mapping through a descriptor stays when that is dropped."""
     held = device.prepare()
     work = held.work()
@@ -221,11 +221,11 @@ def dropped_while_mapped(device: CheckedDevice) -> None:
     work.run(bound.run)
 
 
-@check(GROUP, _PAGE, "RQ-14")
-def unwritable_output(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "RQ-14")
+def unwritable_output(device: Subject) -> None:
     """An output in memory that can only be read is refused, and the device goes on."""
     held = device.prepare()
-    size = CheckedRequest.bytes_of(held.small)
+    size = SmallRequest.bytes_of(held.small)
     sealed = create_sealed(size, "nnhal-check")
     read_only = Descriptor(os.open(f"/proc/self/fd/{sealed.fileno()}", os.O_RDONLY | os.O_CLOEXEC))
     work = held.work()

@@ -12,18 +12,19 @@ from nnhal.errors import HalError
 from nnhal.memory import create_ashmem
 from nnhal.types import ErrorStatus
 from nnhal.v1 import burst_pb2, chain_pb2
-from nnhal_tools.check.check import (
+from nnhal_conformance.channels import BROKEN, BurstChannel, require_numbered
+from nnhal_conformance.device import Bound, Prepared, Subject
+from nnhal_conformance.rule import (
     INVALID,
-    CheckFailedError,
+    BrokenRuleError,
     NotOfferedError,
     UnservedMethodError,
-    check,
     refused,
     require,
+    rule,
 )
-from nnhal_tools.check.checked_device import BROKEN, AskedChannel, Bound, CheckedDevice, Prepared, require_numbered
-from nnhal_tools.check.session import CheckSession, Datagrams
-from nnhal_tools.check.small_models import CheckedRequest
+from nnhal_conformance.session import Datagrams, DeviceSession
+from nnhal_conformance.small_models import SmallRequest
 
 GROUP = "chains"
 _PAGE = "link.md#wired-chains"
@@ -35,18 +36,18 @@ def _pair() -> tuple[Descriptor, Descriptor]:
     return Descriptor(ours.detach()), Descriptor(theirs.detach())
 
 
-def _end(descriptor: Descriptor, device: CheckedDevice, what: str) -> Datagrams:
+def _end(descriptor: Descriptor, device: Subject, what: str) -> Datagrams:
     """Take over an end of a pair."""
     return Datagrams(socket.socket(fileno=descriptor.detach()), device.seconds, what)
 
 
-def _require_wirable(device: CheckedDevice) -> None:
+def _require_wirable(device: Subject) -> None:
     described = device.description
     if described is None or not described.can_be_wired:
         raise NotOfferedError(f"Describe does not say can_be_wired: {_FOLLOWS}")
 
 
-def _wire(session: CheckSession, execution: int, step: int, **descriptors: Any) -> int:
+def _wire(session: DeviceSession, execution: int, step: int, **descriptors: Any) -> int:
     """Make an execution a stage; descriptors, alone or in lists, by the names of their fields without the ending."""
     fields: dict[str, Any] = {"execution": execution, "step": step, "name": f"step {step}"}
     for name, given in descriptors.items():
@@ -62,10 +63,10 @@ def _wire(session: CheckSession, execution: int, step: int, **descriptors: Any) 
 class _Chain:
     """Two stages in sessions of their own, and the caller's end. Both have inputs of their own."""
 
-    def __init__(self, device: CheckedDevice, **fields: Any) -> None:
+    def __init__(self, device: Subject, **fields: Any) -> None:
         _require_wirable(device)
         self.held: list[Prepared] = [device.prepare(), device.prepare()]
-        self.works: list[CheckedRequest] = [each.work() for each in self.held]
+        self.works: list[SmallRequest] = [each.work() for each in self.held]
         self.bound: list[Bound] = [
             each.bind(work.request, **fields) for each, work in zip(self.held, self.works, strict=True)
         ]
@@ -80,14 +81,14 @@ class _Chain:
                 _wire(second, self.bound[1].handle, 1, answers=calls, in_bell=[hears], cancelled=page),
             ]
         except UnservedMethodError as error:
-            raise CheckFailedError(f"{error}: Describe says can_be_wired") from error
-        self.caller = AskedChannel(first, _end(ours, device, "the chain's socket"))
+            raise BrokenRuleError(f"{error}: Describe says can_be_wired") from error
+        self.caller = BurstChannel(first, _end(ours, device, "the chain's socket"))
 
     def run(self, **fields: Any) -> Any:
         """Run the chain."""
         return self.caller.exchange(self.caller.call_of(self.bound[0].handle, **fields))
 
-    def check(self, seed: int) -> None:
+    def rule(self, seed: int) -> None:
         """Run it with new inputs, and check what both stages have written."""
         for number, work in enumerate(self.works):
             work.fill(seed + number)
@@ -108,17 +109,17 @@ class _Chain:
         return session.call(session.backend.UnwireStep, message).runs
 
 
-@check(GROUP, _PAGE)
-def run(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def run(device: Subject) -> None:
     """A call at the entry runs the stages in their order; the exit answers once, after all outputs are written."""
     chain = _Chain(device)
     for seed in range(4):
-        chain.check(seed)
+        chain.rule(seed)
         chain.caller.channel.require_quiet()
 
 
-@check(GROUP, _PAGE)
-def failing_step(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def failing_step(device: Subject) -> None:
     """If a step fails, those behind it do not run, and the answer names it; the next run works."""
     chain = _Chain(device)
     for work in chain.works:
@@ -131,43 +132,43 @@ def failing_step(device: CheckedDevice) -> None:
         require(bool(answer.steps) and bool(answer.message), f"{answer}", "the step that failed, and why")
         require(answer.steps[0].step == 0, f"step {answer.steps[0].step}", "step 0, which is the first to fail")
         require(chain.works[1].is_untouched, "an output of the step behind", "nothing written")
-    chain.check(2)
+    chain.rule(2)
 
 
-@check(GROUP, _PAGE)
-def cancelled(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def cancelled(device: Subject) -> None:
     """A stage does not begin a run that the caller has cancelled."""
     chain = _Chain(device)
-    chain.check(1)
+    chain.rule(1)
     chain.cancel(2)
     try:
         chain.run()
     except HalError as error:
         require(error.status == ErrorStatus.GENERAL_FAILURE, str(error), "GENERAL_FAILURE")
     else:
-        raise CheckFailedError("a cancelled run succeeded, expected GENERAL_FAILURE")
-    chain.check(2)
+        raise BrokenRuleError("a cancelled run succeeded, expected GENERAL_FAILURE")
+    chain.rule(2)
 
 
-@check(GROUP, _PAGE)
-def refusals(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def refusals(device: Subject) -> None:
     """Calls for something else are INVALID_ARGUMENT, and the chain goes on."""
     chain = _Chain(device)
     refused(lambda: chain.caller.exchange(chain.caller.call_of(2**62)), INVALID, what="another execution")
     refused(lambda: chain.caller.forget(1), INVALID, what="a release of memory")
     refused(lambda: chain.run(deadline_ns=-2), INVALID, what="deadline -2")
-    chain.check(1)
+    chain.rule(1)
 
 
-@check(GROUP, "link.md#channels")
-def malformed(device: CheckedDevice) -> None:
+@rule(GROUP, "link.md#channels")
+def malformed(device: Subject) -> None:
     """A datagram that is no call is answered with INVALID_ARGUMENT, and ends the chain."""
     for message in BROKEN.values():
         _Chain(device).caller.require_refusal_and_end(message)
 
 
-@check(GROUP, _PAGE)
-def garbage_on_a_bell(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def garbage_on_a_bell(device: Subject) -> None:
     """A datagram on a bell that is no Ring ends the stage: all its sockets close."""
     bells, stage = _stage(device)
     bells[0].send(b"\xff" * 30)
@@ -176,7 +177,7 @@ def garbage_on_a_bell(device: CheckedDevice) -> None:
     assert stage
 
 
-def _stage(device: CheckedDevice) -> tuple[list[Datagrams], int]:
+def _stage(device: Subject) -> tuple[list[Datagrams], int]:
     """Wire one stage in the middle of a chain: the other ends of its bells, and its handle."""
     _require_wirable(device)
     held = device.prepare()
@@ -188,8 +189,8 @@ def _stage(device: CheckedDevice) -> tuple[list[Datagrams], int]:
     return [_end(end, device, "a bell") for end in (before, after)], stage
 
 
-@check(GROUP, _PAGE)
-def rings(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def rings(device: Subject) -> None:
     """A stage rings once for each ring that it hears, with the number of the run, its begin and its deadline."""
     (before, after), _ = _stage(device)
     for run in (1, 2):
@@ -208,22 +209,22 @@ def after_ring(before: Datagrams, after: Datagrams, ring: chain_pb2.Ring) -> byt
     before.send(ring.SerializeToString())
     heard = after.receive()
     if heard is None:
-        raise CheckFailedError("the bell was closed, expected a Ring")
+        raise BrokenRuleError("the bell was closed, expected a Ring")
     return heard.message
 
 
-@check(GROUP, _PAGE)
-def end_of_a_socket(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def end_of_a_socket(device: Subject) -> None:
     """The end of any socket ends the chain as a whole: by the caller, a released execution, a session, UnwireStep."""
     chain = _Chain(device)
-    chain.check(1)
+    chain.rule(1)
     chain.bound[1].release()
     chain.caller.channel.require_end()
     chain = _Chain(device)
     chain.held[1].session.link.close()
     chain.caller.channel.require_end()
     chain = _Chain(device)
-    chain.check(1)
+    chain.rule(1)
     device.until(lambda: not chain.unwire(1), lambda: "the stage runs though nobody has called, expected that it rests")
     chain.caller.channel.require_end()
     (before, after), _ = _stage(device)
@@ -231,8 +232,8 @@ def end_of_a_socket(device: CheckedDevice) -> None:
     before.require_end()
 
 
-@check(GROUP, _PAGE)
-def descriptors(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def descriptors(device: Subject) -> None:
     """Descriptors that make no stage are INVALID_ARGUMENT, and are closed."""
     _require_wirable(device)
     held = device.prepare()
@@ -262,25 +263,25 @@ def descriptors(device: CheckedDevice) -> None:
     refused(lambda: session.call(session.backend.WireStep, unknown), INVALID, what="unknown ids")
 
 
-@check(GROUP, _PAGE)
-def usage(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def usage(device: Subject) -> None:
     """The exit counts the runs that it has answered, those that succeeded and those that failed."""
     chain = _Chain(device)
     for seed in range(3):
-        chain.check(seed)
+        chain.rule(seed)
     session = chain.held[1].session
     answer = session.call(session.backend.GetStageUsage, chain_pb2.GetStageUsageRequest(stage=chain.stages[1]))
     require((answer.runs, answer.failed_runs) == (3, 0), f"{answer.runs}, {answer.failed_runs} failed", "3, 0 failed")
 
 
-@check(GROUP, _PAGE)
-def leaks(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def leaks(device: Subject) -> None:
     """Chains that have ended leave no descriptor in the device's process."""
     _require_wirable(device)
 
     def round_() -> None:
         chain = _Chain(device)
-        chain.check(1)
+        chain.rule(1)
         chain.unwire(0)
         chain.caller.channel.require_end()
         for held in chain.held:
@@ -289,8 +290,8 @@ def leaks(device: CheckedDevice) -> None:
     device.require_no_growth(6, round_, 3)
 
 
-@check(GROUP, _PAGE)
-def numbers(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def numbers(device: Subject) -> None:
     """If the session has agreed on it, the answer has the number of its call, also if the call is refused."""
     chain = _Chain(device)
     calls = [chain.caller.call_of(handle).SerializeToString() for handle in (chain.bound[0].handle, 2**62)]

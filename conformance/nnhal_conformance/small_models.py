@@ -21,8 +21,8 @@ from nnhal.types import (
     RequestArgument,
 )
 from nnhal.types.layout import ELEMENT_TYPES
-from nnhal_tools.check.check import CheckFailedError
-from nnhal_tools.stress.graph import SpecimenBuilder
+from nnhal_conformance.graph import SpecimenBuilder
+from nnhal_conformance.rule import BrokenRuleError
 
 SHAPE = (5, 7)
 """No element type fills whole words of 8 or 16 bytes: a device that copies such words only leaves the end unwritten."""
@@ -139,7 +139,7 @@ def _fully_connected() -> SmallModel:
     )
 
 
-class CheckedRequest:
+class SmallRequest:
     """A request of a small model: its inputs and its output, one after the other in one pool."""
 
     def __init__(self, small: SmallModel, memory: Memory | None = None, lead: int = 0, step: int = _ALIGNED) -> None:
@@ -174,21 +174,21 @@ class CheckedRequest:
         element = ELEMENT_TYPES[self.small.output.type]
         wanted = self.small.compute(self._values).astype(np.float64)
         if self.is_untouched:
-            raise CheckFailedError("success was answered and the output was not written, expected its values")
+            raise BrokenRuleError("success was answered and the output was not written, expected its values")
         for number, (place, given) in enumerate(zip(self._places, self._values, strict=False)):
             if not np.array_equal(self._pool.read(place.offset, place.length), given.reshape(-1).view(np.uint8)):
-                raise CheckFailedError(f"{self.small.name}: input {number} was changed, expected it as it was written")
+                raise BrokenRuleError(f"{self.small.name}: input {number} was changed, expected it as it was written")
         got = self._raw().view(element).reshape(SHAPE).astype(np.float64)
         tolerance = 1.0 if element.itemsize == 1 else _FLOAT_TOLERANCE * max(1.0, float(np.abs(wanted).max()))
         if not np.allclose(got, wanted, rtol=0, atol=tolerance):
             written = np.flatnonzero(self._raw() != _PAINT)[-1] + 1
             if self.small.bytes - written >= element.itemsize:
-                raise CheckFailedError(
+                raise BrokenRuleError(
                     f"success was answered and nothing was written from byte {written} of {self.small.bytes} on, "
                     "expected its values"
                 )
             at = int(np.argmax(np.abs(got - wanted).reshape(-1)))
-            raise CheckFailedError(
+            raise BrokenRuleError(
                 f"{self.small.name}: got {got.reshape(-1)[at]:g} at {at}, expected {wanted.reshape(-1)[at]:g}"
             )
 

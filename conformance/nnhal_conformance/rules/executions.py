@@ -11,14 +11,17 @@ from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.fence import create_fence
 from nnhal.types import DataLocation, Request, RequestArgument
-from nnhal.v1 import prepared_model_pb2, request_pb2, types_pb2
-from nnhal_tools.check.check import FAILURE, INVALID, MISSED, check, offered, refused, require
-from nnhal_tools.check.checked_device import CheckedDevice
-from nnhal_tools.check.small_models import SHAPE, CheckedRequest
+from nnhal.v1 import request_pb2, types_pb2
+from nnhal_conformance.device import Prepared, Subject
+from nnhal_conformance.rule import FAILURE, INVALID, MISSED, refused, require, rule
+from nnhal_conformance.small_models import SHAPE, SmallRequest
+from nnhal_conformance.ways import ALL_RUNS, PLAIN_RUNS, RUNS, Run
 
 GROUP = "executions"
 _PAGE = "messages.md#executions"
 LATEST_NS = 2**63 - 1
+Way = Callable[[Prepared, Request], Run]
+WITH_CONFIG = {name: way for name, way in RUNS.items() if name not in PLAIN_RUNS}
 
 
 def require_result(result: request_pb2.ExecutionResult, measured: bool = False) -> None:
@@ -33,41 +36,36 @@ def require_result(result: request_pb2.ExecutionResult, measured: bool = False) 
         require(times == (-1, -1), f"times {times}", "-1 and -1, since nothing is measured")
 
 
-@check(GROUP, _PAGE, "EX-01", "EX-02")
-def execute(device: CheckedDevice) -> None:
-    """A valid request is executed: the output is written before the answer, and times are -1."""
+@rule(GROUP, _PAGE, "EX-01", "EX-02", "RE-01", "RE-05", "BU-01", over=ALL_RUNS)
+def execute(device: Subject, way: Way) -> None:
+    """A valid request is executed: the output is written before the answer, of these inputs, and times are -1."""
     held = device.prepare()
     work = held.work()
-    for seed in range(3):
-        work.fill(seed)
-        require_result(held.execute(work.request))
-        work.require_output()
+    run = way(held, work.request)
+    for seed in range(4):
+        work.run(lambda: require_result(run()), seed)
 
 
-@check(GROUP, _PAGE, "EX-03")
-def measured(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "EX-03", "EX-13", over=RUNS)
+def measured(device: Subject, way: Way) -> None:
     """With measure_timing times are -1 or more, and that on the device is not longer than that in the driver."""
     held = device.prepare()
     work = held.work()
-    work.fill()
-    require_result(held.execute(work.request, measure_timing=True), measured=True)
-    work.require_output()
+    work.run(lambda: require_result(way(held, work.request)(measure_timing=True), measured=True))
 
 
-@check(GROUP, _PAGE, "EX-10", "RE-01", "RE-05")
-def again(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "EX-10", "RE-01", "RE-05")
+def again(device: Subject) -> None:
     """A reusable execution is run many times, and sees new inputs each time."""
     held = device.prepare()
     work = held.work()
     bound = held.bind(work.request)
     for seed in range(5):
-        work.fill(seed)
-        require_result(bound.run())
-        work.require_output()
+        work.run(lambda: require_result(bound.run()), seed)
 
 
-@check(GROUP, _PAGE, "RE-08")
-def after_release(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "RE-08")
+def after_release(device: Subject) -> None:
     """A reusable execution works on when its prepared model is released; once released itself it is unknown."""
     held = device.prepare()
     work = held.work()
@@ -79,28 +77,30 @@ def after_release(device: CheckedDevice) -> None:
     refused(bound.run, INVALID, what="a released execution")
 
 
-@check(GROUP, _PAGE, "RE-04")
-def one_at_a_time(device: CheckedDevice) -> None:
-    """An execution that is launched and waits is not run a second time: GENERAL_FAILURE."""
+@rule(GROUP, _PAGE, "RE-04")
+def one_at_a_time(device: Subject) -> None:
+    """An execution that is launched and waits is not run: GENERAL_FAILURE, and the launch is not disturbed."""
     held = device.prepare()
     work = held.work()
     bound = held.bind(work.request)
+    burst = held.burst()
     signal, pending = create_fence()
     work.fill()
     launched = bound.launch([pending.descriptor])
     refused(bound.run, FAILURE, what="a second run")
+    refused(lambda: burst.run(bound), FAILURE, what="a second run in a burst")
     signal.send()
-    require(launched.end().error_status == 0, "an error of the first", "success, as if nothing had happened")
+    launched.require_success()
     work.require_output()
     work.run(bound.run)
 
 
-def invalid_requests(work: CheckedRequest) -> dict[str, Request]:
+def invalid_requests(work: SmallRequest) -> dict[str, Request]:
     """Requests that do not fit the model, each by one thing."""
     good = work.request
     argument = good.inputs[0]
     place = argument.location
-    size = CheckedRequest.bytes_of(work.small)
+    size = SmallRequest.bytes_of(work.small)
 
     def first(**fields: Any) -> Request:
         return replace(good, inputs=(replace(argument, **fields), *good.inputs[1:]))
@@ -130,45 +130,59 @@ def invalid_requests(work: CheckedRequest) -> dict[str, Request]:
     }
 
 
-@check(GROUP, _PAGE, "RQ-01", "RQ-02", "RQ-03", "RQ-04", "RQ-05", "RQ-06", "RQ-09", "RQ-12", "VR-01", "VR-02")
-def invalid(device: CheckedDevice) -> None:
-    """A request that does not fit the model is INVALID_ARGUMENT, with the reason."""
+@rule(
+    GROUP,
+    _PAGE,
+    *("RQ-01", "RQ-02", "RQ-03", "RQ-04", "RQ-05", "RQ-06", "RQ-09", "RQ-12", "VR-01", "VR-02", "BU-10", "RE-03"),
+    over=ALL_RUNS,
+)
+def invalid(device: Subject, way: Way) -> None:
+    """A request that does not fit the model is INVALID_ARGUMENT, with the reason; a reusable one when it is made, or
+    each time it is run.
+    """
     held = device.prepare()
     work = held.work()
     for what, request in invalid_requests(work).items():
-        refused(partial(held.execute, request), INVALID, what=what)
-    work.run(lambda: held.execute(work.request))
+        refused(lambda request=request: way(held, request)(), INVALID, what=what)  # type: ignore[misc]
+    work.run(way(held, work.request))
 
 
-@check(GROUP, _PAGE, "RE-03")
-def invalid_bound(device: CheckedDevice) -> None:
-    """A reusable execution of such a request is INVALID_ARGUMENT when it is made, or each time it is run."""
+@rule(GROUP, _PAGE, "RQ-13", over=ALL_RUNS)
+def invalid_numbers(device: Subject, way: Way) -> None:
+    """Deadlines below -1 are INVALID_ARGUMENT."""
     held = device.prepare()
-    for what, request in invalid_requests(held.work()).items():
-        refused(lambda request=request: held.bind(request).run(), INVALID, what=what)  # type: ignore[misc]
+    refused(lambda: way(held, held.work().request)(deadline_ns=-2), INVALID, what="deadline -2")
 
 
-@check(GROUP, _PAGE, "RQ-13", "RE-07")
-def invalid_numbers(device: CheckedDevice) -> None:
-    """Deadlines and timeouts below -1 and hints that stand twice are INVALID_ARGUMENT."""
+@rule(GROUP, _PAGE, "RQ-13", "RE-07", over=RUNS)
+def invalid_timeouts(device: Subject, way: Way) -> None:
+    """Timeouts of loops below -1 or above 15 s are INVALID_ARGUMENT."""
     held = device.prepare()
-    request = held.work().request
-    hint = types_pb2.TokenValuePair(token=1 << 16)
+    for wrong in (-2, 15 * 10**9 + 1):
+        refused(
+            lambda wrong=wrong: way(held, held.work().request)(loop_timeout_duration_ns=wrong),  # type: ignore[misc]
+            INVALID,
+            what=f"loop timeout {wrong} ns",
+        )
+
+
+@rule(GROUP, _PAGE, "RE-07", "PM-15", over=WITH_CONFIG)
+def hints(device: Subject, way: Way) -> None:
+    """Hints of an extension are ignored; those that stand twice or name no extension are INVALID_ARGUMENT."""
+    held = device.prepare()
+    work = held.work()
     names = [types_pb2.ExtensionNameAndPrefix(name="com.example.check", prefix=1)]
-    twice = {"execution_hints": [hint, hint], "extension_name_to_prefix": names}
-    calls: dict[str, Callable[[], object]] = {
-        "deadline -2": lambda: held.execute(request, deadline_ns=-2),
-        "loop timeout -2": lambda: held.execute(request, loop_timeout_duration_ns=-2),
-        "the same hint twice": lambda: held.execute(request, **twice),
-        "deadline -2 of a reusable execution": lambda: held.bind(request).run(deadline_ns=-2),
-        "loop timeout -2 of a reusable execution": lambda: held.bind(request, loop_timeout_duration_ns=-2).run(),
-        "the same hint twice of a reusable execution": lambda: held.bind(request, **twice).run(),
-    }
-    for what, call in calls.items():
-        refused(call, INVALID, what=what)
+
+    def run(*tokens: int) -> request_pb2.ExecutionResult:
+        given = [types_pb2.TokenValuePair(token=token, value=b"x") for token in tokens]
+        return way(held, work.request)(execution_hints=given, extension_name_to_prefix=names)
+
+    work.run(lambda: run((1 << 16) + 1, (1 << 16) + 2))
+    refused(lambda: run((1 << 16) + 1, (1 << 16) + 1), INVALID, what="the same hint twice")
+    refused(lambda: run((2 << 16) + 1), INVALID, what="a hint of no extension")
 
 
-def within(deadline: Callable[[], object], work: CheckedRequest, what: str) -> None:
+def within(deadline: Callable[[], object], work: SmallRequest, what: str) -> None:
     """Check a run with a deadline that is about to pass: success with right values, or MISSED_DEADLINE."""
     work.fill()
     try:
@@ -179,29 +193,28 @@ def within(deadline: Callable[[], object], work: CheckedRequest, what: str) -> N
     work.require_output()
 
 
-@check(GROUP, "messages.md#fields-that-are-absent", "QS-05", "QS-06", "QS-08", "QS-10")
-def deadlines(device: CheckedDevice) -> None:
+@rule(GROUP, "messages.md#fields-that-are-absent", "QS-05", "QS-06", "QS-08", "QS-10", "BU-11", over=ALL_RUNS)
+def deadlines(device: Subject, way: Way) -> None:
     """A deadline that has passed is NONE with right values or MISSED_DEADLINE; a late one, -1 or none at all NONE."""
     held = device.prepare()
     work = held.work()
-    bound = held.bind(work.request)
+    run = way(held, work.request)
     for what, instant in {"instant 0": 0, "the present instant": now_ns()}.items():
-        within(partial(held.execute, work.request, deadline_ns=instant), work, what)
-        within(partial(bound.run, deadline_ns=instant), work, f"{what}, reusable")
-    work.run(lambda: held.execute(work.request, deadline_ns=LATEST_NS))
-    work.run(lambda: bound.run(deadline_ns=-1))
-    work.run(bound.run)
+        within(partial(run, deadline_ns=instant), work, what)
+    work.run(lambda: run(deadline_ns=LATEST_NS))
+    work.run(lambda: run(deadline_ns=-1))
+    work.run(run)
 
 
-@check(GROUP, _PAGE, "EX-04", "EX-06", "RQ-08")
-def open_output(device: CheckedDevice) -> None:
-    """An output of open dimensions is told with its dimensions; if its memory is too short, that is no error."""
+@rule(GROUP, _PAGE, "EX-04", "EX-06", "RQ-08", over=RUNS)
+def open_output(device: Subject, way: Way) -> None:
+    """An output of open dimensions is answered with its dimensions; if its memory is too short, that is no error."""
     small = device.small
     held = device.prepare_if_supported(small.of_open_output(), f"{small.name} with an output of open dimensions")
     work = held.work()
     work.fill()
     try:
-        result = held.execute(work.request)
+        result = way(held, work.request)()
     except HalError as error:
         require(error.status == FAILURE, str(error), "NONE or GENERAL_FAILURE")
         return
@@ -210,41 +223,15 @@ def open_output(device: CheckedDevice) -> None:
     work.require_output()
     (output,) = work.request.outputs
     short = replace(output, location=replace(output.location, length=output.location.length - 1))
-    result = held.execute(replace(work.request, outputs=(short,)))
+    result = way(held, replace(work.request, outputs=(short,)))()
     require(not result.output_sufficient_size, "output_sufficient_size true", "false: a byte is missing")
     require(
         [shape.is_sufficient for shape in result.output_shapes] == [False], f"{result}", "one shape that did not fit"
     )
 
 
-@check(GROUP, "messages.md#fences", "EX-05", "EX-07", "FC-07")
-def open_output_fenced(device: CheckedDevice) -> None:
-    """A fenced execution with an output of open dimensions is INVALID_ARGUMENT."""
-    small = device.small
-    held = device.prepare_if_supported(small.of_open_output(), f"{small.name} with an output of open dimensions")
-    refused(lambda: held.launch(held.work().request), INVALID)
-
-
-@check(GROUP, _PAGE)
-def plain_execution(device: CheckedDevice) -> None:
-    """ExecuteSynchronously gives the same results as the call with a config."""
-    held = device.prepare()
-    work = held.work()
-
-    def plainly(**fields: Any) -> prepared_model_pb2.PreparedModelServiceExecuteSynchronouslyResponse:
-        message = prepared_model_pb2.PreparedModelServiceExecuteSynchronouslyRequest(
-            prepared_model=held.handle, request=held.session.request(work.request), **fields
-        )
-        return held.session.call(held.session.prepared_model.ExecuteSynchronously, message)
-
-    work.fill()
-    require_result(offered(plainly, "only the calls with a config are made by the framework").result)
-    work.require_output()
-    refused(lambda: plainly(deadline_ns=-2), INVALID, what="deadline -2")
-
-
-@check(GROUP, _PAGE)
-def side_by_side(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def side_by_side(device: Subject) -> None:
     """Prepared models, executions and sessions do not disturb one another."""
     first = device.prepare()
     others = [first, device.prepare(session=first.session), device.prepare()]

@@ -1,30 +1,31 @@
-"""Type of a check: one sentence about a device process, the rows of the contract that it asks, and how it asks."""
+"""Type of a rule: one sentence about a device process, the rows of the contract that it shows, and how it is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
 from nnhal.types import ErrorStatus
 
 if TYPE_CHECKING:
-    from nnhal_tools.check.checked_device import CheckedDevice
+    from nnhal_conformance.device import Subject
 
 T = TypeVar("T")
-Ask = Callable[["CheckedDevice"], object]
+Ask = TypeVar("Ask", bound=Callable[..., object])
 INVALID, FAILURE = ErrorStatus.INVALID_ARGUMENT, ErrorStatus.GENERAL_FAILURE
 FULL = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
 MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
 
 
-class CheckFailedError(NnhalError):
+class BrokenRuleError(NnhalError):
     """The device did something else than the contract says. The message says what was got and what was expected."""
 
 
 class NotOfferedError(NnhalError):
-    """The device does not offer what a check is about, and need not. The message says what follows from that."""
+    """The device does not offer what a rule is about, and need not. The message says what follows from that."""
 
 
 class UnservedMethodError(MissingMethodError):
@@ -36,50 +37,68 @@ class UnservedMethodError(MissingMethodError):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Rule:
     """One question to a device."""
 
     group: str
-    """What it is about."""
+    """Subject of the rule."""
     name: str
-    """Its name within the group."""
+    """Name within the group."""
+    way: str
+    """Way to call the device, for a rule about several; else empty."""
     sentence: str
     """What a device does that passes."""
     rows: tuple[str, ...]
-    """The rows of the contract that it asks."""
+    """Rows of the contract that it shows."""
     page: str
     """Where the documentation says so."""
-    ask: Ask
-    """Ask. Raises CheckFailedError, NotOfferedError, or whatever a call raises that had to succeed."""
+    ask: Callable[[Subject], object]
+    """Ask. Raises BrokenRuleError, NotOfferedError, or whatever a call raises that had to succeed."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names by which it can be chosen, alone last."""
+        name = f"{self.group}.{self.name}"
+        return (self.group, name, f"{name}.{self.way}") if self.way else (self.group, name)
 
     @property
     def id(self) -> str:
-        """Its name, by which it can be chosen."""
-        return f"{self.group}.{self.name}"
+        """The name that no other rule has."""
+        return self.names[-1]
 
 
-CHECKS: dict[str, Check] = {}
-"""All checks by their ids, in the order in which they are made."""
+RULES: dict[str, Rule] = {}
+"""All rules by their ids, in the order in which they are asked."""
 
 
-def check(group: str, page: str, *rows: str) -> Callable[[Ask], Ask]:
-    """Register a function as a check: its name is the check's, its docstring the sentence."""
+def rule(group: str, page: str, *rows: str, over: Mapping[str, Any] | None = None) -> Callable[[Ask], Ask]:
+    """Register a function as a rule: its name is the rule's, its docstring the sentence.
+
+    ``over`` are ways to call the device: there is a rule for each, whose function gets the way after the device.
+    """
 
     def register(ask: Ask) -> Ask:
         name = ask.__name__.strip("_").replace("_", "-")
-        made = Check(group, name, " ".join((ask.__doc__ or "").split()), rows, page, ask)
-        if made.id in CHECKS:
-            raise ValueError(f"two checks are called {made.id}")
-        CHECKS[made.id] = made
+        sentence = " ".join((ask.__doc__ or "").split())
+        asks = {"": ask} if over is None else {key: partial(_by_way, ask, way) for key, way in over.items()}
+        for way, each in asks.items():
+            made = Rule(group, name, way, sentence, rows, page, each)
+            if made.id in RULES:
+                raise ValueError(f"two rules are called {made.id}")
+            RULES[made.id] = made
         return ask
 
     return register
 
 
+def _by_way(ask: Callable[..., object], way: object, device: Subject) -> object:
+    return ask(device, way)
+
+
 def require(condition: bool, got: object, expected: str) -> None:
-    """Raise CheckFailedError unless the condition holds."""
+    """Raise BrokenRuleError unless the condition holds."""
     if not condition:
-        raise CheckFailedError(f"got {got}, expected {expected}")
+        raise BrokenRuleError(f"got {got}, expected {expected}")
 
 
 def refused(call: Callable[[], object], *statuses: ErrorStatus, what: str = "") -> HalError:
@@ -89,15 +108,15 @@ def refused(call: Callable[[], object], *statuses: ErrorStatus, what: str = "") 
         answer = call()
     except HalError as error:
         if error.status not in statuses:
-            raise CheckFailedError(f"{place}got {error}, expected {expected}") from error
+            raise BrokenRuleError(f"{place}got {error}, expected {expected}") from error
         if not error.message:
-            raise CheckFailedError(f"{place}got {error.status.name} without a message, expected the reason") from error
+            raise BrokenRuleError(f"{place}got {error.status.name} without a message, expected the reason") from error
         return error
     except (DeadObjectError, UnservedMethodError):
         raise
     except TransportError as error:
-        raise CheckFailedError(f"{place}got {error}, expected {expected} as the device's own answer") from error
-    raise CheckFailedError(f"{place}got {words_of(answer)}, expected {expected}")
+        raise BrokenRuleError(f"{place}got {error}, expected {expected} as the device's own answer") from error
+    raise BrokenRuleError(f"{place}got {words_of(answer)}, expected {expected}")
 
 
 def all_refused(calls: dict[str, Callable[[], object]], *statuses: ErrorStatus) -> None:

@@ -15,19 +15,20 @@ from nnhal.fence import Fence, create_fence
 from nnhal.memory import map_file
 from nnhal.v1 import burst_pb2, device_pb2, execution_pb2, memory_pb2, model_pb2, request_pb2, types_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
-from nnhal_tools.check.check import (
+from nnhal_conformance.channels import Launch, settled
+from nnhal_conformance.device import Subject
+from nnhal_conformance.rule import (
     FAILURE,
     FULL,
     INVALID,
     NotOfferedError,
     UnservedMethodError,
     all_refused,
-    check,
     require,
+    rule,
 )
-from nnhal_tools.check.checked_device import CheckedDevice, CheckedLaunch, settled
-from nnhal_tools.check.groups.pools import unsealed_file
-from nnhal_tools.check.small_models import CheckedRequest
+from nnhal_conformance.rules.pools import unsealed_file
+from nnhal_conformance.small_models import SmallRequest
 
 GROUP = "limits"
 _PAGE = "link.md#limits"
@@ -50,8 +51,8 @@ while True:
 """A client that runs an execution again and again, over sockets that it was given."""
 
 
-@check(GROUP, _PAGE)
-def long_lists(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def long_lists(device: Subject) -> None:
     """A list in a request that is longer than docs/link.md allows is INVALID_ARGUMENT."""
     held = device.prepare()
     session, nothing = held.session, request_pb2.RequestArgument()
@@ -76,8 +77,8 @@ def long_lists(device: CheckedDevice) -> None:
     all_refused(calls, INVALID)
 
 
-@check(GROUP, _PAGE)
-def fenced_executions(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def fenced_executions(device: Subject) -> None:
     """A session has 256 fenced executions that have not ended; one more is RESOURCE_EXHAUSTED_TRANSIENT."""
     held = device.prepare()
     request = held.session.request(held.work().request)
@@ -107,8 +108,8 @@ def _succeeds(call: Callable[[], object]) -> bool:
     return True
 
 
-@check(GROUP, "link.md#channels")
-def callers_that_do_not_read(device: CheckedDevice) -> None:
+@rule(GROUP, "link.md#channels")
+def callers_that_do_not_read(device: Subject) -> None:
     """A client that calls without reading its answers is served no further, and no other client waits for it."""
     held = device.prepare()
     work = held.work()
@@ -128,8 +129,8 @@ def callers_that_do_not_read(device: CheckedDevice) -> None:
     work.run(lambda: other.execute(work.request))
 
 
-@check(GROUP, "link.md#when-a-session-ends")
-def killed_clients(device: CheckedDevice) -> None:
+@rule(GROUP, "link.md#when-a-session-ends")
+def killed_clients(device: Subject) -> None:
     """A client that is killed in the middle of a run ends its session: its descriptors and mappings are released."""
 
     def round_() -> None:
@@ -137,7 +138,7 @@ def killed_clients(device: CheckedDevice) -> None:
         work = held.work()
         burst, bound = held.burst(), held.bind(work.request)
         _, pending = create_fence()
-        launched: CheckedLaunch | None = None
+        launched: Launch | None = None
         with suppress(NotOfferedError):
             launched = held.launch(held.work().request, [pending.descriptor])
         link, channel = held.session.link.fileno(), burst.channel.fileno()
@@ -166,8 +167,8 @@ def killed_clients(device: CheckedDevice) -> None:
     device.require_alive()
 
 
-@check(GROUP, "link.md#limits")
-def many_bursts(device: CheckedDevice) -> None:
+@rule(GROUP, "link.md#limits")
+def many_bursts(device: Subject) -> None:
     """Bursts that are not taken are closed when they are released, or their session ends."""
     held = device.prepare()
     message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=held.handle)
@@ -184,11 +185,11 @@ def many_bursts(device: CheckedDevice) -> None:
     device.require_no_growth(4, round_, _BURSTS // 3)
 
 
-@check(GROUP, "messages.md#memory")
-def truncated_file(device: CheckedDevice) -> None:
+@rule(GROUP, "messages.md#memory")
+def truncated_file(device: Subject) -> None:
     """A file that is shortened while an execution is bound to it kills no device."""
     held = device.prepare()
-    size = CheckedRequest.bytes_of(held.small)
+    size = SmallRequest.bytes_of(held.small)
     file = unsealed_file(size)
     work = held.work(memory=map_file(file, size))
     bound = held.bind(work.request)

@@ -40,7 +40,7 @@ from nnhal.v1 import (
     request_pb2,
     types_pb2,
 )
-from nnhal_tools.check.check import CheckFailedError, UnservedMethodError
+from nnhal_conformance.rule import BrokenRuleError, UnservedMethodError
 
 T = TypeVar("T")
 CLIENT_NAME = "nnhal-check"
@@ -77,10 +77,10 @@ class Datagrams(Closing):
                 else:
                     self._socket.send(message)
             except TimeoutError:
-                raise CheckFailedError(f"{self.what} took no datagram for {self.seconds:g} s") from None
+                raise BrokenRuleError(f"{self.what} took no datagram for {self.seconds:g} s") from None
 
     def receive(self) -> Datagram | None:
-        """Return the next datagram, or None at the end. Raises CheckFailedError if neither comes in time."""
+        """Return the next datagram, or None at the end. Raises BrokenRuleError if neither comes in time."""
         room = socket.CMSG_SPACE(MAX_DESCRIPTORS_PER_MESSAGE * array("i").itemsize)
         for _ in range(2):  # the kernel reports ECONNRESET once, before what still waits to be read
             try:
@@ -88,7 +88,7 @@ class Datagrams(Closing):
             except ConnectionResetError:
                 continue
             except TimeoutError:
-                raise CheckFailedError(f"nothing came on {self.what} for {self.seconds:g} s") from None
+                raise BrokenRuleError(f"nothing came on {self.what} for {self.seconds:g} s") from None
             numbers = [number for _, _, data in ancillary for number in array("i", data)]
             descriptors = [Descriptor(number) for number in numbers]
             if message:
@@ -96,23 +96,23 @@ class Datagrams(Closing):
             poll = select.poll()
             poll.register(self._socket, select.POLLRDHUP)
             if not poll.poll(0):
-                raise CheckFailedError(f"an empty datagram came on {self.what}, which reads like its end")
+                raise BrokenRuleError(f"an empty datagram came on {self.what}, which reads like its end")
             return None
         return None
 
     def answer(self, message: bytes, descriptors: Sequence[int] = ()) -> Datagram:
-        """Send a datagram and return what answers it. Raises CheckFailedError if nothing does."""
+        """Send a datagram and return what answers it. Raises BrokenRuleError if nothing does."""
         self.send(message, descriptors)
         answer = self.receive()
         if answer is None:
-            raise CheckFailedError(f"{self.what} was closed, expected an answer")
+            raise BrokenRuleError(f"{self.what} was closed, expected an answer")
         return answer
 
     def require_end(self) -> None:
         """Check that the other side closes it, and says no more."""
         more = self.receive()
         if more is not None:
-            raise CheckFailedError(f"{self.what} brought {len(more.message)} bytes, expected its end")
+            raise BrokenRuleError(f"{self.what} brought {len(more.message)} bytes, expected its end")
 
     def require_quiet(self) -> None:
         """Check that nothing more can be read, and that it is open."""
@@ -122,11 +122,11 @@ class Datagrams(Closing):
         except TimeoutError:
             return
         except OSError as error:
-            raise CheckFailedError(f"{self.what} failed ({error.strerror}), expected it to stay open") from error
+            raise BrokenRuleError(f"{self.what} failed ({error.strerror}), expected it to stay open") from error
         finally:
             self._socket.settimeout(self.seconds)
         got = f"another answer of {len(more)} bytes" if more else "the end"
-        raise CheckFailedError(f"{self.what} brought {got}, expected one answer for each call")
+        raise BrokenRuleError(f"{self.what} brought {got}, expected one answer for each call")
 
     def end_sending(self) -> None:
         """Shut down this side's direction."""
@@ -168,13 +168,13 @@ class RawLink(Datagrams):
         return self._reply(link_pb2.LinkRequest(**request), descriptors)[0]
 
     def put(self, *descriptors: int) -> list[int]:
-        """Put descriptors, which must be taken, as many at a time as a datagram may carry. Raises CheckFailedError."""
+        """Put descriptors, which must be taken, as many at a time as a datagram may carry. Raises BrokenRuleError."""
         numbers: list[int] = []
         for start in range(0, len(descriptors), MAX_DESCRIPTORS_PER_MESSAGE):
             given = descriptors[start : start + MAX_DESCRIPTORS_PER_MESSAGE]
             reply = self.ask(given, put=link_pb2.Put(count=len(given)))
             if len(reply.put.descriptor_ids) != len(given):
-                raise CheckFailedError(f"a put of {len(given)} was answered with {_words(reply)}, expected as many ids")
+                raise BrokenRuleError(f"a put of {len(given)} was answered with {_words(reply)}, expected as many ids")
             numbers += reply.put.descriptor_ids
         return numbers
 
@@ -192,10 +192,10 @@ class RawLink(Datagrams):
         return self.ask(drop=link_pb2.Drop(descriptor_ids=numbers))
 
     def take(self, number: int, what: str) -> Descriptor:
-        """Take a descriptor that a call has named for something. Raises CheckFailedError."""
+        """Take a descriptor that a call has named for something. Raises BrokenRuleError."""
         reply, descriptors = self._reply(link_pb2.LinkRequest(take=link_pb2.Take(descriptor_id=number)))
         if reply.WhichOneof("reply") != "take" or len(descriptors) != 1:
-            raise CheckFailedError(
+            raise BrokenRuleError(
                 f"Take of {number}, {what}: got {_words(reply)} with {len(descriptors)}, expected TakeDone and 1"
             )
         return descriptors[0]
@@ -207,7 +207,7 @@ class RawLink(Datagrams):
         try:
             return link_pb2.LinkReply.FromString(message), received
         except DecodeError:
-            raise CheckFailedError(f"{len(message)} bytes on the link, expected a LinkReply") from None
+            raise BrokenRuleError(f"{len(message)} bytes on the link, expected a LinkReply") from None
 
 
 def hello_of(capabilities: Sequence[link_pb2.LinkCapability.ValueType]) -> link_pb2.Hello:
@@ -219,7 +219,7 @@ def _words(reply: link_pb2.LinkReply) -> str:
     return " ".join(str(reply).split()) or "an empty reply"
 
 
-class CheckSession(Closing):
+class DeviceSession(Closing):
     """A link, a gRPC channel and the stubs."""
 
     def __init__(self, endpoint: Endpoint, seconds: float) -> None:
@@ -269,7 +269,7 @@ class CheckSession(Closing):
         if error is not None:
             raise error
         if not events or events[-1].WhichOneof("event") != "notified":
-            raise CheckFailedError("a preparation ended without 'notified', expected exactly one")
+            raise BrokenRuleError("a preparation ended without 'notified', expected exactly one")
         outcome = events[-1].notified
         if outcome.status:
             raise HalError(ErrorStatus(outcome.status), outcome.message)
@@ -289,9 +289,9 @@ class CheckSession(Closing):
         try:
             connection = socket.socket(fileno=os.dup(descriptor.fileno()))
         except OSError as error:
-            raise CheckFailedError(f"descriptor {number} for {what} is no socket, expected a connected one") from error
+            raise BrokenRuleError(f"descriptor {number} for {what} is no socket, expected a connected one") from error
         if (connection.family, connection.type) != (socket.AF_UNIX, socket.SOCK_SEQPACKET):
-            raise CheckFailedError(f"{what} is {connection.type.name}, expected a unix socket of type SOCK_SEQPACKET")
+            raise BrokenRuleError(f"{what} is {connection.type.name}, expected a unix socket of type SOCK_SEQPACKET")
         self._sockets.append(Datagrams(connection, self.seconds, what))
         return self._sockets[-1]
 
@@ -300,7 +300,7 @@ class CheckSession(Closing):
         try:
             return Fence.received(self.link.take(number, "a fence"))
         except ValueError as error:
-            raise CheckFailedError(f"descriptor {number} is {error}, expected the end of a socket pair") from error
+            raise BrokenRuleError(f"descriptor {number} is {error}, expected the end of a socket pair") from error
 
     def close(self) -> None:
         for each in self._sockets:

@@ -12,9 +12,9 @@ from nnhal.errors import HalError
 from nnhal.memory import create_ashmem, open_pool
 from nnhal.types import DataLocation, RequestArgument
 from nnhal.v1 import buffer_pb2, device_pb2, memory_pb2
-from nnhal_tools.check.check import FAILURE, INVALID, NotOfferedError, check, offered, refused, require
-from nnhal_tools.check.checked_device import CheckedDevice, Prepared
-from nnhal_tools.check.small_models import SHAPE
+from nnhal_conformance.device import Prepared, Subject
+from nnhal_conformance.rule import FAILURE, INVALID, NotOfferedError, offered, refused, require, rule
+from nnhal_conformance.small_models import SHAPE
 
 GROUP = "buffers"
 _PAGE = "memory.md#where-it-lies"
@@ -39,7 +39,7 @@ def _role(model: int, argument: int, probability: float = 1.0) -> device_pb2.Buf
 class _Buffer:
     """A buffer for input 0 and for the output of a small model."""
 
-    def __init__(self, device: CheckedDevice) -> None:
+    def __init__(self, device: Subject) -> None:
         """Raises NotOfferedError if the device allocates none."""
         self.held = device.prepare()
         self.made = self.of(self.held)
@@ -75,8 +75,8 @@ class _Buffer:
         return memory_pb2.Memory(ashmem=memory_pb2.Ashmem(descriptor_id=number, size=memory.size))
 
 
-@check(GROUP, _PAGE, "MD-16", "MD-28", "MD-29", "MD-38")
-def copies(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "MD-16", "MD-28", "MD-29", "MD-38")
+def copies(device: Subject) -> None:
     """A buffer holds what was copied to it."""
     buffer = _Buffer(device)
     content = bytes(range(buffer.size % 251)).ljust(buffer.size, b"\x07")
@@ -86,8 +86,8 @@ def copies(device: CheckedDevice) -> None:
     require(buffer.copy_to(buffer.size) == content[::-1], "other bytes", "those that were copied to it")
 
 
-@check(GROUP, _PAGE, "MD-47", "MD-38", "EX-14")
-def runs(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "MD-47", "MD-38", "EX-14")
+def runs(device: Subject) -> None:
     """A run reads a buffer, and another one writes it."""
     buffer = _Buffer(device)
     held, work = buffer.held, buffer.held.work()
@@ -104,8 +104,8 @@ def runs(device: CheckedDevice) -> None:
     work.require_output()
 
 
-@check(GROUP, _PAGE, "MD-34", "MD-45", "MD-46")
-def uninitialised(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "MD-34", "MD-45", "MD-46")
+def uninitialised(device: Subject) -> None:
     """Reading a buffer that holds nothing is GENERAL_FAILURE, for copies and runs; writing it then works."""
     buffer = _Buffer(device)
     held, work = buffer.held, buffer.held.work()
@@ -119,8 +119,8 @@ def uninitialised(device: CheckedDevice) -> None:
     buffer.copy_to(buffer.size)
 
 
-@check(GROUP, _PAGE, "MD-21", "MD-25", "MD-26", "MD-27", "MD-35", "MD-37", "MD-40")
-def sizes(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "MD-21", "MD-25", "MD-26", "MD-27", "MD-35", "MD-37", "MD-40")
+def sizes(device: Subject) -> None:
     """Copies of another size or of other dimensions are INVALID_ARGUMENT; after a failed copy it holds nothing."""
     buffer = _Buffer(device)
     size, rows, columns = buffer.size, *SHAPE
@@ -134,8 +134,8 @@ def sizes(device: CheckedDevice) -> None:
     refused(lambda: buffer.copy_to(2 * size), INVALID, what="copyTo of twice the size")
 
 
-@check(GROUP, _PAGE, "MD-01", "MD-03", "MD-04", "MD-05", "MD-06", "MD-07", "MD-13", "MD-14", "MD-40")
-def invalid(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "MD-01", "MD-03", "MD-04", "MD-05", "MD-06", "MD-07", "MD-13", "MD-14", "MD-40")
+def invalid(device: Subject) -> None:
     """Roles, models and dimensions that cannot be are INVALID_ARGUMENT or GENERAL_FAILURE."""
     buffer = _Buffer(device)
     held, role = buffer.held, (0, 0)
@@ -157,8 +157,8 @@ def invalid(device: CheckedDevice) -> None:
         refused(partial(_allocate, held, **given), INVALID, FAILURE, what=what)
 
 
-@check(GROUP, _PAGE, "MD-19", "MD-20", "MD-41", "MD-42", "MD-57", "MD-59", "RQ-10", "RQ-11", "RQ-12")
-def tokens(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "MD-19", "MD-20", "MD-41", "MD-42", "MD-57", "MD-59", "RQ-10", "RQ-11", "RQ-12")
+def tokens(device: Subject) -> None:
     """Tokens differ while buffers live; released, unknown or foreign ones and parts of buffers are INVALID_ARGUMENT."""
     buffer = _Buffer(device)
     held, work = buffer.held, buffer.held.work()
@@ -184,8 +184,8 @@ def tokens(device: CheckedDevice) -> None:
     reading(buffer.made.token)
 
 
-@check(GROUP, "link.md#when-a-session-ends", "MD-61")
-def bursts_and_end(device: CheckedDevice) -> None:
+@rule(GROUP, "link.md#when-a-session-ends", "MD-61")
+def bursts_and_end(device: Subject) -> None:
     """Buffers serve bursts and reusable executions, and end with their session."""
     buffer = _Buffer(device)
     held, work = buffer.held, buffer.held.work()

@@ -1,4 +1,4 @@
-"""What checks say of themselves."""
+"""Rules, as they describe themselves."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typer.testing import CliRunner
 
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
-from nnhal_tools.check import CHECKS, GROUPS, Check
-from nnhal_tools.check.check import INVALID, CheckFailedError, NotOfferedError, UnservedMethodError, offered, refused
+from nnhal_conformance import GROUPS, RULES, Rule
+from nnhal_conformance.rule import INVALID, BrokenRuleError, NotOfferedError, UnservedMethodError, offered, refused
 from nnhal_tools.cli.app import app
 from tests.contract.table import read_table
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
-def test_a_check_says_what_it_asks_and_where_that_is_written(check: Check) -> None:
-    assert check.group in GROUPS
-    assert check.sentence.endswith(".")
-    page, _, anchor = check.page.partition("#")
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_rule_says_what_it_asks_and_where_that_is_written(rule: Rule) -> None:
+    assert rule.group in GROUPS
+    assert rule.sentence.endswith(".")
+    page, _, anchor = rule.page.partition("#")
     headings = re.findall(r"^#+ (.*)$", (ROOT / "docs" / page).read_text(), re.MULTILINE)
     assert not anchor or anchor in {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
-def test_the_rows_of_checks_exist_and_apply() -> None:
+def test_the_rows_of_rules_exist_and_apply() -> None:
     applying = {row.id for family in read_table() for row in family.rows if row.not_applicable is None}
-    assert {row for check in CHECKS.values() for row in check.rows} <= applying
+    assert {row for rule in RULES.values() for row in rule.rows} <= applying
 
 
-def test_the_page_has_every_group_and_how_many_checks_it_has() -> None:
+def test_the_page_has_every_group_and_how_many_rules_it_has() -> None:
     text = (ROOT / "docs/check.md").read_text()
     told = dict(re.findall(r"^\| `([a-z-]+)` \| (\d+) \|", text, re.MULTILINE))
-    groups = [check.group for check in CHECKS.values()]
+    groups = [rule.group for rule in RULES.values()]
     assert told == {group: str(groups.count(group)) for group in GROUPS}
 
 
@@ -45,11 +45,11 @@ def refuse(status: ErrorStatus, message: str) -> None:
 
 def test_a_refusal_needs_its_status_and_a_reason() -> None:
     assert refused(lambda: refuse(INVALID, "5 inputs, expected 2"), INVALID).message == "5 inputs, expected 2"
-    with pytest.raises(CheckFailedError, match="token -2: got success, expected INVALID_ARGUMENT"):
+    with pytest.raises(BrokenRuleError, match="token -2: got success, expected INVALID_ARGUMENT"):
         refused(lambda: None, INVALID, what="token -2")
-    with pytest.raises(CheckFailedError, match="got GENERAL_FAILURE: broken, expected INVALID_ARGUMENT"):
+    with pytest.raises(BrokenRuleError, match="got GENERAL_FAILURE: broken, expected INVALID_ARGUMENT"):
         refused(lambda: refuse(ErrorStatus.GENERAL_FAILURE, "broken"), INVALID)
-    with pytest.raises(CheckFailedError, match="without a message, expected the reason"):
+    with pytest.raises(BrokenRuleError, match="without a message, expected the reason"):
         refused(lambda: refuse(INVALID, ""), INVALID)
 
 
@@ -65,7 +65,7 @@ def test_what_is_not_served_is_not_offered() -> None:
 
 def test_the_checks_can_be_listed_and_chosen() -> None:
     listed = CliRunner().invoke(app, ["check", "--list"]).output.splitlines()
-    assert len(listed) == len(CHECKS)
+    assert len(listed) == len(RULES)
     some = CliRunner().invoke(app, ["check", "--list", "--only", "bursts", "--only", "link.hello"]).output
     assert some.startswith("link.hello: Hello is answered with Welcome")
     assert "bursts.malformed" in some

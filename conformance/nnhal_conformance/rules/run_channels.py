@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from nnhal.v1 import execution_pb2
-from nnhal_tools.check.check import INVALID, check, offered, refused, require
-from nnhal_tools.check.checked_device import BROKEN, AskedChannel, Bound, CheckedDevice, require_numbered
-from nnhal_tools.check.groups.executions import within
-from nnhal_tools.check.small_models import CheckedRequest
+from nnhal_conformance.channels import BROKEN, BurstChannel, require_numbered
+from nnhal_conformance.device import Bound, Subject
+from nnhal_conformance.rule import INVALID, offered, refused, require, rule
+from nnhal_conformance.small_models import SmallRequest
 
 GROUP = "run-channels"
 _PAGE = "link.md#run-channels"
 
 
-def _open(device: CheckedDevice) -> tuple[AskedChannel, Bound, CheckedRequest]:
+def _open(device: Subject) -> tuple[BurstChannel, Bound, SmallRequest]:
     held = device.prepare()
     work = held.work()
     bound = held.bind(work.request)
     return bound.run_channel(), bound, work
 
 
-@check(GROUP, _PAGE, "RE-05")
-def run(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "RE-05")
+def run(device: Subject) -> None:
     """A run channel runs its execution: one answer for each call, after the output is written."""
     channel, bound, work = _open(device)
     for seed in range(4):
@@ -28,8 +28,8 @@ def run(device: CheckedDevice) -> None:
         channel.channel.require_quiet()
 
 
-@check(GROUP, _PAGE)
-def nothing_else(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def nothing_else(device: Subject) -> None:
     """All other calls on it are INVALID_ARGUMENT, and it goes on."""
     channel, bound, work = _open(device)
     refused(lambda: channel.execute(work.request), INVALID, what="a request")
@@ -39,8 +39,8 @@ def nothing_else(device: CheckedDevice) -> None:
     work.run(lambda: channel.run(bound))
 
 
-@check(GROUP, "link.md#channels")
-def malformed(device: CheckedDevice) -> None:
+@rule(GROUP, "link.md#channels")
+def malformed(device: Subject) -> None:
     """A datagram that is no call is answered with INVALID_ARGUMENT and ends the channel, not the execution."""
     channel, bound, work = _open(device)
     channel.channel.close()
@@ -49,16 +49,8 @@ def malformed(device: CheckedDevice) -> None:
     work.run(bound.run)
 
 
-@check(GROUP, _PAGE, "QS-05")
-def deadlines(device: CheckedDevice) -> None:
-    """A deadline that has passed is NONE with right values, or MISSED_DEADLINE."""
-    channel, bound, work = _open(device)
-    within(lambda: channel.run(bound, deadline_ns=0), work, "instant 0")
-    work.run(lambda: channel.run(bound, deadline_ns=2**63 - 1))
-
-
-@check(GROUP, _PAGE)
-def revoked(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def revoked(device: Subject) -> None:
     """It closes with its execution, with its session, and when another one is opened for the execution."""
     channel, bound, work = _open(device)
     second = bound.run_channel()
@@ -71,8 +63,8 @@ def revoked(device: CheckedDevice) -> None:
     third.channel.require_end()
 
 
-@check(GROUP, _PAGE)
-def usage(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE)
+def usage(device: Subject) -> None:
     """GetRunChannelUsage counts runs that succeeded and that failed, and closes the channel if asked to."""
     channel, bound, work = _open(device)
     for _ in range(2):
@@ -88,8 +80,8 @@ def usage(device: CheckedDevice) -> None:
     channel.channel.require_end()
 
 
-@check(GROUP, "link.md#channels")
-def numbers(device: CheckedDevice) -> None:
+@rule(GROUP, "link.md#channels")
+def numbers(device: Subject) -> None:
     """If the session has agreed on it, the answer has the number of its call, also if the call is refused."""
     channel, bound, _ = _open(device)
     calls = [channel.call_of(handle).SerializeToString() for handle in (bound.handle, bound.handle + 1)]

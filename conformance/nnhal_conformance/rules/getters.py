@@ -15,15 +15,15 @@ from nnhal.remote.identity import (
     checked_version,
 )
 from nnhal.v1 import backend_pb2, device_pb2
-from nnhal_tools.check.check import CheckFailedError, NotOfferedError, check, offered, require
-from nnhal_tools.check.checked_device import CheckedDevice
-from nnhal_tools.check.session import CheckSession
+from nnhal_conformance.device import Subject
+from nnhal_conformance.rule import BrokenRuleError, NotOfferedError, offered, require, rule
+from nnhal_conformance.session import DeviceSession
 
 GROUP = "getters"
 _PLACE = "the device"
 
 
-def _asked(session: CheckSession) -> dict[str, Any]:
+def _asked(session: DeviceSession) -> dict[str, Any]:
     """Call all getters."""
     stub = session.device
     return {
@@ -41,50 +41,50 @@ def _valid(checked: Callable[[], object]) -> None:
     try:
         checked()
     except HalError as error:
-        raise CheckFailedError(error.message) from error
+        raise BrokenRuleError(error.message) from error
 
 
-@check(GROUP, "contract.md#the-rows", "DV-04")
-def version(device: CheckedDevice) -> None:
+@rule(GROUP, "contract.md#the-rows", "DV-04")
+def version(device: Subject) -> None:
     """GetVersionString gives a string that is not empty."""
     _valid(lambda: checked_version(_asked(device.session())["GetVersionString"].version, _PLACE))
 
 
-@check(GROUP, "contract.md#the-rows", "DV-05")
-def type_(device: CheckedDevice) -> None:
+@rule(GROUP, "contract.md#the-rows", "DV-05")
+def type_(device: Subject) -> None:
     """GetType gives OTHER, CPU, GPU or ACCELERATOR."""
     _valid(lambda: checked_type(_asked(device.session())["GetType"].type, _PLACE))
 
 
-@check(GROUP, "contract.md#the-rows", "DV-02", "DV-03", "BA-02")
-def capabilities(device: CheckedDevice) -> None:
+@rule(GROUP, "contract.md#the-rows", "DV-02", "DV-03", "BA-02")
+def capabilities(device: Subject) -> None:
     """GetCapabilities gives figures above 0, by rising operand type, each once, never for SUBGRAPH."""
     _valid(lambda: checked_capabilities(_asked(device.session())["GetCapabilities"].capabilities, _PLACE))
 
 
-@check(GROUP, "contract.md#the-rows", "DV-06")
-def extensions(device: CheckedDevice) -> None:
+@rule(GROUP, "contract.md#the-rows", "DV-06")
+def extensions(device: Subject) -> None:
     """GetSupportedExtensions gives valid names, none twice, and valid types."""
     _valid(lambda: checked_extensions(_asked(device.session())["GetSupportedExtensions"].extensions, _PLACE))
 
 
-@check(GROUP, "contract.md#the-rows", "DV-07", "DV-10")
-def cache_files(device: CheckedDevice) -> None:
+@rule(GROUP, "contract.md#the-rows", "DV-07", "DV-10")
+def cache_files(device: Subject) -> None:
     """GetNumberOfCacheFilesNeeded gives 0 to 32 of each kind."""
     answer = _asked(device.session())["GetNumberOfCacheFilesNeeded"]
     _valid(lambda: checked_cache_files(answer.number_of_cache_files, _PLACE))
 
 
-@check(GROUP, "contract.md#the-rows", "DV-12")
-def same_answers(device: CheckedDevice) -> None:
+@rule(GROUP, "contract.md#the-rows", "DV-12")
+def same_answers(device: Subject) -> None:
     """A getter gives the same answer each time, in every session."""
     first, second = _asked(device.session()), _asked(device.session())
     for name, answer in first.items():
         require(answer == second[name], f"another answer of {name}", "the same as before")
 
 
-@check(GROUP, "memory.md")
-def describe(device: CheckedDevice) -> None:
+@rule(GROUP, "memory.md")
+def describe(device: Subject) -> None:
     """Describe names the device and gives valid memory rules and costs."""
     described = device.description
     if described is None:
@@ -96,8 +96,8 @@ def describe(device: CheckedDevice) -> None:
     require(described.workers >= 1, f"{described.workers} workers", "1 or more")
 
 
-@check(GROUP, "observability.md")
-def usage(device: CheckedDevice) -> None:
+@rule(GROUP, "observability.md")
+def usage(device: Subject) -> None:
     """GetUsage counts sessions and prepared models, and counts them no more when their session has ended."""
     session = device.session()
 

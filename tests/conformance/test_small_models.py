@@ -8,14 +8,14 @@ import pytest
 
 from nnhal.arrays import Array
 from nnhal.memory import open_pool
-from nnhal_tools.check.check import CheckFailedError
-from nnhal_tools.check.small_models import CheckedRequest, small_models
+from nnhal_conformance.rule import BrokenRuleError
+from nnhal_conformance.small_models import SmallRequest, small_models
 
 SMALL = small_models()[0]
 WORD = 16
 
 
-def device(request: CheckedRequest, spoil: Callable[[list[Array]], None]) -> Callable[[], None]:
+def device(request: SmallRequest, spoil: Callable[[list[Array]], None]) -> Callable[[], None]:
     """What adds two inputs, and does something else to the memory of all arguments."""
     pool = open_pool(request.memory, writable=True)
     places = [each.location for each in (*request.request.inputs, *request.request.outputs)]
@@ -49,11 +49,11 @@ def change_an_input(values: list[Array]) -> None:
     ],
 )
 def test_what_is_not_written_or_is_changed_is_told(spoil: Callable[[list[Array]], None], words: str) -> None:
-    request = CheckedRequest(SMALL)
-    with pytest.raises(CheckFailedError, match=re.escape(words)):
+    request = SmallRequest(SMALL)
+    with pytest.raises(BrokenRuleError, match=re.escape(words)):
         request.run(device(request, spoil))
 
 
 def test_an_output_that_is_right_passes() -> None:
-    request = CheckedRequest(SMALL)
+    request = SmallRequest(SMALL)
     request.run(device(request, lambda _: None))

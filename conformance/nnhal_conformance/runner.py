@@ -1,4 +1,4 @@
-"""Making checks of a device, one after another, whatever becomes of it meanwhile."""
+"""Asking a device about rules, one after another, whatever becomes of it meanwhile."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from google.protobuf.message import DecodeError
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.v1 import device_pb2
-from nnhal_tools.check.check import Check, NotOfferedError
-from nnhal_tools.check.checked_device import CheckedDevice, Known
-from nnhal_tools.check.session import CheckSession
+from nnhal_conformance.device import Known, Subject
+from nnhal_conformance.rule import NotOfferedError, Rule
+from nnhal_conformance.session import DeviceSession
 
 _RETURN_SECONDS = 10.0
 """How long to wait for a device that has ended or does not answer: what supervises it may start it again."""
 _POLL_SECONDS = 0.1
 
 
-class CheckVerdict(StrEnum):
-    """End of a check. Not asked: the device did not come back after an earlier check."""
+class Verdict(StrEnum):
+    """Answer about a rule. Not asked: the device did not come back after an earlier rule."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -30,13 +30,17 @@ class CheckVerdict(StrEnum):
     NOT_ASKED = "not asked"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """Result of one check."""
+BAD = (Verdict.FAILED, Verdict.NOT_ASKED)
+"""Verdicts that keep a device from passing."""
 
-    check: Check
-    """The check."""
-    verdict: CheckVerdict
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """Result of one rule."""
+
+    rule: Rule
+    """The rule."""
+    verdict: Verdict
     """How it ended."""
     seconds: float
     """How long it took."""
@@ -44,47 +48,47 @@ class CheckResult:
     """What was got and what was expected, or what follows from what is not offered; empty if it passed."""
 
 
-def run_checks(
-    endpoint: Endpoint, checks: Sequence[Check], seconds: float, back_seconds: float = _RETURN_SECONDS
-) -> Iterator[CheckResult]:
-    """Make checks whose answers may each take ``seconds``.
+def ask_rules(
+    endpoint: Endpoint, rules: Sequence[Rule], seconds: float, back_seconds: float = _RETURN_SECONDS
+) -> Iterator[RuleResult]:
+    """Ask about rules, each answer of which may take ``seconds``.
 
-    If the device ends or falls silent, the check has failed; the next ones are made if it serves again. Raises
+    If the device ends or falls silent, it has broken the rule; the next ones are asked if it serves again. Raises
     DeadObjectError or TransportError before the first one if it cannot be asked at all.
     """
     require_served(endpoint, seconds)
     known, gone = Known(), ""
-    for each in checks:
+    for each in rules:
         if gone:
-            yield CheckResult(each, CheckVerdict.NOT_ASKED, 0.0, gone)
+            yield RuleResult(each, Verdict.NOT_ASKED, 0.0, gone)
             continue
         began = time.monotonic()
         verdict, words = _ask(each, endpoint, seconds, known)
-        yield CheckResult(each, verdict, time.monotonic() - began, words)
-        if verdict is CheckVerdict.FAILED and not _is_back(endpoint, seconds, back_seconds):
+        yield RuleResult(each, verdict, time.monotonic() - began, words)
+        if verdict is Verdict.FAILED and not _is_back(endpoint, seconds, back_seconds):
             gone = f"the device has not served again since {each.id} failed"
 
 
-def _ask(check: Check, endpoint: Endpoint, seconds: float, known: Known) -> tuple[CheckVerdict, str]:
+def _ask(rule: Rule, endpoint: Endpoint, seconds: float, known: Known) -> tuple[Verdict, str]:
     try:
-        with CheckedDevice(endpoint, seconds, known) as subject:
-            check.ask(subject)
+        with Subject(endpoint, seconds, known) as subject:
+            rule.ask(subject)
     except NotOfferedError as error:
-        return CheckVerdict.NOT_OFFERED, str(error)
+        return Verdict.NOT_OFFERED, str(error)
     except HalError as error:
-        return CheckVerdict.FAILED, f"got {error}, expected success"
+        return Verdict.FAILED, f"got {error}, expected success"
     except DeadObjectError as error:
-        return CheckVerdict.FAILED, f"the device has ended the session or is gone: {error}"
+        return Verdict.FAILED, f"the device has ended the session or is gone: {error}"
     except NnhalError as error:
-        return CheckVerdict.FAILED, str(error)
+        return Verdict.FAILED, str(error)
     except (LookupError, ValueError, AssertionError, OSError, DecodeError) as error:  # it may answer anything
-        return CheckVerdict.FAILED, f"got an answer that cannot be read ({type(error).__name__}: {error})"
-    return CheckVerdict.PASSED, ""
+        return Verdict.FAILED, f"got an answer that cannot be read ({type(error).__name__}: {error})"
+    return Verdict.PASSED, ""
 
 
 def require_served(endpoint: Endpoint, seconds: float) -> None:
     """Open a session and make a call. Raises DeadObjectError or TransportError if that is not possible."""
-    with CheckSession(endpoint, seconds) as session:
+    with DeviceSession(endpoint, seconds) as session:
         session.call(session.device.GetVersionString, device_pb2.GetVersionStringRequest())
 
 

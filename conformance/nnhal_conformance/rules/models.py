@@ -19,18 +19,18 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal.v1 import backend_pb2, device_pb2, types_pb2
-from nnhal_tools.check.check import (
+from nnhal_conformance.device import Prepared, Subject, supported
+from nnhal_conformance.rule import (
     INVALID,
     MISSED,
     NotOfferedError,
-    check,
     offered,
     refused,
     require,
+    rule,
 )
-from nnhal_tools.check.checked_device import CheckedDevice, Prepared, supported
-from nnhal_tools.check.session import CheckSession, config_of
-from nnhal_tools.check.small_models import SHAPE, SmallModel, small_models
+from nnhal_conformance.session import DeviceSession, config_of
+from nnhal_conformance.small_models import SHAPE, SmallModel, small_models
 
 GROUP = "models"
 _VALID, _PREPARING = "contract.md#valid-models", "messages.md#errors"
@@ -87,8 +87,8 @@ def invalid_models(small: SmallModel) -> dict[str, Model]:
     return found
 
 
-@check(GROUP, _VALID, "PM-16")
-def support(device: CheckedDevice) -> None:
+@rule(GROUP, _VALID, "PM-16")
+def support(device: Subject) -> None:
     """GetSupportedOperations of a valid model answers once for each operation, and the same each time."""
     session = device.session()
     for small in small_models():
@@ -96,8 +96,8 @@ def support(device: CheckedDevice) -> None:
         require(first == second, f"{second} for {small.name}", f"{first}, as before")
 
 
-@check(GROUP, _VALID)
-def reasons(device: CheckedDevice) -> None:
+@rule(GROUP, _VALID)
+def reasons(device: Subject) -> None:
     """AssessModel agrees with GetSupportedOperations, and gives a code and what is allowed for each refusal."""
     session = device.session()
     for small in small_models():
@@ -115,16 +115,16 @@ def reasons(device: CheckedDevice) -> None:
         require(costs in (0, len(said)), f"{costs} costs for {small.name}", f"none, or {len(said)}")
 
 
-@check(GROUP, _VALID, "BA-03", "VM-02", "VM-10", "VM-11", "VM-12", "MV-01", "MV-05", "MV-13", "MV-15", "MV-17", "MV-19")
-def invalid(device: CheckedDevice) -> None:
+@rule(GROUP, _VALID, "BA-03", "VM-02", "VM-10", "VM-11", "VM-12", "MV-01", "MV-05", "MV-13", "MV-15", "MV-17", "MV-19")
+def invalid(device: Subject) -> None:
     """GetSupportedOperations of a model that contradicts itself is INVALID_ARGUMENT, with the reason."""
     session = device.session()
     for what, model in invalid_models(small_models()[0]).items():
         refused(lambda model=model: supported(session, model), INVALID, what=what)  # type: ignore[misc]
 
 
-@check(GROUP, _VALID, "VM-16", "VM-17", "MV-21")
-def signatures(device: CheckedDevice) -> None:
+@rule(GROUP, _VALID, "VM-16", "VM-17", "MV-21")
+def signatures(device: Subject) -> None:
     """An operation with an input or output too few is INVALID_ARGUMENT, or at least not supported and not prepared."""
     session, (model, *_) = device.session(), [each.model for each in small_models()]
     (operation,) = model.main.operations
@@ -143,8 +143,8 @@ def signatures(device: CheckedDevice) -> None:
         )
 
 
-@check(GROUP, _PREPARING, "PM-01")
-def prepared(device: CheckedDevice) -> None:
+@rule(GROUP, _PREPARING, "PM-01")
+def prepared(device: Subject) -> None:
     """A preparation brings 'launched', then one 'notified' with NONE and a handle above 0, and ends."""
     held = device.prepare()
     events, error = _prepare(held.session, device.small.model)
@@ -159,7 +159,7 @@ def prepared(device: CheckedDevice) -> None:
 
 
 def _prepare(
-    session: CheckSession, model: Model, **config: Any
+    session: DeviceSession, model: Model, **config: Any
 ) -> tuple[list[device_pb2.Preparation], HalError | None]:
     message = device_pb2.PrepareModelWithConfigRequest(model=session.model(model), config=config_of(**config))
     return session.preparation(session.device.PrepareModelWithConfig, message)
@@ -178,16 +178,16 @@ def require_invalid(events: list[device_pb2.Preparation], error: HalError | None
     require(error is not None and error.status == INVALID, f"{what}: the call ended with {error}", "INVALID_ARGUMENT")
 
 
-@check(GROUP, _PREPARING, "PM-03", "BA-03")
-def invalid_prepared(device: CheckedDevice) -> None:
+@rule(GROUP, _PREPARING, "PM-03", "BA-03")
+def invalid_prepared(device: Subject) -> None:
     """Preparing a model that contradicts itself is notified as INVALID_ARGUMENT, and the call ends with it."""
     session = device.session()
     for what, model in invalid_models(small_models()[0]).items():
         require_invalid(*_prepare(session, model), what)
 
 
-@check(GROUP, _PREPARING, "PM-04", "PM-05", "PM-07", "PM-08", "PM-15")
-def invalid_config(device: CheckedDevice) -> None:
+@rule(GROUP, _PREPARING, "PM-04", "PM-05", "PM-07", "PM-08", "PM-15")
+def invalid_config(device: Subject) -> None:
     """A preference, priority, deadline, token or hint that cannot be is INVALID_ARGUMENT, notified and of the call."""
     session, model = device.session(), device.small.model
     hint = types_pb2.TokenValuePair(token=1 << 16)
@@ -207,8 +207,8 @@ def invalid_config(device: CheckedDevice) -> None:
         require_invalid(*_prepare(session, model, **config), what)
 
 
-@check(GROUP, _VALID, "PM-15")
-def unknown_hint(device: CheckedDevice) -> None:
+@rule(GROUP, _VALID, "PM-15")
+def unknown_hint(device: Subject) -> None:
     """A hint of an extension that the device does not know is ignored."""
     session = device.session()
     names = [types_pb2.ExtensionNameAndPrefix(name="com.example.check", prefix=1)]
@@ -217,8 +217,8 @@ def unknown_hint(device: CheckedDevice) -> None:
     require(error is None and not events[-1].notified.status, f"{error or events[-1]}", "NONE")
 
 
-@check(GROUP, _PREPARING, "PM-02")
-def unsupported(device: CheckedDevice) -> None:
+@rule(GROUP, _PREPARING, "PM-02")
+def unsupported(device: Subject) -> None:
     """Preparing a valid model that the device does not support is launched, and notified once: an error, or a model."""
     name = next((name for name, supports in device.support.items() if not supports), None)
     if name is None:
@@ -234,8 +234,8 @@ def unsupported(device: CheckedDevice) -> None:
     )
 
 
-@check(GROUP, _PREPARING, "QS-01", "QS-02", "QS-04")
-def deadlines(device: CheckedDevice) -> None:
+@rule(GROUP, _PREPARING, "QS-01", "QS-02", "QS-04")
+def deadlines(device: Subject) -> None:
     """Priorities and deadlines: NONE, or MISSED_DEADLINE if the instant has passed, never anything else."""
     session, model = device.session(), device.small.model
     cases: dict[str, tuple[dict[str, Any], tuple[ErrorStatus, ...]]] = {
@@ -253,8 +253,8 @@ def deadlines(device: CheckedDevice) -> None:
         require(status.name in expected, f"{what}: {status.name}", " or ".join(expected))
 
 
-@check(GROUP, "messages.md#fields-that-are-absent")
-def absent_fields(device: CheckedDevice) -> None:
+@rule(GROUP, "messages.md#fields-that-are-absent")
+def absent_fields(device: Subject) -> None:
     """Fields that are absent have their defaults: a config without any field prepares a model."""
     session = device.session()
     message = device_pb2.PrepareModelWithConfigRequest(model=session.model(device.small.model))
@@ -262,8 +262,8 @@ def absent_fields(device: CheckedDevice) -> None:
     require(error is None and not events[-1].notified.status, f"{error or events[-1]}", "NONE")
 
 
-@check(GROUP, _PREPARING, "PM-14")
-def plain_preparation(device: CheckedDevice) -> None:
+@rule(GROUP, _PREPARING, "PM-14")
+def plain_preparation(device: Subject) -> None:
     """PrepareModel gives the same results as PrepareModelWithConfig."""
     session, small = device.session(), device.small
 
@@ -289,8 +289,8 @@ def plain_preparation(device: CheckedDevice) -> None:
     require_invalid(*plainly(circle())(), "operations that read one another")
 
 
-@check(GROUP, "link.md#a-session", "PM-18")
-def twice(device: CheckedDevice) -> None:
+@rule(GROUP, "link.md#a-session", "PM-18")
+def twice(device: Subject) -> None:
     """A model prepared twice gives two prepared models: releasing one leaves the other, and is for good."""
     first = device.prepare()
     second = device.prepare(session=first.session)

@@ -9,9 +9,9 @@ from typing import Any
 from nnhal.descriptor import Descriptor
 from nnhal.types import ErrorStatus
 from nnhal.v1 import device_pb2
-from nnhal_tools.check.check import FAILURE, INVALID, MISSED, NotOfferedError, check, require
-from nnhal_tools.check.checked_device import CheckedDevice, Prepared
-from nnhal_tools.check.session import CheckSession, config_of
+from nnhal_conformance.device import Prepared, Subject
+from nnhal_conformance.rule import FAILURE, INVALID, MISSED, NotOfferedError, require, rule
+from nnhal_conformance.session import DeviceSession, config_of
 
 GROUP = "caching"
 _PAGE = "messages.md#fields-that-are-absent"
@@ -28,12 +28,12 @@ def _file(content: bytes = b"") -> Descriptor:
 class _Cache:
     """The files of an entry in a session."""
 
-    session: CheckSession
+    session: DeviceSession
     model: list[Descriptor]
     data: list[Descriptor]
 
     @classmethod
-    def of(cls, device: CheckedDevice) -> _Cache:
+    def of(cls, device: Subject) -> _Cache:
         """New files, with junk in them. Raises NotOfferedError if the device caches nothing."""
         session = device.session()
         message = device_pb2.GetNumberOfCacheFilesNeededRequest()
@@ -46,7 +46,7 @@ class _Cache:
             [_file(b"junk") for _ in range(needed.num_data_cache)],
         )
 
-    def save(self, device: CheckedDevice) -> device_pb2.Notified:
+    def save(self, device: Subject) -> device_pb2.Notified:
         """Prepare the small model and write the entry."""
         message = device_pb2.PrepareModelWithConfigRequest(
             model=self.session.model(device.small.model),
@@ -82,8 +82,8 @@ def _require_no_model(outcome: device_pb2.Notified, what: str, *statuses: ErrorS
     )
 
 
-@check(GROUP, _PAGE, "CC-01", "CC-02", "CC-18")
-def restored(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "CC-01", "CC-02", "CC-18")
+def restored(device: Subject) -> None:
     """A preparation that was written is restored, whatever the files held before, and computes the same."""
     cache = _Cache.of(device)
     saved = Prepared(cache.session, device.small, cache.save(device).prepared_model)
@@ -94,8 +94,8 @@ def restored(device: CheckedDevice) -> None:
         work.run(lambda held=held, work=work: held.execute(work.request))  # type: ignore[misc]
 
 
-@check(GROUP, _PAGE, "CC-12", "CC-13", "CC-16", "CC-20")
-def damaged(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "CC-12", "CC-13", "CC-16", "CC-20")
+def damaged(device: Subject) -> None:
     """Empty, changed or longer model files and another token are GENERAL_FAILURE, without a model."""
     cache = _Cache.of(device)
     if not cache.model:
@@ -115,8 +115,8 @@ def damaged(device: CheckedDevice) -> None:
     _require_no_model(cache.load(), "an empty file", FAILURE)
 
 
-@check(GROUP, _PAGE, "CC-03", "CC-04", "CC-05", "CC-06")
-def numbers(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "CC-03", "CC-04", "CC-05", "CC-06")
+def numbers(device: Subject) -> None:
     """With a file too many or too few a preparation succeeds all the same, and restoring does not."""
     for kind in ("model", "data"):
         for what, change in {"too many": 1, "too few": -1}.items():
@@ -133,8 +133,8 @@ def numbers(device: CheckedDevice) -> None:
             _require_no_model(cache.load(), f"{kind} files {what}", INVALID, FAILURE)
 
 
-@check(GROUP, _PAGE, "CC-19", "PM-08")
-def arguments(device: CheckedDevice) -> None:
+@rule(GROUP, _PAGE, "CC-19", "PM-08")
+def arguments(device: Subject) -> None:
     """A token of another length than 32 bytes is INVALID_ARGUMENT; a deadline that has passed may be missed."""
     cache = _Cache.of(device)
     cache.save(device)

@@ -7,17 +7,18 @@ import os
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.fence import create_fence
 from nnhal.link import SESSION_METADATA
-from nnhal_tools.check.check import INVALID, all_refused, check, require
-from nnhal_tools.check.checked_device import AskedChannel, Bound, CheckedDevice, Prepared, settled, supported
-from nnhal_tools.check.session import CheckSession
-from nnhal_tools.check.small_models import small_models
+from nnhal_conformance.channels import BurstChannel, settled
+from nnhal_conformance.device import Bound, Prepared, Subject, supported
+from nnhal_conformance.rule import INVALID, all_refused, require, rule
+from nnhal_conformance.session import DeviceSession
+from nnhal_conformance.small_models import small_models
 
 GROUP = "sessions"
 _END = "link.md#when-a-session-ends"
 _ROUNDS, _SPARE = 8, 4
 
 
-def _counts(session: CheckSession) -> bool:
+def _counts(session: DeviceSession) -> bool:
     """The token of a session counts: a call that needs one, and succeeds with it, is not refused."""
     try:
         supported(session, small_models()[0].model)
@@ -28,8 +29,8 @@ def _counts(session: CheckSession) -> bool:
     return True
 
 
-@check(GROUP, "link.md#a-session")
-def token(device: CheckedDevice) -> None:
+@rule(GROUP, "link.md#a-session")
+def token(device: Subject) -> None:
     """A call that makes or uses something is refused without the token of an open link."""
     session = device.session()
     require(_counts(session), "a refusal with the token of an open link", "success")
@@ -41,8 +42,8 @@ def token(device: CheckedDevice) -> None:
         require(not _counts(session), f"success with {what}", "a refusal")
 
 
-@check(GROUP, _END)
-def end(device: CheckedDevice) -> None:
+@rule(GROUP, _END)
+def end(device: Subject) -> None:
     """The token of a link that has closed is refused."""
     session, other = device.session(), device.session()
     other.metadata = session.metadata
@@ -51,8 +52,8 @@ def end(device: CheckedDevice) -> None:
     device.until(lambda: not _counts(other), lambda: "the token counts after the link has closed, expected a refusal")
 
 
-@check(GROUP, "link.md#a-session")
-def handles_of_others(device: CheckedDevice) -> None:
+@rule(GROUP, "link.md#a-session")
+def handles_of_others(device: Subject) -> None:
     """A handle is valid in its own session only, and unknown ones are INVALID_ARGUMENT."""
     held = device.prepare()
     bound = held.bind(held.work().request)
@@ -70,8 +71,8 @@ def handles_of_others(device: CheckedDevice) -> None:
     )
 
 
-@check(GROUP, _END)
-def end_of_channels(device: CheckedDevice) -> None:
+@rule(GROUP, _END)
+def end_of_channels(device: Subject) -> None:
     """The channels of a session close when its link does."""
     held = device.prepare()
     burst = held.burst()
@@ -79,8 +80,8 @@ def end_of_channels(device: CheckedDevice) -> None:
     burst.channel.require_end()
 
 
-@check(GROUP, "messages.md#fences")
-def end_of_fences(device: CheckedDevice) -> None:
+@rule(GROUP, "messages.md#fences")
+def end_of_fences(device: Subject) -> None:
     """Launches that wait end when the link closes, and their fences are in error."""
     held = device.prepare()
     _, pending = create_fence()
@@ -91,8 +92,8 @@ def end_of_fences(device: CheckedDevice) -> None:
     require(not settled(launched.fence, device.seconds), "a signal", "a fence in error")
 
 
-@check(GROUP, _END)
-def a_fork(device: CheckedDevice) -> None:
+@rule(GROUP, _END)
+def a_fork(device: Subject) -> None:
     """A session lasts as long as any process holds the link open."""
     link = device.raw_link()
     copy = os.dup(link.fileno())
@@ -106,24 +107,24 @@ def a_fork(device: CheckedDevice) -> None:
     device.until(lambda: not _counts(session), lambda: "the token counts after the last end has closed")
 
 
-@check(GROUP, _END)
-def leaks(device: CheckedDevice) -> None:
+@rule(GROUP, _END)
+def leaks(device: Subject) -> None:
     """Sessions that end leave no descriptor and no mapping in the device's process."""
 
     def round_() -> None:
-        with CheckSession(device.endpoint, device.seconds) as session:
+        with DeviceSession(device.endpoint, device.seconds) as session:
             held = device.prepare(session=session)
             work = held.work()
             bound = held.bind(work.request)
             work.run(bound.run)
-            burst: AskedChannel = held.burst()
+            burst: BurstChannel = held.burst()
             work.run(lambda: burst.execute(work.request, [1]))
 
     device.require_no_growth(_ROUNDS, round_, _SPARE)
 
 
-@check(GROUP, "link.md#a-session")
-def leaks_of_calls(device: CheckedDevice) -> None:
+@rule(GROUP, "link.md#a-session")
+def leaks_of_calls(device: Subject) -> None:
     """Objects that a client releases leave no descriptor and no mapping, though the session goes on."""
     held = device.prepare()
 

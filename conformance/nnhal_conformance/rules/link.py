@@ -12,9 +12,9 @@ from nnhal.link.numbers import NUMBERED_ANSWERS
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import prepared_model_pb2
-from nnhal_tools.check.check import FULL, CheckFailedError, check, require
-from nnhal_tools.check.checked_device import CheckedDevice
-from nnhal_tools.check.session import RawLink, hello_of
+from nnhal_conformance.device import Subject
+from nnhal_conformance.rule import FULL, BrokenRuleError, require, rule
+from nnhal_conformance.session import RawLink, hello_of
 
 GROUP = "link"
 _SESSION, _PUT, _LIMITS = "link.md#a-session", "link.md#what-can-be-put", "link.md#limits"
@@ -36,7 +36,7 @@ class _Given:
         """Close the end here, and check that the device closes its copies."""
         self.given.close()
         if not select.select([self.kept], [], [], seconds)[0]:
-            raise CheckFailedError(f"the device held a descriptor for {seconds:g} s, expected that it closes it")
+            raise BrokenRuleError(f"the device held a descriptor for {seconds:g} s, expected that it closes it")
 
 
 def _request(**fields: object) -> bytes:
@@ -48,7 +48,7 @@ def _require_fatal(link: RawLink, message: bytes, descriptors: Sequence[int], wh
     link.send(message, descriptors)
     answer = link.receive()
     if answer is None:
-        raise CheckFailedError(f"{what}: the link ended without a word, expected a Refusal that is fatal")
+        raise BrokenRuleError(f"{what}: the link ended without a word, expected a Refusal that is fatal")
     reply = wire.LinkReply.FromString(answer.message)
     require(
         reply.refusal.fatal and bool(reply.refusal.message),
@@ -68,8 +68,8 @@ def _require_refusal(reply: wire.LinkReply, what: str, status: ErrorStatus | Non
     )
 
 
-@check(GROUP, _SESSION, "DV-01", "BA-01")
-def hello(device: CheckedDevice) -> None:
+@rule(GROUP, _SESSION, "DV-01", "BA-01")
+def hello(device: Subject) -> None:
     """Hello is answered with Welcome: a token that differs each time, and the limits of docs/link.md."""
     welcomes = [device.raw_link().welcome for _ in range(3)]
     tokens = [welcome.session_token for welcome in welcomes]
@@ -80,8 +80,8 @@ def hello(device: CheckedDevice) -> None:
         require(welcome.max_descriptors_per_session > 0, "0 descriptors of a session", "more than 0")
 
 
-@check(GROUP, "link.md#channels")
-def capabilities(device: CheckedDevice) -> None:
+@rule(GROUP, "link.md#channels")
+def capabilities(device: Subject) -> None:
     """Welcome names no capability that Hello has not, and none that does not exist."""
     unknown = wire.LinkCapability.ValueType(1000)
     for given in ([], [unknown], [unknown, NUMBERED_ANSWERS]):
@@ -89,8 +89,8 @@ def capabilities(device: CheckedDevice) -> None:
         require(set(got) <= set(given) - {unknown}, f"capabilities {got} for {given}", "those that both sides have")
 
 
-@check(GROUP, _LIMITS)
-def no_hello(device: CheckedDevice) -> None:
+@rule(GROUP, _LIMITS)
+def no_hello(device: Subject) -> None:
     """A link that does not begin with Hello of version 1 is refused and ends."""
     first = {
         "Put": _request(put=wire.Put(count=0)),
@@ -104,8 +104,8 @@ def no_hello(device: CheckedDevice) -> None:
         _require_fatal(device.raw_link(hello=False), message, (), what)
 
 
-@check(GROUP, _LIMITS)
-def malformed(device: CheckedDevice) -> None:
+@rule(GROUP, _LIMITS)
+def malformed(device: Subject) -> None:
     """A datagram that is too long or empty, or does not parse, is answered with a fatal Refusal and ends the link."""
     broken = {
         "garbage": b"\xff" * 100,
@@ -119,8 +119,8 @@ def malformed(device: CheckedDevice) -> None:
         _require_fatal(device.raw_link(), message, (), what)
 
 
-@check(GROUP, _LIMITS)
-def other_number_of_descriptors(device: CheckedDevice) -> None:
+@rule(GROUP, _LIMITS)
+def other_number_of_descriptors(device: Subject) -> None:
     """Another number of descriptors than the message says ends the link, and all that came with it are closed."""
     cases = {
         "2 announced, 1 sent": (_request(put=wire.Put(count=2)), 1),
@@ -137,8 +137,8 @@ def other_number_of_descriptors(device: CheckedDevice) -> None:
     given.require_closed(device.seconds)
 
 
-@check(GROUP, _SESSION)
-def put(device: CheckedDevice) -> None:
+@rule(GROUP, _SESSION)
+def put(device: Subject) -> None:
     """Put answers with an id for each descriptor, above 0 and never used twice; the link's end closes them."""
     link, given = device.raw_link(), _Given()
     numbers = [number for _ in range(3) for number in link.put(*[given.fileno()] * 5)]
@@ -150,8 +150,8 @@ def put(device: CheckedDevice) -> None:
     given.require_closed(device.seconds)
 
 
-@check(GROUP, _SESSION)
-def drop(device: CheckedDevice) -> None:
+@rule(GROUP, _SESSION)
+def drop(device: Subject) -> None:
     """Drop closes descriptors; ids that do not exist are ignored."""
     link, given = device.raw_link(), _Given()
     (number,) = link.put(given.fileno())
@@ -160,8 +160,8 @@ def drop(device: CheckedDevice) -> None:
     given.require_closed(device.seconds)
 
 
-@check(GROUP, _SESSION)
-def take_what_is_not_there(device: CheckedDevice) -> None:
+@rule(GROUP, _SESSION)
+def take_what_is_not_there(device: Subject) -> None:
     """Take of an id that no call has named, or that the client has put, is refused, and the link goes on."""
     link, given = device.raw_link(), _Given()
     (number,) = link.put(given.fileno())
@@ -169,8 +169,8 @@ def take_what_is_not_there(device: CheckedDevice) -> None:
         _require_refusal(link.ask(take=wire.Take(descriptor_id=asked)), what)
 
 
-@check(GROUP, _SESSION)
-def take_once(device: CheckedDevice) -> None:
+@rule(GROUP, _SESSION)
+def take_once(device: Subject) -> None:
     """A descriptor that a call has named is taken once, by its own session only."""
     held = device.prepare()
     message = prepared_model_pb2.ConfigureExecutionBurstRequest(prepared_model=held.handle)
@@ -180,8 +180,8 @@ def take_once(device: CheckedDevice) -> None:
     _require_refusal(held.session.link.ask(take=wire.Take(descriptor_id=number)), "the second time")
 
 
-@check(GROUP, _LIMITS)
-def descriptors_of_a_session(device: CheckedDevice) -> None:
+@rule(GROUP, _LIMITS)
+def descriptors_of_a_session(device: Subject) -> None:
     """More descriptors than Welcome allows are refused with RESOURCE_EXHAUSTED_TRANSIENT, until some are dropped."""
     link, given = device.raw_link(), _Given()
     most = left = link.welcome.max_descriptors_per_session
@@ -224,8 +224,8 @@ _STRANGE: dict[str, Callable[[], int]] = {
 }
 
 
-@check(GROUP, _PUT)
-def strange_descriptors(device: CheckedDevice) -> None:
+@rule(GROUP, _PUT)
+def strange_descriptors(device: Subject) -> None:
     """Put refuses what could keep a link open: links, unconnected sockets, SOCK_DGRAM, epoll, eventfd."""
     link = device.raw_link()
     other = device.raw_link()
@@ -238,8 +238,8 @@ def strange_descriptors(device: CheckedDevice) -> None:
             os.close(number)
 
 
-@check(GROUP, _LIMITS)
-def never_reading(device: CheckedDevice) -> None:
+@rule(GROUP, _LIMITS)
+def never_reading(device: Subject) -> None:
     """A client that sends without reading ends its own link at most; other sessions go on."""
     link = device.raw_link()
     message = _request(drop=wire.Drop(descriptor_ids=[1]))

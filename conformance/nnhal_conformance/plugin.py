@@ -1,0 +1,37 @@
+"""Plugin of pytest: ``pytest --nnhal-device DIR --pyargs nnhal_conformance`` asks a running device about each rule.
+
+A team that starts its own device defines the fixture ``nnhal_device`` and imports ``test_rule`` of ``test_rules``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from nnhal.endpoint import Endpoint
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option ``--nnhal-device``."""
+    text = "Directory of a running device, which nnhal_conformance's tests ask."
+    parser.getgroup("nnhal").addoption("--nnhal-device", metavar="DIR", type=Path, help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker of tests that show rows of the HAL's contract."""
+    config.addinivalue_line("markers", "contract(*rows): the rows of the HAL's contract that a test shows")
+
+
+@pytest.fixture(scope="session")
+def nnhal_device(pytestconfig: pytest.Config) -> Endpoint:
+    """Return the endpoint of the device that is asked."""
+    # Every run of pytest loads this plugin: what it needs is imported when it is asked.
+    from nnhal.endpoint import Endpoint
+
+    directory = pytestconfig.getoption("--nnhal-device")
+    if directory is None:
+        pytest.skip("got no --nnhal-device DIR, the directory of a running device")
+    return Endpoint(directory)

@@ -1,0 +1,28 @@
+"""Each rule as a test of the device that the fixture ``nnhal_device`` gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal_conformance import RULES, Rule, Verdict, ask_rules
+
+SECONDS = 30.0
+"""How long each answer may take."""
+
+
+def params() -> list[object]:
+    """Return the rules as parameters of a test, with the rows that each shows."""
+    return [
+        pytest.param(each, marks=[pytest.mark.contract(*each.rows)] if each.rows else [], id=each.id)
+        for each in RULES.values()
+    ]
+
+
+@pytest.mark.parametrize("rule", params())
+def test_rule(nnhal_device: Endpoint, rule: Rule) -> None:
+    """Ask about one rule. It is skipped if the device does not offer what the rule is about, and need not."""
+    (result,) = ask_rules(nnhal_device, [rule], SECONDS)
+    if result.verdict is Verdict.NOT_OFFERED:
+        pytest.skip(result.words)
+    assert result.verdict is Verdict.PASSED, f"{rule.sentence} {result.words}"

@@ -1,0 +1,86 @@
+"""The rules of the contract, asked of each device of ours, and of a file that another team writes for its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal_conformance import RULES, Rule, Verdict, ask_rules
+from nnhal_conformance.test_rules import params
+from tests.support.far_devices import far_device, near_device
+from tests.support.processes import device_process
+
+SECONDS = 30.0
+NOT_OFFERED = {
+    "cpu_ref": ("models.unsupported",),  # it supports every small model
+    "cpu_acc": ("models.unsupported",),
+    "gpu_acc": ("chains",),
+    "ethos_n": (),
+    "ethos_u": (),
+    "mlip": (),
+    "remote": ("models.unsupported", "caching"),
+}
+"""Names of rules about things that a device does not offer."""
+WITHOUT_MODELS = 27
+"""Rules that need no model that a device supports."""
+
+
+@pytest.fixture(scope="module", params=NOT_OFFERED)
+def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Endpoint]]:
+    """Start each device, and one on another host."""
+    name, folder = request.param, tmp_path_factory.mktemp("d")
+    with ExitStack() as stack:
+        if name == "remote":
+            far = stack.enter_context(far_device(folder))
+            yield name, stack.enter_context(near_device(folder, far)).endpoint
+        else:
+            _, endpoint = stack.enter_context(device_process(name, folder))
+            yield name, endpoint
+
+
+@pytest.mark.parametrize("rule", params())
+def test_each_device_follows_the_rules(device: tuple[str, Endpoint], rule: Rule) -> None:
+    name, endpoint = device
+    (result,) = ask_rules(endpoint, [rule], SECONDS)
+    is_offered = not set(rule.names) & set(NOT_OFFERED[name])
+    assert result.verdict is (Verdict.PASSED if is_offered else Verdict.NOT_OFFERED), f"{rule.sentence} {result.words}"
+
+
+def test_a_device_without_any_model_follows_the_rules_that_need_none(short_path: Path) -> None:
+    with device_process("null", short_path) as (_, endpoint):
+        verdicts = [result.verdict for result in ask_rules(endpoint, [*RULES.values()], SECONDS)]
+    assert (verdicts.count(Verdict.PASSED), verdicts.count(Verdict.FAILED)) == (WITHOUT_MODELS, 0)
+
+
+OF_A_TEAM = """
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal_conformance.test_rules import test_rule
+from tests.support.processes import device_process
+
+@pytest.fixture(scope="session")
+def nnhal_device(tmp_path_factory):
+    with device_process("ethos_n", tmp_path_factory.mktemp("d")) as (_, endpoint):
+        yield endpoint
+"""
+
+
+@pytest.mark.parametrize("way", ["option", "fixture"])
+def test_another_team_has_each_rule_as_a_test(cpu_ref: Endpoint, tmp_path: Path, way: str) -> None:
+    options = ["-k", "getters", "-p", "nnhal_conformance.plugin", "-p", "no:cacheprovider"]
+    if way == "option":
+        options += ["--nnhal-device", str(cpu_ref.directory), "--pyargs", "nnhal_conformance"]
+    else:
+        (tmp_path / "test_of_a_team.py").write_text(OF_A_TEAM)
+        options += [str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-q", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    count = sum(each.group == "getters" for each in RULES.values())
+    assert f"{count} passed" in done.stdout, done.stdout
