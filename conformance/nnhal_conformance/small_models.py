@@ -148,6 +148,7 @@ class SmallRequest:
         self.memory = create_ashmem(self.bytes_of(small, lead, step), "nnhal-check") if memory is None else memory
         self._places = [DataLocation(0, lead + n * step, small.bytes) for n in range(small.inputs + 1)]
         self._values: list[Array] = []
+        self._is_shared = False
         self._pool = open_pool(self.memory, writable=True)
         arguments = [RequestArgument(place) for place in self._places]
         self.request = Request(tuple(arguments[:-1]), (arguments[-1],), (self.memory,))
@@ -157,9 +158,17 @@ class SmallRequest:
         """The bytes of its pool."""
         return lead + (small.inputs + 1) * max(step, small.bytes)
 
+    def share_inputs(self) -> None:
+        """Have all inputs be the first one, in one place."""
+        first = self.request.inputs[0]
+        self._places[:-1] = [first.location] * self.small.inputs
+        self.request = replace(self.request, inputs=(first,) * self.small.inputs)
+        self._is_shared = True
+
     def fill(self, seed: int = 1) -> None:
         """Write inputs, and paint the output."""
-        self._values = self.small.values(seed)
+        values = self.small.values(seed)
+        self._values = values[:1] * len(values) if self._is_shared else values
         for place, value in zip(self._places, self._values, strict=False):
             self._pool.write(place.offset, value.reshape(-1).view(np.uint8))
         self._pool.write(self._places[-1].offset, np.full(self.small.bytes, _PAINT, np.uint8))

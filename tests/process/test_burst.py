@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,22 +15,17 @@ import pytest
 from nnhal.codec import error_from_rpc
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError
-from nnhal.link import ChannelClosedError
 from nnhal.memory import create_ashmem, open_pool
 from nnhal.remote import RemoteDevice
 from nnhal.types import NO_DEADLINE, ErrorStatus, Request
 from nnhal.v1 import burst_pb2, execution_pb2
-from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from tests.support.additions import TENSOR_BYTES, addition_in_ashmem, addition_model, argument
-from tests.support.bystanders import bystander
 from tests.support.entry_points import BURST_ENTRY_POINTS, PLAIN, BurstEntryPoint, Target, bind
-from tests.support.last_words import BROKEN, last_words
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, INVALID, refusal
 from tests.support.waiting import wait_until
 from tests.support.wire import WireDevice
 
-EXPIRED_NS = 1
 SLOW_ELEMENTS, SLOW_OPERATIONS = 1 << 20, 400
 """The size of an execution that takes a good part of a second."""
 
@@ -67,34 +62,6 @@ def in_three_pools() -> tuple[Request, Callable[[float, float], None], Callable[
     return Request((argument(0, pool=0), argument(0, pool=1)), (argument(0, pool=2),), pools), fill, read
 
 
-@pytest.mark.contract("BU-01", "BU-02")
-@pytest.mark.parametrize("tokens", [(-1, -1, -1), (0, 1, 2), (7, -1, 2**62), (-1, 0, -1)])
-def test_results_are_right_in_each_execution_whatever_the_memory_tokens(
-    target: Target, entry: BurstEntryPoint, tokens: Sequence[int]
-) -> None:
-    request, fill, total = in_three_pools()
-    for number in range(3):
-        fill(number, 10)
-        result = entry(target, request, tokens, PLAIN, NO_DEADLINE)
-        assert result.output_sufficient_size
-        assert total() == number + 10
-
-
-@pytest.mark.contract("BU-03")
-@pytest.mark.parametrize("tokens", [(-2, 1, 2), (0, -2, 2), (0, 1, -2), (-(2**63), 1, 2)])
-def test_a_token_below_minus_one_is_invalid(target: Target, entry: BurstEntryPoint, tokens: Sequence[int]) -> None:
-    request, *_ = in_three_pools()
-    refusal(lambda: entry(target, request, tokens, PLAIN, NO_DEADLINE), INVALID, "expected -1 or more each")
-
-
-@pytest.mark.contract("BU-04", "BU-05")
-@pytest.mark.parametrize("tokens", [(), (0, 1), (0, 1, 2, 3), (-1,) * 4])
-def test_as_many_tokens_as_pools_are_required(target: Target, entry: BurstEntryPoint, tokens: Sequence[int]) -> None:
-    request, *_ = in_three_pools()
-    words = f"{len(tokens)} memory identifier tokens for 3 pools"
-    refusal(lambda: entry(target, request, tokens, PLAIN, NO_DEADLINE), INVALID, words)
-
-
 def releases(target: Target) -> list[Callable[[int], object]]:
     """Return releaseMemoryResource over gRPC and over the channel."""
 
@@ -105,23 +72,6 @@ def releases(target: Target) -> list[Callable[[int], object]]:
         lambda token: target.wire.call(target.wire.burst.ReleaseMemoryResource, message(token)),
         lambda token: target.burst.exchange(burst_pb2.BurstCall(release_memory_resource=message(token))),
     ]
-
-
-@pytest.mark.contract("BU-06")
-def test_releasing_a_token_below_minus_one_is_invalid(target: Target) -> None:
-    for release in releases(target):
-        refusal(partial(release, -2), INVALID, "expected -1 or more")
-
-
-@pytest.mark.contract("BU-07")
-def test_releasing_unknown_memory_or_releasing_twice_is_ignored(target: Target, entry: BurstEntryPoint) -> None:
-    request, fill, total = in_three_pools()
-    for release in releases(target):
-        for token in (-1, 0, 0, 12345, 0):
-            release(token)
-            fill(token, 1)
-            entry(target, request, (0, 1, 2), PLAIN, NO_DEADLINE)
-            assert total() == token + 1
 
 
 def test_released_memory_is_unmapped(target: Target, device: RemoteDevice) -> None:
@@ -195,25 +145,6 @@ def test_two_bursts_of_one_prepared_model_run_at_the_same_time(slow: Target, cpu
         np.testing.assert_array_equal(addition.total(), np.float32(2 + SLOW_OPERATIONS))
 
 
-@pytest.mark.contract("BU-11")
-def test_a_deadline_that_has_passed_is_missed_persistently(target: Target, entry: BurstEntryPoint) -> None:
-    request, *_ = in_three_pools()
-    missed = ErrorStatus.MISSED_DEADLINE_PERSISTENT
-    refusal(lambda: entry(target, request, (0, 1, 2), PLAIN, EXPIRED_NS), missed, "had passed")
-
-
-@pytest.mark.contract("BU-12")
-def test_a_burst_still_works_after_its_prepared_model_is_released(target: Target, entry: BurstEntryPoint) -> None:
-    target.wire.call(
-        target.wire.prepared_model.Release,
-        prepared_pb2.PreparedModelServiceReleaseRequest(prepared_model=target.prepared),
-    )
-    request, fill, total = in_three_pools()
-    fill(1, 2)
-    entry(target, request, (0, 1, 2), PLAIN, NO_DEADLINE)
-    assert total() == 3
-
-
 @pytest.mark.contract("BU-13")
 @pytest.mark.parametrize("driver", ["cpu_ref", "cpu_acc"])
 def test_another_pool_under_a_known_token_is_checked_against_its_own_size(
@@ -242,67 +173,6 @@ def test_a_token_of_memory_that_was_only_read_also_serves_a_later_output(
     entry(target, backwards, (1, 2, 0), PLAIN, NO_DEADLINE)  # first = second + total
     entry(target, request, (0, 1, 2), PLAIN, NO_DEADLINE)
     assert total() == 7
-
-
-def test_an_execution_of_another_prepared_model_is_invalid(target: Target) -> None:
-    other = Target(target.wire, target.wire.prepare(addition_model()))
-    request, *_ = in_three_pools()
-    run = burst_pb2.BurstRun(execution=bind(other, request), deadline_ns=NO_DEADLINE)
-    refusal(lambda: target.burst.exchange(burst_pb2.BurstCall(run=run)), INVALID, "of another prepared model")
-
-
-@pytest.mark.parametrize(("message", "reason"), BROKEN)
-def test_garbage_on_a_channel_is_answered_and_ends_the_channel_but_not_the_session(
-    target: Target, device: RemoteDevice, message: bytes, reason: str
-) -> None:
-    before = device.usage().bursts
-    answer = burst_pb2.BurstAnswer.FromString(last_words(target.burst.channel, message))
-    assert ErrorStatus(answer.status) == INVALID
-    assert reason in answer.message
-    wait_until(lambda: device.usage().bursts == before - 1, "the burst is released")
-    request, fill, total = in_three_pools()
-    fill(1, 2)
-    BURST_ENTRY_POINTS["burst, channel"](Target(target.wire, target.prepared), request, (0, 1, 2), PLAIN, NO_DEADLINE)
-    assert total() == 3
-
-
-def test_a_channel_works_on_after_its_burst_is_released_until_it_is_closed(
-    target: Target, device: RemoteDevice
-) -> None:
-    before = device.usage().bursts
-    target.wire.call(target.wire.burst.Release, burst_pb2.BurstServiceReleaseRequest(burst=target.burst.handle))
-    assert device.usage().bursts == before - 1
-    request, fill, total = in_three_pools()
-    fill(1, 2)
-    BURST_ENTRY_POINTS["burst, channel"](target, request, (0, 1, 2), PLAIN, NO_DEADLINE)
-    assert total() == 3
-    refusal(
-        lambda: BURST_ENTRY_POINTS["burst, gRPC"](target, request, (0, 1, 2), PLAIN, NO_DEADLINE),
-        INVALID,
-        f"burst {target.burst.handle} does not exist in this session, or was released",
-    )
-
-
-def test_a_burst_ends_with_its_session_even_if_its_channel_is_held(target: Target) -> None:
-    target.wire.link.close()
-    with pytest.raises(ChannelClosedError):
-        target.burst.channel.receive()
-
-
-def test_a_client_that_calls_and_never_reads_blocks_no_other(target: Target, cpu_ref: Endpoint) -> None:
-    call = burst_pb2.BurstCall(release_memory_resource=burst_pb2.ReleaseMemoryResourceRequest()).SerializeToString()
-    with bystander(cpu_ref) as other:
-        target.burst.channel.set_timeout(0.5)
-        with pytest.raises(ChannelClosedError, match="timed out"):
-            while True:
-                target.burst.channel.send(call)
-        runs = other.runs
-        wait_until(lambda: other.runs > runs + 10, "another session goes on")
-        target.wire.prepare(addition_model())
-        usage = other.device.usage()
-        target.wire.close()
-        wait_until(lambda: other.device.usage().sessions == usage.sessions - 1, "the session can be ended")
-        wait_until(lambda: other.device.usage().bursts == usage.bursts - 1, "its burst is released")
 
 
 def test_a_burst_of_a_dead_device_reports_its_death(short_path: Path) -> None:

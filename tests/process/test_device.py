@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice, open_rpc
-from nnhal.types import DeviceType, OperandType
 from tests.support.processes import device_process
 
 SERVICES = {
@@ -76,66 +74,6 @@ def test_the_wire_contract_can_be_read_by_reflection(rpc: grpc.Channel) -> None:
     method = pool.FindServiceByName("nnhal.v1.DeviceService").FindMethodByName("PrepareModel")
     assert method.input_type.full_name == "nnhal.v1.PrepareModelRequest"
     assert "model" in method.input_type.fields_by_name
-
-
-@pytest.mark.contract("DV-02", "BA-02")
-def test_every_performance_ratio_is_above_zero(each: RemoteDevice) -> None:
-    capabilities = each.capabilities()
-    infos = [
-        capabilities.relaxed_float32_to_float16_scalar,
-        capabilities.relaxed_float32_to_float16_tensor,
-        capabilities.if_performance,
-        capabilities.while_performance,
-        *(entry.info for entry in capabilities.operand_performance),
-    ]
-    assert all(info.exec_time > 0 and info.power_usage > 0 for info in infos)
-
-
-@pytest.mark.contract("DV-03", "BA-02")
-def test_operand_performance_is_sorted_by_type_and_has_no_subgraph(each: RemoteDevice) -> None:
-    types = [entry.type for entry in each.capabilities().operand_performance]
-    assert types == sorted(set(types))
-    assert OperandType.SUBGRAPH not in types
-
-
-@pytest.mark.contract("DV-04", "DV-05")
-def test_a_device_reports_version_and_type(each: RemoteDevice) -> None:
-    assert each.version()
-    assert each.device_type() in DeviceType
-
-
-@pytest.mark.contract("DV-06")
-def test_extensions_have_valid_names(each: RemoteDevice) -> None:
-    extensions = each.supported_extensions()
-    names = [extension.name for extension in extensions]
-    assert len(set(names)) == len(names)
-    assert all(re.fullmatch(r"[a-z0-9_.]*\.[a-z0-9_.]*", name) for name in names)
-    for extension in extensions:
-        codes = [operand.type for operand in extension.operand_types]
-        assert len(set(codes)) == len(codes)
-        assert all(operand.byte_size > 0 for operand in extension.operand_types)
-
-
-@pytest.mark.contract("DV-07")
-def test_the_number_of_cache_files_is_within_the_limit(each: RemoteDevice) -> None:
-    needed = each.number_of_cache_files_needed()
-    assert 0 <= needed.num_model_cache <= 32
-    assert 0 <= needed.num_data_cache <= 32
-
-
-@pytest.mark.contract("DV-12")
-def test_getters_return_the_same_each_time(each: RemoteDevice) -> None:
-    def everything() -> tuple[object, ...]:
-        return (
-            each.version(),
-            each.device_type(),
-            each.capabilities(),
-            each.supported_extensions(),
-            each.number_of_cache_files_needed(),
-            each.describe(),
-        )
-
-    assert everything() == everything()
 
 
 def test_a_device_describes_itself(each: RemoteDevice, endpoint: Endpoint) -> None:

@@ -9,7 +9,6 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,17 +22,12 @@ from nnhal.fence import Fence, FenceError, FenceState, create_fence
 from nnhal.memory import Pool, create_ashmem, open_pool
 from nnhal.remote import RemoteDevice
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, ExecutionConfig, Request
-from nnhal.v1 import burst_pb2, execution_pb2
-from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from nnhal_hosting.descriptors import MAX_LAUNCHED
 from tests.support.additions import (
-    POOL_BYTES,
-    POOL_KINDS,
     TENSOR_BYTES,
     Addition,
     addition_in_ashmem,
     addition_model,
-    addition_of_unknown_size,
     argument,
 )
 from tests.support.bystanders import bystander
@@ -45,7 +39,6 @@ from tests.support.entry_points import (
     RELAUNCHES,
     Launched,
     LaunchPoint,
-    Relaunch,
     Target,
     bind,
     fenced,
@@ -70,12 +63,6 @@ MOMENT_NS = 20_000_000
 @pytest.fixture(params=LAUNCH_POINTS)
 def launch(request: pytest.FixtureRequest) -> LaunchPoint:
     return LAUNCH_POINTS[request.param]
-
-
-@pytest.fixture(params=RELAUNCHES)
-def relaunch(request: pytest.FixtureRequest) -> Relaunch:
-    """Return each way to launch a reusable execution."""
-    return RELAUNCHES[request.param]
 
 
 @pytest.fixture(scope="module")
@@ -151,24 +138,6 @@ def last_of(pool: Pool) -> set[float]:
     return set(pool.read(pool.size - TENSOR_BYTES, TENSOR_BYTES).view(np.float32).tolist())
 
 
-@pytest.mark.contract("FC-01", "EX-12")
-@pytest.mark.parametrize("config", CONFIGS)
-def test_a_launched_execution_ends_well_and_its_fence_may_be_waited_for_again(
-    any_target: Target, launch: LaunchPoint, config: ExecutionConfig
-) -> None:
-    addition = addition_in_ashmem()
-    addition.fill(1, 2)
-    first = launch(any_target, addition.request, (), config)
-    fence_of(first).wait()
-    assert first.info().status == NONE
-    np.testing.assert_array_equal(addition.total(), np.float32(3))
-    addition.fill(3, 4)
-    second = launch(any_target, addition.request, [fence_of(first)], config)
-    fence_of(second).wait()
-    assert second.info().status == NONE
-    np.testing.assert_array_equal(addition.total(), np.float32(7))
-
-
 @pytest.mark.contract("FC-02", "EX-12")
 @pytest.mark.parametrize("drivers", [("cpu_ref",), ("cpu_ref", "cpu_acc"), ("cpu_acc", "cpu_ref")])
 def test_a_chain_of_fences_keeps_the_order_on_one_device_and_on_several(
@@ -192,20 +161,6 @@ def test_a_chain_of_fences_keeps_the_order_on_one_device_and_on_several(
         assert [launched.info().status for launched in chain] == [NONE] * 4
 
 
-def test_an_execution_begins_when_all_of_its_fences_have_signalled(target: Target, launch: LaunchPoint) -> None:
-    signals, fences = zip(*[create_fence() for _ in range(5)], strict=True)
-    addition = addition_in_ashmem()
-    addition.fill(1, 2)
-    signals[0].send()
-    launched = launch(target, addition.request, [*fences, fences[1], Fence(fences[2].descriptor.duplicate())])
-    for fence_signal in signals[1:]:
-        refusal(launched.info, FAILURE, "not ended")
-        assert untouched(addition)
-        fence_signal.send()
-    fence_of(launched).wait()
-    np.testing.assert_array_equal(addition.total(), np.float32(3))
-
-
 @pytest.mark.parametrize("launch", [fenced, fenced_with_config, RELAUNCHES["reusable, fenced"]])
 def test_a_call_may_name_a_fence_many_times(target: Target, launch: Callable[..., Launched]) -> None:
     first, held = create_fence()
@@ -216,94 +171,6 @@ def test_a_call_may_name_a_fence_many_times(target: Target, launch: Callable[...
     first.send()
     fence_of(launched).wait()
     np.testing.assert_array_equal(addition.total(), np.float32(3))
-
-
-def name_of(target: Target, launch: LaunchPoint, fences: Sequence[Fence], position: int) -> str:
-    """How a message names one of the fences: by the id of its descriptor if it was put on the link."""
-    if launch is LAUNCH_POINTS["reusable, launch channel"]:
-        return f"fence {position} of the call"
-    return f"the fence of descriptor {target.wire.link.issue(fences[position].descriptor)}"
-
-
-@pytest.mark.contract("FC-03")
-@pytest.mark.parametrize("position", range(3))
-def test_a_launch_refuses_a_fence_in_error(
-    device: RemoteDevice, target: Target, launch: LaunchPoint, position: int
-) -> None:
-    signals, fences = zip(*[create_fence() for _ in range(3)], strict=True)
-    signals[position].fail()
-    addition = addition_in_ashmem()
-    addition.fill(1, 2)
-    name = name_of(target, launch, fences, position)
-    refusal(lambda: launch(target, addition.request, fences), INVALID, f"{name} to wait for is in error")
-    assert device.usage().launched == 0
-    assert untouched(addition)
-
-
-@pytest.mark.contract("VR-05")
-def test_a_launch_refuses_what_is_not_a_fence(session: WireDevice, target: Target, launch: LaunchPoint) -> None:
-    request, made = addition_in_ashmem().request, prepared_pb2.PreparedModelServiceExecuteFencedRequest
-    no_socket = Fence(create_fence()[1].descriptor)
-    no_socket.descriptor = Descriptor(os.memfd_create("test"))
-    refusal(lambda: launch(target, request, [no_socket]), INVALID, "not a socket")
-    with pytest.raises(ValueError, match="out of range"):
-        made(wait_for_descriptor_ids=[-1])
-    message = target.plain(request, PLAIN, NO_DEADLINE)
-    for unknown in (0, 2**31 - 1, 2**64 - 1):
-        call = made(
-            prepared_model=target.prepared,
-            request=message.request,
-            wait_for_descriptor_ids=[unknown],
-            deadline_ns=-1,
-            loop_timeout_duration_ns=-1,
-            duration_ns=-1,
-        )
-        refusal(
-            lambda c=call: session.call(session.prepared_model.ExecuteFenced, c),  # type: ignore[misc]
-            INVALID,
-            f"descriptor {unknown} was not put on this link",
-        )
-
-
-@pytest.mark.contract("FC-04")
-def test_a_fence_that_fails_after_the_launch_fails_all_that_wait_for_it(target: Target, launch: LaunchPoint) -> None:
-    (good, bad), (signalled, failing) = zip(*[create_fence() for _ in range(2)], strict=True)
-    good.send()
-    requests, pool = relay(3)
-    chain: list[Launched] = []
-    for request in requests:
-        chain.append(launch(target, request, [signalled, fence_of(chain[-1]) if chain else failing]))
-    bad.fail()
-    for launched in reversed(chain):
-        with pytest.raises(FenceError):
-            fence_of(launched).wait()
-        info = launched.info()
-        assert info.status == FAILURE
-        assert re.fullmatch(r"(the fence of descriptor \d+|fence 1 of the call) is in error", info.message)
-    assert np.isnan(last_of(pool).pop())
-
-
-@pytest.mark.contract("FC-05", "RQ-13")
-@pytest.mark.parametrize("wrong", [-2, -(2**63)])
-def test_durations_and_deadlines_below_minus_one_are_invalid(target: Target, launch: LaunchPoint, wrong: int) -> None:
-    request = addition_in_ashmem().request
-    refusal(lambda: launch(target, request, duration_ns=wrong), INVALID, f"duration {wrong} ns")
-    refusal(lambda: launch(target, request, deadline_ns=wrong), INVALID, f"deadline {wrong} ns")
-
-
-@pytest.mark.contract("FC-06")
-@pytest.mark.parametrize("duration_ns", [0, 1, 2**63 - 1])
-def test_a_duration_is_kept_or_missed(target: Target, launch: LaunchPoint, duration_ns: int) -> None:
-    addition = addition_in_ashmem()
-    addition.fill(1, 2)
-    launched = launch(target, addition.request, duration_ns=duration_ns)
-    if launched.end().status == NONE:
-        assert state_of(launched) is FenceState.SIGNALLED
-        np.testing.assert_array_equal(addition.total(), np.float32(3))
-    else:
-        assert duration_ns < 2**63 - 1
-        assert launched.info().status in MISSED
-        assert state_of(launched) is FenceState.ERROR
 
 
 @pytest.mark.contract("FC-06", "FC-11")
@@ -349,22 +216,6 @@ def test_a_deadline_that_passes_before_the_fences_signal_is_missed(target: Targe
 def test_a_deadline_that_has_passed_is_missed_persistently(target: Target, launch: LaunchPoint) -> None:
     missed = ErrorStatus.MISSED_DEADLINE_PERSISTENT
     refusal(lambda: launch(target, addition_in_ashmem().request, deadline_ns=1), missed, "had passed")
-
-
-@pytest.mark.contract("FC-09")
-@pytest.mark.parametrize("config", CONFIGS)
-def test_an_execution_has_no_info_before_its_end_and_the_same_each_time_after_it(
-    target: Target, launch: LaunchPoint, config: ExecutionConfig
-) -> None:
-    first, held = create_fence()
-    launched = launch(target, addition_in_ashmem().request, [held], config)
-    for _ in range(3):
-        refusal(launched.info, FAILURE, "the fenced execution has not ended")
-    first.send()
-    fence_of(launched).wait()
-    infos = [launched.info() for _ in range(3)]
-    assert infos[0].status == NONE
-    assert infos == infos[:1] * 3
 
 
 @pytest.mark.contract("FC-10")
@@ -418,22 +269,6 @@ def refused_synchronously(target: Target) -> ErrorStatus:
     return caught.value.status
 
 
-@pytest.mark.contract("FC-11")
-@pytest.mark.parametrize("driver", ["cpu_ref", "cpu_acc"])
-@pytest.mark.parametrize("kind", POOL_KINDS)
-def test_a_device_leaves_memory_alone_once_the_fence_has_signalled(
-    request: pytest.FixtureRequest, driver: str, kind: str, launch: LaunchPoint, tmp_path: Path
-) -> None:
-    with WireDevice(request.getfixturevalue(driver)) as wire:
-        target = Target(wire, wire.prepare(addition_model()))
-        addition = Addition(POOL_KINDS[kind](POOL_BYTES, tmp_path))
-        for number in range(5):
-            addition.check(lambda: fence_of(launch(target, addition.request)).wait(), number, 2)
-            addition.fill(7, 8)
-            launch(target, addition_in_ashmem().request).end()
-            assert untouched(addition)
-
-
 @pytest.mark.contract("EX-13", "EX-02", "EX-03")
 def test_times_since_the_launch_include_those_since_the_fences(any_target: Target, launch: LaunchPoint) -> None:
     first, held = create_fence()
@@ -450,101 +285,6 @@ def test_times_since_the_launch_include_those_since_the_fences(any_target: Targe
     assert since_fences.time_in_driver_ns < since_launch.time_in_driver_ns
     info = plain.end()
     assert info.timing_launched == info.timing_fenced == UNAVAILABLE_TIMING
-
-
-@pytest.mark.contract("RE-02", "RE-05", "EX-10")
-@pytest.mark.parametrize("config", CONFIGS)
-def test_a_reusable_execution_is_launched_again_and_again(
-    any_target: Target, relaunch: Relaunch, config: ExecutionConfig
-) -> None:
-    addition = addition_in_ashmem()
-    execution = bind(any_target, addition.request, config)
-    previous: list[Fence] = []
-    for first, second in ((1, 2), (1, 2), (30, 40)):
-        addition.fill(first, second)
-        launched = relaunch(any_target, execution, previous)
-        fence_of(launched).wait()
-        assert launched.info().status == NONE
-        np.testing.assert_array_equal(addition.total(), np.float32(first + second))
-        previous.append(fence_of(launched))
-
-
-@pytest.mark.contract("RE-04")
-def test_an_execution_in_flight_cannot_be_run_again_and_is_not_disturbed(target: Target, relaunch: Relaunch) -> None:
-    first, held = create_fence()
-    addition = addition_in_ashmem()
-    execution = bind(target, addition.request)
-    addition.fill(1, 2)
-    launched = relaunch(target, execution, [held])
-    wire, burst = target.wire, burst_pb2.BurstRun(execution=execution, deadline_ns=NO_DEADLINE)
-    message = execution_pb2.ExecutionServiceExecuteSynchronouslyRequest(execution=execution, deadline_ns=NO_DEADLINE)
-    again: list[Callable[[], object]] = [
-        *[partial(way, target, execution) for way in RELAUNCHES.values()],
-        lambda: wire.call(wire.execution.ExecuteSynchronously, message),
-        lambda: target.burst.exchange(burst_pb2.BurstCall(run=burst)),
-    ]
-    for run in again:
-        refusal(run, FAILURE, "one at a time")
-    refusal(launched.info, FAILURE, "not ended")
-    first.send()
-    fence_of(launched).wait()
-    assert launched.info().status == NONE
-    np.testing.assert_array_equal(addition.total(), np.float32(3))
-    for run in again:
-        addition.check(lambda r=run: end_of(r()), 5, 6)  # type: ignore[misc]
-
-
-def end_of(result: object) -> None:
-    if isinstance(result, Launched):
-        assert result.end().status == NONE
-
-
-@pytest.mark.contract("RE-08")
-def test_objects_that_the_client_releases_still_serve_a_launched_execution(
-    cpu_ref: Endpoint, relaunch: Relaunch
-) -> None:
-    with WireDevice(cpu_ref) as wire:
-        target = Target(wire, wire.prepare(addition_model()))
-        first, held = create_fence()
-        addition = addition_in_ashmem()
-        execution = bind(target, addition.request)
-        addition.fill(1, 2)
-        launched = relaunch(target, execution, [held])
-        wire.call(
-            wire.prepared_model.Release,
-            prepared_pb2.PreparedModelServiceReleaseRequest(prepared_model=target.prepared),
-        )
-        wire.call(wire.execution.Release, execution_pb2.ExecutionServiceReleaseRequest(execution=execution))
-        held.descriptor.close()
-        first.send()
-        fence_of(launched).wait()
-        np.testing.assert_array_equal(addition.total(), np.float32(3))
-        refusal(lambda: relaunch(target, execution), INVALID, "was released")
-
-
-def test_an_execution_goes_on_after_its_callback_is_released(device: RemoteDevice) -> None:
-    first, held = create_fence()
-    addition = addition_in_ashmem()
-    launched = device.prepare_model(addition_model()).execute_fenced(addition.request, [held])
-    addition.fill(1, 2)
-    launched.release()
-    refusal(launched.info, INVALID, "was released")
-    first.send()
-    assert launched.fence is not None
-    launched.fence.wait()
-    np.testing.assert_array_equal(addition.total(), np.float32(3))
-
-
-@pytest.mark.contract("FC-07", "FC-08", "RQ-08")
-def test_a_reusable_execution_with_unknown_dimensions_runs_but_cannot_be_launched(
-    session: WireDevice, relaunch: Relaunch
-) -> None:
-    target = Target(session, session.prepare(addition_of_unknown_size()))
-    addition = addition_in_ashmem()
-    execution = bind(target, addition.request)
-    refusal(lambda: relaunch(target, execution), INVALID, "a fenced execution needs all of them")
-    run = burst_pb2.BurstRun(execution=execution, deadline_ns=NO_DEADLINE)
-    addition.check(lambda: target.burst.exchange(burst_pb2.BurstCall(run=run)), 1, 2)
 
 
 @pytest.mark.parametrize("name", ["fenced", "reusable, launch channel"])
@@ -573,35 +313,6 @@ def test_the_number_of_executions_in_flight_is_limited_per_session(
         assert {one.end().status for one in launched[:-3]} == {NONE}
         untried.check(lambda: launch(full, untried.request).end(), 1, 2)
     wait_until(lambda: device.usage().launched == 0, "all of them have ended")
-
-
-def test_the_end_of_a_session_cancels_what_it_has_launched(
-    cpu_ref: Endpoint, cpu_acc: Endpoint, device: RemoteDevice, launch: LaunchPoint
-) -> None:
-    with bystander(cpu_ref), WireDevice(cpu_acc) as elsewhere:
-        before, resources = settled(lambda: counts_of(device.usage(), "sessions")), resources_of(device.pid)
-        leaver = WireDevice(cpu_ref)
-        leaving = Target(leaver, leaver.prepare(addition_model()))
-        first, held = create_fence()
-        additions = [addition_in_ashmem() for _ in range(3)]
-        for addition in additions:
-            addition.fill(1, 2)
-        launched = [launch(leaving, addition.request, [held]) for addition in additions]
-        dependent = launch(
-            Target(elsewhere, elsewhere.prepare(addition_model())),
-            addition_in_ashmem().request,
-            [fence_of(one) for one in launched],
-        )
-        assert device.usage().launched == 3
-        leaver.close()
-        for one in launched:
-            with pytest.raises(FenceError):
-                fence_of(one).wait()
-        assert dependent.end().status == FAILURE
-        wait_until(lambda: counts_of(device.usage(), "sessions") == before, "everything is released")
-        wait_until(lambda: resources_of(device.pid).within(resources), "its descriptors are closed")
-        first.send()
-        assert all(untouched(addition) for addition in additions)
 
 
 def test_a_session_that_ends_while_its_execution_runs_leaves_nothing(

@@ -9,34 +9,30 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
-from nnhal.errors import DeadObjectError, TransportError
+from nnhal.errors import DeadObjectError
 from nnhal.fence import Fence, FenceError, create_fence
 from nnhal.link import ChannelClosedError
 from nnhal.remote import RemoteDevice, RemoteExecution, RemoteLauncher
-from nnhal.types import NO_DEADLINE, ErrorStatus
+from nnhal.types import ErrorStatus
 from nnhal.v1 import execution_pb2
 from tests.support.additions import Addition, addition_in_ashmem, addition_model
 from tests.support.bystanders import bystander
 from tests.support.entry_points import (
-    RELAUNCHES,
     Target,
     WireLaunches,
     bind,
     relaunch_on_channel,
 )
-from tests.support.last_words import BROKEN, last_words
+from tests.support.last_words import last_words
 from tests.support.processes import device_process
-from tests.support.refusals import FAILURE, INVALID, refusal
+from tests.support.refusals import INVALID, refusal
 from tests.support.resources import resources_of
 from tests.support.waiting import settled, wait_until
 from tests.support.wire import WireDevice
-
-MAX_FENCES = 16
 
 
 @pytest.fixture
@@ -69,11 +65,6 @@ def end(channel: WireLaunches, message: bytes, reason: str, descriptors: Sequenc
     refused = execution_pb2.LaunchAnswer.FromString(last_words(channel.channel, message, descriptors)).refused
     assert ErrorStatus(refused.status) == INVALID
     assert reason in refused.message
-
-
-def launch_message(execution: int) -> bytes:
-    launch = execution_pb2.Launch(execution=execution, deadline_ns=NO_DEADLINE, duration_ns=NO_DEADLINE)
-    return execution_pb2.LaunchCall(launch=launch).SerializeToString()
 
 
 @pytest.mark.contract("RE-02", "RE-05")
@@ -131,44 +122,6 @@ def test_channels_of_a_session_see_the_same_executions(
     assert other.info(execution) == launcher.info(execution)
 
 
-def test_a_channel_has_the_info_of_executions_launched_on_channels_only(target: Target) -> None:
-    addition = addition_in_ashmem()
-    execution = bind(target, addition.request)
-    ask = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=execution))
-    words = f"execution {execution} was not launched on a launch channel"
-    refusal(lambda: target.launches.exchange(ask), FAILURE, words)
-    RELAUNCHES["reusable, fenced"](target, execution).end()
-    refusal(lambda: target.launches.exchange(ask), FAILURE, words)
-    assert relaunch_on_channel(target, execution).end().status == ErrorStatus.NONE
-
-
-def test_executions_that_do_not_exist_or_are_of_other_sessions_are_unknown(
-    target: Target, bound: tuple[RemoteExecution, Addition]
-) -> None:
-    for unknown in (0, -1, 2**63 - 1, bound[0].handle, target.prepared):
-        words = f"execution {unknown} does not exist in this session"
-        refusal(lambda e=unknown: relaunch_on_channel(target, e), INVALID, words)  # type: ignore[misc]
-        ask = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=unknown))
-        refusal(lambda a=ask: target.launches.exchange(a), INVALID, words)  # type: ignore[misc]
-
-
-def test_a_launch_waits_for_as_many_fences_as_fit_into_a_datagram(
-    launcher: RemoteLauncher, bound: tuple[RemoteExecution, Addition]
-) -> None:
-    execution, addition = bound
-    starter, held = create_fence()
-    fences = [Fence(held.descriptor.duplicate()) for _ in range(MAX_FENCES)]
-    addition.fill(1, 2)
-    with pytest.raises(TransportError, match="the message has 17 descriptors"):
-        launcher.launch(execution, [*fences, held])
-    fence = launcher.launch(execution, fences)
-    assert fence is not None
-    refusal(lambda: launcher.info(execution), FAILURE, "not ended")
-    starter.send()
-    fence.wait()
-    np.testing.assert_array_equal(addition.total(), np.float32(3))
-
-
 def datagrams() -> int:
     """Make an end of a pair on which the end of the other side is not seen."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -208,75 +161,6 @@ def test_a_descriptor_that_is_no_fence_is_refused_and_closed(
         del strange
     wait_until(lambda: resources_of(device.pid).within(resources), "the descriptors that were sent are closed")
     addition.check(lambda: relaunch_on_channel(target, execution).end(), 1, 2)
-
-
-@pytest.mark.parametrize(("message", "reason"), BROKEN)
-def test_garbage_on_a_channel_is_answered_and_ends_it_but_not_what_was_launched(
-    device: RemoteDevice, target: Target, message: bytes, reason: str
-) -> None:
-    resources = resources_of(device.pid)
-    addition = addition_in_ashmem()
-    execution = bind(target, addition.request)
-    starter, held = create_fence()
-    launches = WireLaunches(target.wire)
-    launched = relaunch_on_channel(target, execution, [held])
-    addition.fill(1, 2)
-    end(target.launches, message, reason)
-    end(launches, message, reason)
-    target.launches = WireLaunches(target.wire)
-    refusal(launched.info, FAILURE, "not ended")
-    starter.send()
-    assert launched.end().status == ErrorStatus.NONE
-    np.testing.assert_array_equal(addition.total(), np.float32(3))
-    addition.check(lambda: relaunch_on_channel(target, execution).end(), 4, 5)
-    target.launches.channel.close()
-    held.descriptor.close()
-    wait_until(lambda: resources_of(device.pid).descriptors["socket"] <= resources.descriptors["socket"], "closed")
-
-
-def test_too_many_descriptors_on_a_channel_end_it(device: RemoteDevice, target: Target) -> None:
-    addition = addition_in_ashmem()
-    execution = bind(target, addition.request)
-    addition.fill(1, 2)
-    resources = resources_of(device.pid)
-    memory = Descriptor(os.memfd_create("many"))
-    many = [memory.fileno()] * (MAX_FENCES + 1)
-    end(target.launches, launch_message(execution), "more than 16 descriptors", many)
-    wait_until(lambda: resources_of(device.pid).within(resources), "the descriptors that were sent are closed")
-    assert device.usage().launched == 0
-    assert np.isnan(addition.total()).all()
-    target.launches = WireLaunches(target.wire)
-    addition.check(lambda: relaunch_on_channel(target, execution).end(), 1, 2)
-
-
-def test_waiting_executions_go_on_after_the_channel_is_closed(
-    device: RemoteDevice, launcher: RemoteLauncher, bound: tuple[RemoteExecution, Addition]
-) -> None:
-    execution, addition = bound
-    starter, held = create_fence()
-    addition.fill(1, 2)
-    fence = launcher.launch(execution, [held])
-    launcher.close()
-    with pytest.raises(DeadObjectError):
-        launcher.launch(execution)
-    other = device.open_launcher()
-    refusal(lambda: other.info(execution), FAILURE, "not ended")
-    starter.send()
-    assert fence is not None
-    fence.wait()
-    assert other.info(execution).status == ErrorStatus.NONE
-    np.testing.assert_array_equal(addition.total(), np.float32(3))
-
-
-def test_a_channel_ends_with_its_session_even_if_it_is_held(target: Target) -> None:
-    execution, (_, held) = bind(target, addition_in_ashmem().request), create_fence()
-    launched = relaunch_on_channel(target, execution, [held])
-    target.wire.link.close()
-    with pytest.raises(ChannelClosedError):
-        target.launches.channel.receive()
-    assert launched.fence is not None
-    with pytest.raises(FenceError):
-        launched.fence.wait()
 
 
 def test_the_number_of_channels_that_are_not_taken_is_limited(wire: WireDevice) -> None:

@@ -11,14 +11,12 @@ import pytest
 from nnhal.arrays import Array
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
-from nnhal.memory import BufferDescription, create_ashmem, create_hardware_buffer, open_pool
-from nnhal.memory.hardware_buffer import Format, Usage
+from nnhal.memory import create_ashmem, open_pool
 from nnhal.types import (
     NO_DEADLINE,
     UNAVAILABLE_TIMING,
     DataLocation,
     ExecutionConfig,
-    ExtensionNameAndPrefix,
     Model,
     Operand,
     OperandType,
@@ -26,8 +24,6 @@ from nnhal.types import (
     OutputShape,
     Request,
     RequestArgument,
-    RequestMemoryPool,
-    TokenValuePair,
 )
 from nnhal.types.layout import Dimensions
 from tests.support.additions import addition_in_ashmem, addition_of_any_size, addition_of_unknown_size
@@ -143,195 +139,12 @@ def without(items: tuple[RequestArgument, ...], index: int) -> tuple[RequestArgu
     return items[:index] + items[index + 1 :]
 
 
-@pytest.mark.contract("VR-01", "RQ-01", "BU-10", "RE-03")
-@pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.parametrize("index", range(4))
-def test_a_missing_input_is_invalid(target: Target, entry: EntryPoint, index: int, config: ExecutionConfig) -> None:
-    request = request_for_two_sums()
-    request = replace(request, inputs=without(request.inputs, index))
-    refusal(lambda: entry(target, request, config, NO_DEADLINE), INVALID, "3 inputs, the model has 4")
-
-
-@pytest.mark.contract("VR-02", "RQ-01", "BU-10", "RE-03")
-@pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.parametrize("index", range(2))
-def test_a_missing_output_is_invalid(target: Target, entry: EntryPoint, index: int, config: ExecutionConfig) -> None:
-    request = request_for_two_sums()
-    request = replace(request, outputs=without(request.outputs, index))
-    refusal(lambda: entry(target, request, config, NO_DEADLINE), INVALID, "1 outputs, the model has 2")
-
-
 def located(argument: RequestArgument, **fields: int) -> RequestArgument:
     return replace(argument, location=replace(argument.location, **fields))
 
 
-def first_input(change: Callable[[RequestArgument], RequestArgument]) -> Change:
-    return lambda request: replace(request, inputs=(change(request.inputs[0]), *request.inputs[1:]))
-
-
-def last_output(change: Callable[[RequestArgument], RequestArgument]) -> Change:
-    return lambda request: replace(request, outputs=(*request.outputs[:-1], change(request.outputs[-1])))
-
-
 def scalar(change: Callable[[RequestArgument], RequestArgument]) -> Change:
     return lambda request: replace(request, inputs=(*request.inputs[:-1], change(request.inputs[-1])))
-
-
-def in_pool(pool: RequestMemoryPool, offset: int = 0, length: int = 0, padding: int = 0) -> Change:
-    """Move the first input to another pool; by default it takes the whole pool."""
-
-    def change(request: Request) -> Request:
-        moved = RequestArgument(DataLocation(len(request.pools), offset, length, padding))
-        return Request((moved, *request.inputs[1:]), request.outputs, (*request.pools, pool))
-
-    return change
-
-
-IMAGE = create_hardware_buffer(
-    BufferDescription(8, 8, 1, Format.R8G8B8A8_UNORM, Usage.CPU_READ_OFTEN | Usage.CPU_WRITE_OFTEN, 8)
-)
-TOO_FAR = 2**63 - 1
-INVALID_REQUESTS: dict[str, tuple[str, Change, str]] = {
-    "one input more": (
-        "RQ-01",
-        lambda r: replace(r, inputs=(*r.inputs, r.inputs[0])),
-        "5 inputs, the model has 4",
-    ),
-    "one output more": (
-        "RQ-01",
-        lambda r: replace(r, outputs=(*r.outputs, r.outputs[0])),
-        "3 outputs, the model has 2",
-    ),
-    "no pools": ("RQ-02", lambda r: replace(r, pools=()), "lies in pool 0, but there are 0 pools"),
-    "an input in a pool that is not there": (
-        "RQ-02",
-        first_input(lambda a: located(a, pool_index=2)),
-        "input 0 lies in pool 2, but there are 2 pools",
-    ),
-    "an output in a pool that is not there": (
-        "RQ-02",
-        last_output(lambda a: located(a, pool_index=2)),
-        "output 1 lies in pool 2, but there are 2 pools",
-    ),
-    "a negative pool": ("RQ-02", first_input(lambda a: located(a, pool_index=-1)), "negative"),
-    "a negative offset": ("RQ-03", first_input(lambda a: located(a, offset=-4)), "negative"),
-    "a negative length": ("RQ-03", first_input(lambda a: located(a, length=-SIZE)), "negative"),
-    "a negative padding": ("RQ-03", first_input(lambda a: located(a, padding=-1)), "negative"),
-    "an input that ends beyond its pool": (
-        "RQ-03",
-        first_input(lambda a: located(a, offset=POOL - SIZE + 1)),
-        f"to {POOL + 1} of pool 0, which has {POOL}",
-    ),
-    "an output that ends beyond its pool": (
-        "RQ-03",
-        last_output(lambda a: located(a, offset=POOL - SIZE + 1)),
-        f"to {POOL + 1} of pool 0, which has {POOL}",
-    ),
-    "padding beyond the pool": (
-        "RQ-03",
-        last_output(lambda a: located(a, padding=1)),
-        f"to {POOL + 1} of pool 0, which has {POOL}",
-    ),
-    "an offset that overflows": ("RQ-03", first_input(lambda a: located(a, offset=TOO_FAR)), "of pool 0"),
-    "a length that overflows": ("RQ-03", first_input(lambda a: located(a, length=TOO_FAR)), "of pool 0"),
-    "padding that overflows": ("RQ-03", first_input(lambda a: located(a, padding=TOO_FAR)), "of pool 0"),
-    "an input of no bytes": ("RQ-04", first_input(lambda a: located(a, length=0)), "length 0"),
-    "an output of no bytes": ("RQ-04", last_output(lambda a: located(a, length=0)), "length 0"),
-    "no value, at a location": (
-        "RQ-05",
-        first_input(lambda a: replace(located(a, length=SIZE), has_no_value=True)),
-        "has no value",
-    ),
-    "no value, with dimensions": (
-        "RQ-05",
-        first_input(lambda _: RequestArgument(dimensions=SHAPE, has_no_value=True)),
-        "has no value",
-    ),
-    "an input of another rank": (
-        "RQ-06",
-        first_input(lambda a: replace(a, dimensions=(ROWS * COLUMNS,))),
-        r"dimensions \[16\], the model says \[2, 8\]",
-    ),
-    "an output of another rank": (
-        "RQ-06",
-        last_output(lambda a: replace(a, dimensions=(*SHAPE, 1))),
-        r"dimensions \[2, 8, 1\], the model says \[2, 8\]",
-    ),
-    "another axis": (
-        "RQ-06",
-        first_input(lambda a: replace(a, dimensions=(COLUMNS, ROWS))),
-        r"dimensions \[8, 2\], the model says \[2, 8\]",
-    ),
-    "a negative axis": ("RQ-06", first_input(lambda a: replace(a, dimensions=(-2, -8))), "expected 0 or more"),
-    "a scalar with dimensions": ("RQ-06", scalar(lambda a: replace(a, dimensions=(1,))), "scalar with dimensions"),
-    "an input that is too short": (
-        "RQ-09",
-        first_input(lambda a: located(a, length=SIZE - 1)),
-        f"{SIZE - 1} bytes, expected {SIZE}",
-    ),
-    "an input that is too long": (
-        "RQ-09",
-        first_input(lambda a: located(a, length=SIZE + 4)),
-        f"{SIZE + 4} bytes, expected {SIZE}",
-    ),
-    "an output that is too short": (
-        "RQ-09",
-        last_output(lambda a: located(a, length=SIZE - 1, padding=1)),
-        f"{SIZE - 1} bytes, expected {SIZE}",
-    ),
-    "a scalar that is too short": ("RQ-09", scalar(lambda a: located(a, length=2)), "2 bytes, expected 4"),
-    "an offset in an image": ("RQ-10", in_pool(IMAGE, offset=4), "as a whole"),
-    "a length in an image": ("RQ-10", in_pool(IMAGE, length=SIZE), "as a whole"),
-    "padding in an image": ("RQ-10", in_pool(IMAGE, padding=1), "as a whole"),
-    "an offset in device memory": ("RQ-10", in_pool(1, offset=4), "as a whole"),
-    "a length in device memory": ("RQ-10", in_pool(1, length=SIZE), "as a whole"),
-    "padding in device memory": ("RQ-10", in_pool(1, padding=1), "as a whole"),
-    "token 0": ("RQ-11", in_pool(0), "token 0, expected more than 0"),
-    "a negative token": ("RQ-11", in_pool(-1), "token -1, expected more than 0"),
-    "token 0 in a pool of no use": ("RQ-11", lambda r: replace(r, pools=(*r.pools, 0)), "token 0"),
-    "a token of no buffer": ("RQ-12", in_pool(1234), "device buffer 1234 does not exist"),
-}
-
-
-@pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.contract(row)) for name, (row, _, _) in INVALID_REQUESTS.items()]
-)
-def test_an_invalid_request_is_refused(target: Target, entry: EntryPoint, name: str, config: ExecutionConfig) -> None:
-    _, change, words = INVALID_REQUESTS[name]
-    request = change(request_for_two_sums())
-    refusal(lambda: entry(target, request, config, NO_DEADLINE), INVALID, words)
-
-
-@pytest.mark.contract("RQ-13")
-def test_a_deadline_below_minus_one_is_invalid(target: Target, entry: EntryPoint) -> None:
-    refusal(lambda: entry(target, request_for_two_sums(), PLAIN, -2), INVALID, "deadline -2 ns")
-
-
-@pytest.mark.contract("RQ-13", "RE-07")
-@pytest.mark.parametrize("timeout_ns", [-2, 15_000_000_001])
-def test_a_loop_timeout_out_of_range_is_invalid(target: Target, entry: EntryPoint, timeout_ns: int) -> None:
-    config = ExecutionConfig(loop_timeout_duration_ns=timeout_ns)
-    refusal(
-        lambda: entry(target, request_for_two_sums(), config, NO_DEADLINE), INVALID, f"loop timeout {timeout_ns} ns"
-    )
-
-
-KNOWN = (ExtensionNameAndPrefix("org.example.hints", 7),)
-HINT = TokenValuePair(7 << 16 | 1, b"x")
-WITH_CONFIG = [name for name in ALL_ENTRY_POINTS if "config" in name or "reusable" in name]
-
-
-@pytest.mark.contract("RE-07", "PM-15")
-@pytest.mark.parametrize("name", WITH_CONFIG)
-def test_hints_are_checked_and_otherwise_ignored(target: Target, name: str) -> None:
-    def execute(*hints: TokenValuePair) -> object:
-        config = ExecutionConfig(execution_hints=hints, extension_name_to_prefix=KNOWN)
-        return ALL_ENTRY_POINTS[name](target, request_for_two_sums(), config, NO_DEADLINE)
-
-    execute(HINT, TokenValuePair(7 << 16 | 2, b""))
-    refusal(lambda: execute(HINT, TokenValuePair(HINT.token, b"y")), INVALID, "not unique")
-    refusal(lambda: execute(TokenValuePair(8 << 16 | 1, b"")), INVALID, "mapped to no extension")
 
 
 @pytest.mark.contract("RQ-07")

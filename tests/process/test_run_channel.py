@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from nnhal.codec import request_to_wire
 from nnhal.errors import HalError
-from nnhal.link import Channel, ChannelClosedError
+from nnhal.link import Channel
 from nnhal.link.channel import channel_from
 from nnhal.remote import RemoteDevice, RemoteExecution
 from nnhal.remote.execution import burst_run
@@ -22,7 +20,6 @@ from nnhal.types import NO_DEADLINE, ErrorStatus, RunUsage
 from nnhal.v1 import burst_pb2 as wire
 from tests.support.additions import Addition, addition_in_ashmem, addition_model
 from tests.support.held_device import held_device
-from tests.support.last_words import BROKEN, last_words
 from tests.support.resources import resources_of, threads_of
 from tests.support.waiting import settled, wait_until
 
@@ -59,11 +56,6 @@ def good(channel: OpenChannel) -> None:
     assert ErrorStatus(channel.run().status) == ErrorStatus.NONE
 
 
-def test_each_run_uses_the_current_contents_of_memory(channel: OpenChannel) -> None:
-    for number in range(20):
-        channel.addition.check(lambda: good(channel), number, 10)
-
-
 def test_runs_and_failures_are_counted_separately(channel: OpenChannel) -> None:
     for _ in range(3):
         good(channel)
@@ -78,50 +70,6 @@ def test_an_execution_without_a_run_channel_has_no_runs(device: RemoteDevice) ->
     assert execution.run_channel_usage() == RunUsage()
 
 
-def test_no_other_execution_of_the_session_can_be_run(device: RemoteDevice, channel: OpenChannel) -> None:
-    other = OpenChannel(device)
-    answer = channel.exchange(burst_run(other.execution.handle, NO_DEADLINE))
-    assert ErrorStatus(answer.status) == ErrorStatus.INVALID_ARGUMENT
-    assert f"expected {channel.execution.handle}" in answer.message
-    assert other.execution.run_channel_usage() == RunUsage()
-    good(channel)
-
-
-@pytest.mark.parametrize("name", ["execute", "execute_with_config", "release_memory_resource"])
-def test_other_calls_of_a_burst_are_refused(device: RemoteDevice, channel: OpenChannel, name: str) -> None:
-    request = request_to_wire(channel.addition.request, lambda _: 1)
-    tokens = [-1] * len(channel.addition.request.pools)
-    calls = {
-        "execute": wire.BurstCall(
-            execute=wire.BurstServiceExecuteSynchronouslyRequest(request=request, memory_identifier_tokens=tokens)
-        ),
-        "execute_with_config": wire.BurstCall(
-            execute_with_config=wire.BurstServiceExecuteSynchronouslyWithConfigRequest(
-                request=request, memory_identifier_tokens=tokens
-            )
-        ),
-        "release_memory_resource": wire.BurstCall(
-            release_memory_resource=wire.ReleaseMemoryResourceRequest(memory_identifier_token=0)
-        ),
-    }
-    answer = channel.exchange(calls[name].SerializeToString())
-    assert ErrorStatus(answer.status) == ErrorStatus.INVALID_ARGUMENT
-    assert f"got {name} on a run channel" in answer.message
-    good(channel)
-
-
-@pytest.mark.parametrize(("message", "reason"), BROKEN)
-def test_garbage_is_answered_and_ends_only_the_channel(
-    device: RemoteDevice, channel: OpenChannel, message: bytes, reason: str
-) -> None:
-    bystander = OpenChannel(device)
-    answer = wire.BurstAnswer.FromString(last_words(channel.client_end, message))
-    assert ErrorStatus(answer.status) == ErrorStatus.INVALID_ARGUMENT
-    assert reason in answer.message
-    channel.execution.execute()
-    good(bystander)
-
-
 def test_descriptors_that_come_with_a_run_are_closed(device: RemoteDevice, channel: OpenChannel) -> None:
     good(channel)
     before = settled(lambda: resources_of(device.pid))
@@ -130,33 +78,6 @@ def test_descriptors_that_come_with_a_run_are_closed(device: RemoteDevice, chann
             socket.send_fds(connection, [burst_run(channel.execution.handle, NO_DEADLINE)], [0, 1, 2])
             assert channel.client_end.receive()
     wait_until(lambda: resources_of(device.pid).within(before), "they are closed")
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        lambda channel: channel.execution.release(),
-        lambda channel: channel.execution.run_channel_usage(close=True),
-        lambda channel: channel.execution.open_run_channel(),
-    ],
-    ids=["released", "closed", "opened again"],
-)
-def test_the_session_can_close_the_channel(channel: OpenChannel, end: Callable[[OpenChannel], object]) -> None:
-    good(channel)
-    kept = end(channel)
-    with pytest.raises(ChannelClosedError):
-        channel.run()
-        channel.run()  # the first one may have been sent before the end
-    del kept
-
-
-def test_the_channel_ends_with_the_session(other: RemoteDevice) -> None:
-    channel = OpenChannel(other)
-    good(channel)
-    other.close()
-    with pytest.raises(ChannelClosedError):
-        while True:  # the device learns of the end over another socket
-            channel.run()
 
 
 def test_the_execution_cannot_run_twice_at_a_time(device: RemoteDevice) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,15 +13,12 @@ import numpy as np
 import pytest
 from google.protobuf.message import Message
 
-from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
-from nnhal.errors import HalError
-from nnhal.link import SESSION_METADATA, Link
-from nnhal.memory import create_ashmem, map_file, open_pool
+from nnhal.memory import create_ashmem, open_pool
 from nnhal.memory.mmap_fd import create_file
 from nnhal.remote import RemoteDevice, RemoteExecution
-from nnhal.types import NO_SPAN, Ashmem, ExecutionConfig, FencedExecutionInfo, MappableFile, Memory, Request
-from nnhal.v1 import backend_pb2, buffer_pb2, burst_pb2, device_pb2, execution_pb2
+from nnhal.types import NO_SPAN, Ashmem, ExecutionConfig, FencedExecutionInfo, Memory, Request
+from nnhal.v1 import buffer_pb2, burst_pb2, execution_pb2
 from nnhal.v1 import fenced_execution_callback_pb2 as callback_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from tests.support.additions import (
@@ -41,7 +36,7 @@ from tests.support.additions import (
 from tests.support.refusals import INVALID, refusal
 from tests.support.resources import resources_of
 from tests.support.waiting import wait_until
-from tests.support.wire import NO_TOKEN, WireDevice
+from tests.support.wire import WireDevice
 
 Run = Callable[[], object]
 Way = Callable[[RemoteDevice, Request], Run]
@@ -155,60 +150,6 @@ def tensor_in(memory: Memory, offset: int = 0) -> object:
     return open_pool(memory, writable=False).read(offset, TENSOR_BYTES).view(np.float32)
 
 
-def read_only(descriptor: Descriptor) -> Descriptor:
-    return Descriptor(os.open(f"/proc/self/fd/{descriptor.fileno()}", os.O_RDONLY | os.O_CLOEXEC))
-
-
-def ashmem_opened_for_reading(memory: Ashmem, _: Path) -> Memory:
-    return Ashmem(read_only(memory.descriptor), memory.size)
-
-
-def sealed_file_opened_for_reading(memory: Ashmem, _: Path) -> Memory:
-    return map_file(read_only(memory.descriptor), memory.size, writable=False)
-
-
-def sealed_file_with_read_protection(memory: Ashmem, _: Path) -> Memory:
-    return MappableFile(memory.descriptor, memory.size, mmap.PROT_READ)
-
-
-@pytest.mark.contract("RQ-16")
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    "restrict", [ashmem_opened_for_reading, sealed_file_opened_for_reading, sealed_file_with_read_protection]
-)
-def test_inputs_may_lie_in_read_only_memory(
-    any_device: RemoteDevice, way: Way, restrict: Callable[[Ashmem, Path], Memory], tmp_path: Path
-) -> None:
-    inputs, outputs = create_ashmem(2 * TENSOR_BYTES), create_ashmem(TENSOR_BYTES)
-    pools = (restrict(inputs, tmp_path), outputs)
-    run = way(any_device, Request((argument(0), argument(TENSOR_BYTES)), (argument(0, pool=1),), pools))
-    for term in (5, 6):
-        os.pwrite(inputs.descriptor.fileno(), np.full(2 * ELEMENTS, term, np.float32).tobytes(), 0)
-        run()
-        np.testing.assert_array_equal(tensor_in(outputs), np.float32(2 * term))
-
-
-@pytest.mark.contract("RQ-16")
-@pytest.mark.parametrize("way", WAYS)
-def test_inputs_may_lie_in_a_file_opened_for_reading(any_device: RemoteDevice, way: Way, tmp_path: Path) -> None:
-    path, outputs = tmp_path / "inputs", create_ashmem(TENSOR_BYTES)
-    path.write_bytes(np.full(2 * ELEMENTS, 4, np.float32).tobytes())
-    inputs = map_file(Descriptor(os.open(path, os.O_RDONLY)), 2 * TENSOR_BYTES, writable=False)
-    way(any_device, Request((argument(0), argument(TENSOR_BYTES)), (argument(0, pool=1),), (inputs, outputs)))()
-    np.testing.assert_array_equal(tensor_in(outputs), np.float32(8))
-
-
-@pytest.mark.contract("RQ-15", "RQ-17")
-@pytest.mark.parametrize("way", WAYS)
-def test_inputs_may_share_a_range_and_a_pool_may_be_unused(any_device: RemoteDevice, way: Way) -> None:
-    addition = addition_in_ashmem()
-    pools = (*addition.request.pools, create_ashmem(1))
-    run = way(any_device, Request((argument(0), argument(0)), addition.request.outputs, pools))
-    addition.fill(21, 0)
-    run()
-    np.testing.assert_array_equal(addition.total(), np.float32(42))
-
-
 @pytest.mark.parametrize("kind", POOL_KINDS)
 def test_constants_may_lie_in_any_pool(any_device: RemoteDevice, kind: str, tmp_path: Path) -> None:
     weights = POOL_KINDS[kind](POOL_BYTES, tmp_path)
@@ -219,15 +160,6 @@ def test_constants_may_lie_in_any_pool(any_device: RemoteDevice, kind: str, tmp_
     addition.fill(1, 0)
     prepared.execute(addition.of_one_term)
     np.testing.assert_array_equal(addition.total(), np.float32(8))
-
-
-@pytest.mark.contract("PM-18")
-def test_a_model_prepared_twice_is_two_prepared_models(any_device: RemoteDevice) -> None:
-    first, second = any_device.prepare_model(addition_model()), any_device.prepare_model(addition_model())
-    assert first.handle != second.handle
-    first.release()
-    addition = addition_in_ashmem()
-    addition.check(lambda: second.execute(addition.request), 2, 2)
 
 
 def test_an_output_that_is_longer_than_the_result_does_not_leak_memory_of_the_process(
@@ -301,50 +233,6 @@ def calls_that_use_objects(
     ]
 
 
-@pytest.mark.parametrize("metadata", [(), ((SESSION_METADATA, "0" * 64),), ((SESSION_METADATA, ""),)])
-def test_a_call_without_the_token_of_an_open_link_is_refused(
-    wire: WireDevice, metadata: tuple[tuple[str, str], ...]
-) -> None:
-    model, handle = wire.model(addition_model()), wire.prepare(addition_model())
-    wire.metadata = metadata
-    others: list[tuple[Callable[..., Any], Message]] = [
-        (wire.device.GetSupportedOperations, device_pb2.GetSupportedOperationsRequest(model=model)),
-        (wire.device.Allocate, device_pb2.AllocateRequest()),
-        (wire.backend.AssessModel, backend_pb2.AssessModelRequest(model=model)),
-        (wire.prepared_model.Release, prepared_pb2.PreparedModelServiceReleaseRequest(prepared_model=handle)),
-        (wire.execution.Release, execution_pb2.ExecutionServiceReleaseRequest()),
-        (wire.burst.Release, burst_pb2.BurstServiceReleaseRequest()),
-        (wire.buffer.Release, buffer_pb2.BufferServiceReleaseRequest()),
-        (wire.callback.Release, callback_pb2.FencedExecutionCallbackServiceReleaseRequest()),
-    ]
-    for method, message in others + calls_that_use_objects(wire, handle, 1, 1):
-        refusal(partial(wire.call, method, message), INVALID, "token of an open link")
-    preparations: list[tuple[Callable[..., Any], Message]] = [
-        (wire.device.PrepareModel, device_pb2.PrepareModelRequest(model=model, token=NO_TOKEN, deadline_ns=-1)),
-        (wire.device.PrepareModelWithConfig, device_pb2.PrepareModelWithConfigRequest(model=model)),
-        (wire.device.PrepareModelFromCache, device_pb2.PrepareModelFromCacheRequest(token=NO_TOKEN)),
-    ]
-    for method, message in preparations:
-        events, error = wire.events(method, message)
-        assert isinstance(error, HalError)
-        assert error.status == INVALID
-        assert not events
-
-
-def test_the_token_of_a_closed_link_is_refused(cpu_ref: Endpoint, wire: WireDevice) -> None:
-    with Link(cpu_ref.link, "short-lived") as link:
-        wire.metadata = link.metadata
-        refusal(lambda: wire.call(wire.device.Allocate, device_pb2.AllocateRequest()), INVALID, "0 prepared models")
-    message = "token of an open link"
-    wait_until(lambda: message in refusal_text(wire), "the session closes")
-
-
-def refusal_text(wire: WireDevice) -> str:
-    with pytest.raises(HalError) as caught:
-        wire.call(wire.device.Allocate, device_pb2.AllocateRequest())
-    return caught.value.message
-
-
 def test_released_objects_are_unknown_and_releasing_them_again_is_ignored(device: RemoteDevice) -> None:
     addition = addition_in_ashmem()
     before = holdings(device)
@@ -368,18 +256,6 @@ def objects(device: RemoteDevice) -> tuple[int, int, int]:
 def holdings(device: RemoteDevice) -> tuple[int, int]:
     usage = device.usage()
     return usage.mappings, usage.mapped_bytes
-
-
-@pytest.mark.contract("BU-12", "RE-08")
-def test_a_burst_and_an_execution_outlive_the_release_of_their_prepared_model(any_device: RemoteDevice) -> None:
-    addition = addition_in_ashmem()
-    prepared = any_device.prepare_model(addition_model())
-    execution, burst = prepared.create_reusable_execution(addition.request), prepared.configure_execution_burst()
-    prepared.release()
-    assert any_device.usage().prepared_models == 0
-    addition.check(execution.execute, 1, 2)
-    addition.check(lambda: burst.execute(addition.request, [0]), 3, 4)
-    addition.check(lambda: burst.run(execution), 5, 6)
 
 
 def test_objects_keep_memory_that_the_client_closes(any_device: RemoteDevice) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.fence import create_fence
-from nnhal.types import DataLocation, Request, RequestArgument
+from nnhal.memory import BufferDescription, create_hardware_buffer
+from nnhal.memory.hardware_buffer import Format, Usage
+from nnhal.types import DataLocation, Request, RequestArgument, RequestMemoryPool
 from nnhal.v1 import request_pb2, types_pb2
 from nnhal_conformance.device import Prepared, Subject
 from nnhal_conformance.rule import FAILURE, INVALID, MISSED, refused, require, rule
@@ -19,7 +21,8 @@ from nnhal_conformance.ways import ALL_RUNS, PLAIN_RUNS, RUNS, Run
 
 GROUP = "executions"
 _PAGE = "messages.md#executions"
-LATEST_NS = 2**63 - 1
+_LATEST = 2**63 - 1
+_USAGE = Usage.CPU_READ_OFTEN | Usage.CPU_WRITE_OFTEN
 Way = Callable[[Prepared, Request], Run]
 WITH_CONFIG = {name: way for name, way in RUNS.items() if name not in PLAIN_RUNS}
 
@@ -98,9 +101,10 @@ def one_at_a_time(device: Subject) -> None:
 def invalid_requests(work: SmallRequest) -> dict[str, Request]:
     """Requests that do not fit the model, each by one thing."""
     good = work.request
-    argument = good.inputs[0]
+    argument, (result,) = good.inputs[0], good.outputs
     place = argument.location
     size = SmallRequest.bytes_of(work.small)
+    image = create_hardware_buffer(BufferDescription(8, 8, 1, Format.R8G8B8A8_UNORM, _USAGE, 8))
 
     def first(**fields: Any) -> Request:
         return replace(good, inputs=(replace(argument, **fields), *good.inputs[1:]))
@@ -108,32 +112,81 @@ def invalid_requests(work: SmallRequest) -> dict[str, Request]:
     def at(**fields: Any) -> Request:
         return first(location=replace(place, **fields))
 
+    def output(**fields: Any) -> Request:
+        return replace(good, outputs=(replace(result, **fields),))
+
+    def output_at(**fields: Any) -> Request:
+        return output(location=replace(result.location, **fields))
+
+    def in_pool(pool: RequestMemoryPool, **fields: int) -> Request:
+        moved = RequestArgument(DataLocation(1, **fields))
+        return replace(good, inputs=(moved, *good.inputs[1:]), pools=(*good.pools, pool))
+
     return {
         "an input too many": replace(good, inputs=(*good.inputs, argument)),
-        "an input too few": replace(good, inputs=good.inputs[:-1]),
-        "an output too many": replace(good, outputs=(*good.outputs, argument)),
+        **{
+            f"no input {n}": replace(good, inputs=(*good.inputs[:n], *good.inputs[n + 1 :]))
+            for n in range(len(good.inputs))
+        },
+        "an output too many": replace(good, outputs=(result, result)),
         "no outputs": replace(good, outputs=()),
+        "no pools": replace(good, pools=()),
         "a pool that is not there": at(pool_index=1),
+        "an output in a pool that is not there": output_at(pool_index=1),
         "pool -1": at(pool_index=-1),
         "a range past the end of the pool": at(offset=size - place.length + 1),
+        "an output past the end of the pool": output_at(offset=size - place.length + 1),
         "padding past the end of the pool": at(padding=size),
+        "a negative padding": at(padding=-1),
+        "a padding of 2^63 - 1": at(padding=_LATEST),
         "a length of 0": at(length=0),
+        "an output with a length of 0": output_at(length=0),
+        "a negative length": at(length=-place.length),
+        "a length of 2^63 - 1": at(length=_LATEST),
         "a negative offset": at(offset=-1),
-        "an offset of 2^63 - 1": at(offset=2**63 - 1),
+        "an offset of 2^63 - 1": at(offset=_LATEST),
         "a length that is too short": at(length=place.length - 1),
         "a length that is too long": at(length=place.length + 1),
+        "an output that is too short": output_at(length=place.length - 1),
         "dimensions of another rank": first(dimensions=(*SHAPE, 1)),
+        "an output of another rank": output(dimensions=(*SHAPE, 1)),
         "other dimensions": first(dimensions=(SHAPE[0] + 1, SHAPE[1])),
+        "axes in another order": first(dimensions=SHAPE[::-1]),
+        "negative dimensions": first(dimensions=(-SHAPE[0], -SHAPE[1])),
         "an omitted input with a location": first(has_no_value=True),
+        "an omitted input with dimensions": first(location=DataLocation(), dimensions=SHAPE, has_no_value=True),
         "an omitted input": replace(good, inputs=(RequestArgument(DataLocation(), (), True), *good.inputs[1:])),
-        "a device buffer that was never given out": replace(good, pools=(2**62,)),
+        "an offset in an image": in_pool(image, offset=4),
+        "a length in an image": in_pool(image, length=place.length),
+        "an offset in device memory": in_pool(1, offset=4),
+        "a length in device memory": in_pool(1, length=place.length),
+        "padding in device memory": in_pool(1, padding=1),
+        "token 0": in_pool(0),
+        "token -1": in_pool(-1),
+        "token 0 in a pool of no use": replace(good, pools=(*good.pools, 0)),
+        "a device buffer that was never given out": in_pool(2**62),
     }
 
 
 @rule(
     GROUP,
     _PAGE,
-    *("RQ-01", "RQ-02", "RQ-03", "RQ-04", "RQ-05", "RQ-06", "RQ-09", "RQ-12", "VR-01", "VR-02", "BU-10", "RE-03"),
+    *(
+        "RQ-01",
+        "RQ-02",
+        "RQ-03",
+        "RQ-04",
+        "RQ-05",
+        "RQ-06",
+        "RQ-09",
+        "RQ-10",
+        "RQ-11",
+        "RQ-12",
+        "VR-01",
+        "VR-02",
+        "BU-10",
+        "RE-03",
+    ),
     over=ALL_RUNS,
 )
 def invalid(device: Subject, way: Way) -> None:
@@ -201,7 +254,7 @@ def deadlines(device: Subject, way: Way) -> None:
     run = way(held, work.request)
     for what, instant in {"instant 0": 0, "the present instant": now_ns()}.items():
         within(partial(run, deadline_ns=instant), work, what)
-    work.run(lambda: run(deadline_ns=LATEST_NS))
+    work.run(lambda: run(deadline_ns=_LATEST))
     work.run(lambda: run(deadline_ns=-1))
     work.run(run)
 

@@ -27,9 +27,11 @@ from nnhal.v1 import memory_pb2, request_pb2
 from nnhal_conformance.device import Prepared, Subject, supported
 from nnhal_conformance.rule import FAILURE, INVALID, NotOfferedError, refused, require, rule
 from nnhal_conformance.small_models import SmallModel, SmallRequest
+from nnhal_conformance.ways import ALL_RUNS, Run
 
 GROUP = "pools"
 _PAGE = "messages.md#memory"
+Way = Callable[[Prepared, Request], Run]
 _LEAD = 4096 + 128
 """Where a part of a file begins: behind a page, at no multiple of pages."""
 
@@ -52,15 +54,15 @@ def _kinds(size: int) -> dict[str, Memory]:
     }
 
 
-@rule(GROUP, _PAGE)
-def kinds(device: Subject) -> None:
+@rule(GROUP, _PAGE, "RE-01", "RE-05", "BU-02", over=ALL_RUNS)
+def kinds(device: Subject, way: Way) -> None:
     """A request may lie in ashmem, in a part of a file from any offset on, and in a BLOB."""
     held = device.prepare()
     for memory in _kinds(SmallRequest.bytes_of(held.small)).values():
         work = held.work(memory=memory)
-        bound = held.bind(work.request)
-        work.run(lambda work=work: held.execute(work.request), 1)  # type: ignore[misc]
-        work.run(bound.run, 2)
+        run = way(held, work.request)
+        for seed in range(2):
+            work.run(run, seed)
 
 
 @rule(GROUP, _PAGE)
@@ -71,13 +73,15 @@ def offsets(device: Subject) -> None:
     work.run(lambda: held.execute(work.request))
 
 
-@rule(GROUP, _PAGE, "RQ-15", "RQ-17")
-def shared_and_unused(device: Subject) -> None:
-    """A pool that no argument uses does no harm, and arguments may share a pool."""
+@rule(GROUP, _PAGE, "RQ-15", "RQ-17", over=ALL_RUNS)
+def shared_and_unused(device: Subject, way: Way) -> None:
+    """A pool that no argument uses does no harm, and inputs may share a range."""
     held = device.prepare()
     work = held.work()
     request = replace(work.request, pools=(*work.request.pools, create_ashmem(64)))
-    work.run(lambda: held.execute(request))
+    work.run(way(held, request))
+    work.share_inputs()
+    work.run(way(held, work.request))
 
 
 def _input_request(small: SmallModel, pool: Memory, work: SmallRequest) -> Request:
@@ -94,18 +98,18 @@ def _read_only_pools(content: bytes) -> dict[str, Memory]:
     return {
         "ashmem that is sealed against writing": create_read_only([(0, raw)], len(content)),
         "a file that is open for reading": map_file(read_only, len(content), writable=False),
+        "a file with PROT_READ": MappableFile(file, len(content), mmap.PROT_READ),
     }
 
 
-@rule(GROUP, _PAGE, "RQ-16")
-def read_only_inputs(device: Subject) -> None:
+@rule(GROUP, _PAGE, "RQ-16", over=ALL_RUNS)
+def read_only_inputs(device: Subject, way: Way) -> None:
     """Inputs may lie in memory that can only be read: nobody maps it writable."""
     held = device.prepare()
     content = b"".join(value.tobytes() for value in held.small.values(3))
     for pool in _read_only_pools(content).values():
         work = held.work()
-        request = _input_request(held.small, pool, work)
-        work.run(lambda request=request: held.execute(request), 3)  # type: ignore[misc]
+        work.run(way(held, _input_request(held.small, pool, work)), 3)
 
 
 @rule(GROUP, _PAGE)
