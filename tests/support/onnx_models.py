@@ -80,7 +80,9 @@ def by_cpu_ref(imported: ImportedModel, inputs: Mapping[str, Array]) -> list[Arr
     main = imported.model.main
     given = {**{state.name: state.initial for state in imported.states}, **inputs}
     arrays = [
-        np.atleast_1d(given[tensor.name]).astype(ELEMENT_TYPES[main.operands[tensor.operand].type])
+        np.atleast_1d(given[tensor.name]).astype(
+            ELEMENT_TYPES.get(main.operands[tensor.operand].type, tensor.element_type)
+        )
         for tensor in imported.all_inputs
     ]
     return run_on(CpuRef(), resolved(imported.model), *arrays)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import ErrorStatus, Model, Operand, Operation, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
 from nnhal.types.layout import Dimensions, combine, describe
+from nnhal_devices.cpu_ref.litert_gaps import Gaps
 from nnhal_devices.driver import Control
 
 if TYPE_CHECKING:
@@ -28,17 +29,7 @@ if TYPE_CHECKING:
 _PACKAGE = "the package ai-edge-litert"
 _INT32 = np.iinfo(np.int32)
 _LACKING = re.compile(r"Didn't find op for builtin opcode '(\w+)' version '(\d+)'")
-_PLACES = re.compile(r"\S+\.(cc|h):\d+ ")
-_FAILING: dict[str, Callable[[Sequence[Sequence[int]], int], bool]] = {
-    "ATAN2": lambda shapes, _: shapes[0] != shapes[1],  # it reads beyond the shorter one
-    **dict.fromkeys(("REDUCE_PROD", "SUM"), lambda shapes, size: size < _WIDE and 0 in shapes[0]),  # unwritten codes
-    # The others end the process.
-    **dict.fromkeys(("LOG_SOFTMAX", "RESIZE_BILINEAR", "REVERSE_V2", "SOFTMAX"), lambda shapes, _: 0 in shapes[0][1:]),
-    "REVERSE_SEQUENCE": lambda shapes, _: 0 in shapes[0],
-}
-"""Conditions on which kernels of LiteRT fail without a word: the shapes of the inputs, and the bytes of an element."""
-_WIDE = 4
-"""Bytes of an element that is no code of a quantised value."""
+_PLACES = re.compile(r"\S+\.(cc|h)(:\d+)? ")
 _LONGEST = 300
 """Letters of a message of LiteRT's."""
 
@@ -139,19 +130,23 @@ class _Runner:
 
         content = message.tobytes()
 
-        def make(kernels: OpResolverType) -> Interpreter:
-            return Interpreter(model_content=content, experimental_op_resolver_type=kernels, num_threads=1)
+        def make(kernels: OpResolverType, keeps_values: bool = False) -> Interpreter:
+            return Interpreter(
+                model_content=content,
+                experimental_op_resolver_type=kernels,
+                num_threads=1,
+                experimental_preserve_all_tensors=keeps_values,
+            )
 
         # The delegate that is used by default prepares weights anew, and refuses to resize some models.
-        interpreter = make(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
-        operators = interpreter._get_ops_details()
-        # The optimised kernel reads the bias that there is not.
-        if any(each["op_name"] == "DEPTHWISE_CONV_2D" and len(each["inputs"]) == 2 for each in operators):
-            interpreter = make(OpResolverType.BUILTIN_REF)
+        kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        interpreter = make(kernels)
+        self._gaps = Gaps(content)
+        if self._gaps.needs_reference_kernels:
+            kernels = OpResolverType.BUILTIN_REF
+        if self._gaps.needs_reference_kernels or self._gaps.keeps_values:
+            interpreter = make(kernels, self._gaps.keeps_values)
         self._interpreter = interpreter
-        self._watched = [
-            (each["op_name"], each["inputs"].tolist()) for each in operators if each["op_name"] in _FAILING
-        ]
         self._allocate()
         given = interpreter.get_input_details()
         self._inputs = [_tensor(detail) for detail in given]
@@ -184,18 +179,15 @@ class _Runner:
             self._shapes = shapes
         for tensor, array in zip(self._inputs, given, strict=True):
             interpreter.set_tensor(tensor.index, array)
+        self._gaps.before(interpreter)
         interpreter.invoke()
+        self._gaps.after(interpreter)
         return [self._result(number, tensor) for number, tensor in enumerate(self._outputs)]
 
     def _allocate(self) -> None:
         """Make room for tensors. Raises ValueError if a kernel would fail without a word."""
         self._interpreter.allocate_tensors()
-        details = self._interpreter.get_tensor_details() if self._watched else []
-        tensors = {detail["index"]: detail for detail in details}
-        for operator, inputs in self._watched:
-            shapes = [tensors[index]["shape"].tolist() for index in inputs]
-            if _FAILING[operator](shapes, np.dtype(tensors[inputs[0]]["dtype"]).itemsize):
-                raise ValueError(f"it has no result for {operator} of {' and '.join(map(str, shapes))}")
+        self._gaps.allocated(self._interpreter)
 
     def _result(self, number: int, tensor: _Tensor) -> Array:
         try:
