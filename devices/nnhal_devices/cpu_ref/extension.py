@@ -13,6 +13,7 @@ from nnhal.arrays import Array
 from nnhal.errors import HalError, general_failure
 from nnhal.exhaustion import lack_of
 from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of, tensor_in_another_file
+from nnhal.extensions.onnx_ranges import CHECKS, require_in_range
 from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import ErrorStatus, Model, Operand, Operation, Subgraph
@@ -140,10 +141,19 @@ def _evaluator(message: bytes) -> ReferenceEvaluator:
 
 @lru_cache(maxsize=1)
 def _stoppable() -> type[ReferenceEvaluator]:
-    """The evaluator, which looks whether the thread's run is to end before each node and each turn of a loop."""
+    """The evaluator, which looks whether the thread's run is to end before each node and each turn of a loop.
+
+    It refuses inputs for which an operator has no result.
+    """
     from onnx.reference import ReferenceEvaluator
 
     class StoppableEvaluator(ReferenceEvaluator):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            for node in self.rt_nodes_:
+                if node.onnx_node.domain in ("", "ai.onnx") and node.onnx_node.op_type in CHECKS:
+                    node.run = _checked_run(node)
+
         # Graphs within operators are evaluators of the same class.
         def run(self, *arguments: Any, **options: Any) -> Any:
             _this_thread.control.check()
@@ -154,6 +164,20 @@ def _stoppable() -> type[ReferenceEvaluator]:
             _this_thread.control.check()
 
     return StoppableEvaluator
+
+
+def _checked_run(node: Any) -> Callable[..., tuple[Any, ...]]:
+    from onnx import helper
+
+    run: Callable[..., tuple[Any, ...]] = node.run
+    operator = node.onnx_node.op_type
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.onnx_node.attribute if not a.ref_attr_name}
+
+    def checked(*inputs: Any, **options: Any) -> tuple[Any, ...]:
+        require_in_range(operator, inputs, attributes)
+        return run(*inputs, **options)
+
+    return checked
 
 
 class _ThisThread(threading.local):

@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from nnhal.arrays import Array
 from nnhal.extensions.onnx_corners import CORNERS
+from nnhal.extensions.onnx_ranges import require_in_range
 from nnhal_frontends.limits import DEFAULT_LIMITS, FoldingBudget, ImportLimits
 from nnhal_frontends.onnx.folding_costs import cost_of
 from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, constant_array
@@ -152,8 +153,14 @@ def _known_inputs(graph: OnnxGraph, node: OnnxNode, constants: Mapping[str, Arra
 
 
 def _evaluate(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array] | None:
-    """Return the results of a model's only node; None if the reference evaluator cannot compute it."""
+    """Return the results of a model's only node; None if the reference evaluator cannot compute it, or should not."""
     try:
+        node = model.graph.node[0]
+        require_in_range(
+            node.op_type,
+            [inputs.get(name) for name in node.input],
+            {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute},
+        )
         with np.errstate(all="ignore"):
             results: Any = ReferenceEvaluator(model, new_ops=[*CORNERS]).run(None, dict(inputs))
     except Exception:  # the evaluator raises errors of any type

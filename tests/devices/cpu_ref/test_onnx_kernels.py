@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,8 +14,11 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
+from nnhal.errors import HalError
 from nnhal_devices.cpu_ref.onnx_operators import OPERATORS
 from nnhal_devices.cpu_ref.onnx_refusals import refusal
+from nnhal_frontends.onnx import import_onnx
+from tests.support.onnx_models import by_cpu_ref
 
 Values = NDArray[Any] | None
 _RANDOM = np.random.default_rng(0)
@@ -277,6 +281,66 @@ def test_refusals_name_the_attribute(given: Case, got: str) -> None:
     refused = refusal(model_of(given))
     assert refused is not None
     assert f"{given.operator} with {got}" in refused.got
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        (case("GatherElements", floats(4, 2), [integers(-5, 0)]), "index -5, expected from -4 to 3"),
+        (case("ScatterElements", floats(4, 2), [integers(1, 0)], floats(2, 2)), "updates of dimensions [2, 2]"),
+        (case("ScatterND", floats(4, 2), [integers(0)], floats(2, 2)), "updates of dimensions [2, 2], expected [1, 2]"),
+        (case("Reshape", floats(4, 2), integers(-2, 4)), "-2"),
+        (case("Tile", floats(4, 2), integers(2)), "repeats"),
+        (
+            case("Slice", floats(4, 2), integers(0, 0), integers(2, 2), integers(0, -2)),
+            "axes [0, -2], expected each once",
+        ),
+        (case("Pad", floats(4, 2), integers(-3, 0, -2, 0)), "pads -3 and -2 take more than the 4 elements of axis 0"),
+        (case("TopK", floats(2), integers(-1), outputs=2), "k -1, expected from 0 to 2"),
+        (case("Split", floats(4), integers(1, 2), outputs=2), "lengths [1, 2] of an axis of 4"),
+        (case("Split", floats(4), integers(5, -1), outputs=2), "length 5, expected from 0 to 4"),
+        (case("ReduceMax", floats(4, 2), integers(-3)), "axis -3, expected from -2 to 1"),
+        (case("ReverseSequence", floats(2, 3), integers(1, 3, 1)), "length 3, expected from 0 to 2"),
+        (case("OneHot", integers(1, 0), integers(0), floats(2)), "depth 0"),
+        (case("MaxUnpool", floats(1, 1, 1, 1), [[[integers(-1)]]], kernel_shape=[2, 2]), "index -1"),
+        (
+            case("RoiAlign", floats(1, 1, 2, 2), floats(1, 4), integers(-1), output_height=1),
+            "batch index -1, expected from 0 to 0",
+        ),
+        (
+            case(
+                "RNN", floats(2, 1, 1), floats(1, 1, 1), floats(1, 1, 1), None, np.array([3], np.int32), hidden_size=1
+            ),
+            "length 3, expected from 0 to 2",
+        ),
+        (case("Resize", floats(2, 2), None, np.array([1, 0], np.float32)), "scale 0.0, expected one above 0"),
+        (
+            case("NonMaxSuppression", floats(1, 2, 4), floats(1, 1, 2), integers(1), np.array([2], np.float32)),
+            "iou_threshold 2.0, expected from 0 to 1",
+        ),
+        (case("STFT", floats(1, 8, 1), np.array(0), None, np.array(4)), "frame_step 0"),
+        (case("HannWindow", np.array(-1)), "size -1"),
+        (case("AffineGrid", floats(1, 2, 3), integers(2, 1, 2, 2), opset=20), "a batch of [2], expected [1]"),
+        (case("GridSample", floats(1, 1, 2, 2), floats(2, 1, 1, 2), opset=20), "a batch of [2], expected [1]"),
+        (
+            case("RotaryEmbedding", floats(1, 1, 2, 4), floats(5, 2), floats(5, 2), [integers(0, -1)], opset=23),
+            "position -1, expected from 0 to 4",
+        ),
+        (case("Div", integers(4, 5), integers(1, 0)), "integers are divided by 0"),
+        (case("Mod", integers(4, 5), integers(1, 0)), "integers are divided by 0"),
+        (case("Div", np.array([4, 5], np.int32), np.array([1, 0], np.int32)), "integers are divided by 0"),
+        (case("Expand", floats(4, 2), integers(3, 2)), "could not be broadcast"),
+        (case("GroupNormalization", floats(1, 3, 2), floats(3), floats(3), opset=21, num_groups=2), "reshape"),
+    ],
+    ids=lambda value: value.operator if isinstance(value, Case) else "",
+)
+def test_inputs_without_a_result_are_refused_as_onnx_runtime_refuses_them(given: Case, wrong: str) -> None:
+    model = model_of(given)
+    feeds = {f"i{index}": x for index, x in enumerate(given.inputs) if x is not None}
+    with pytest.raises(Exception, match="ONNXRuntimeError"):  # its errors have no common class
+        onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    with pytest.raises(HalError, match=re.escape(wrong)):
+        by_cpu_ref(import_onnx(model), feeds)
 
 
 def test_refusals_are_found_in_branches() -> None:

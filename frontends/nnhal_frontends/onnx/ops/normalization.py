@@ -25,6 +25,8 @@ def instance_normalization(b: NodeBuilder) -> None:
 def group_normalization(b: NodeBuilder) -> None:
     """Normalise each group of channels to mean 0 and variance 1."""
     shape, groups = b.shape(0), b.attribute("num_groups", 1)
+    if shape[1] % groups:
+        raise b.node.unsupported(f"{shape[1]} channels in {groups} groups", "groups of one size")
     normalized = _normalize(b, (shape[0], groups, 1, _length(b, shape[1:]) // groups))
     _finish_scaled(b, b.reshape(normalized, shape), shape[1])
 

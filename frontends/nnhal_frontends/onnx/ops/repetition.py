@@ -9,7 +9,8 @@ from nnhal_frontends.onnx.ops._definition import Converter
 
 
 def expand(b: NodeBuilder) -> None:
-    """Repeat the input to the shape of the result."""
+    """Repeat the input to a constant shape. One that is computed may be none that the input can have."""
+    b.integers(1, "shape")
     require_lengths(b, 0)
     operation = repetition(b, b.input(0), b.shape(0), b.output_shape())
     if operation is None:

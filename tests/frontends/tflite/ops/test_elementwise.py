@@ -36,7 +36,9 @@ def test_what_the_hal_has_no_quantised_form_of_is_computed_in_floats() -> None:
     divisor = (numbers([20, 60, 90], "uint8"), uint8(3))
     quotient = one("DIV", [uint8(2, 3), divisor], uint8(2, 3, scale=0.1))
     assert quotient.check() == ["DEQUANTIZE", "DIV", "QUANTIZE"]
-    assert one("DIV", [uint8(2, 3), uint8(3)], uint8(2, 3)).refusal().startswith("its divisor")
+    assert one("DIV", [uint8(2, 3), uint8(3)], uint8(2, 3)).refusal() == "its divisor: 'x1' is computed at run time"
+    zeros = (numbers([130] * 3, "uint8"), uint8(3))
+    assert one("DIV", [uint8(2, 3), zeros], uint8(2, 3)).refusal() == "a divisor of 0"
 
 
 def test_integers_are_divided_as_the_operator_says() -> None:
@@ -44,9 +46,6 @@ def test_integers_are_divided_as_the_operator_says() -> None:
     assert one("FLOOR_DIV", [int32(2, 3, 4), divisors], int32(2, 3, 4)).check() == ["DIV"]
     assert one("FLOOR_MOD", [int32(2, 3, 4), divisors], int32(2, 3, 4)).check() == ["DIV", "MUL", "SUB"]
     assert one("DIV", [int32(2, 3, 4), divisors], int32(2, 3, 4)).refusal() == "quotients of integers, truncated"
-    for code in ("FLOOR_DIV", "FLOOR_MOD"):
-        assert one(code, [int32(3), int32(3)], int32(3)).refusal() == "its divisor: 'x1' is computed at run time"
-        assert one(code, [int32(3), numbers([1, 0, 2])], int32(3)).refusal() == "a divisor of 0"
     assert one("FLOOR_DIV", [floats(2, 3), random(3)], floats(2, 3)).check() == ["DIV", "FLOOR"]
     assert one("FLOOR_MOD", [floats(2, 3), random(3)], floats(2, 3)).refusal() == "a remainder of floats"
 
