@@ -213,7 +213,7 @@ def test_a_run_that_takes_far_longer_than_those_before_is_ended_with_its_process
 ) -> None:
     (tmp_path / "Test_Hanging_backend.py").write_text(_HANGING.replace("runs_first = 0", "runs_first = 1"))
     for setting in ("STOP", "HANG"):
-        monkeypatch.setenv(f"NNHAL_DEVICE_{setting}SECONDS", "0.1")
+        monkeypatch.setenv(f"NNHAL_DEVICE_{setting}_SECONDS", "0.1")
     with (
         device_process("Hanging", tmp_path, "--backend-path", str(tmp_path)) as (child, endpoint),
         WireDevice(endpoint) as wire,

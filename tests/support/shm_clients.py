@@ -1,13 +1,13 @@
-"""Clients with shared memory that live until they are killed: ``python -m tests.support.shm_clients ADDRESS KEY``.
+"""Clients with shared memory that live until they are killed.
 
-A client registers the file KEY in /dev/shm as ``mine`` over gRPC, prints a line, and then runs ``echo_fp32`` for ever.
+A client registers the file KEY in /dev/shm as ``mine`` over gRPC, and then runs ``echo_fp32`` for ever.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
@@ -19,25 +19,28 @@ import tritonclient.utils.shared_memory as shm
 ROWS = 4
 BYTES = 16 * ROWS
 """The size of the input; the region has as many bytes again for the output."""
+# The fork server has imported everything: the imports would otherwise be most of the cost of a client.
+_FORKS = get_context("forkserver")
+_FORKS.set_forkserver_preload([__name__])
 
 
 class ShmClient:
     """A process of such a client, as a context manager."""
 
     def __init__(self, address: str, key: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, address, key],
-            stdout=subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
-        )
+        self._file = Path("/dev/shm", key)
+        self._told, tell = _FORKS.Pipe(duplex=False)
+        with tell:
+            self._process = _FORKS.Process(target=_use_for_ever, args=(address, key, tell))
+            self._process.start()
 
     def wait_until_registered(self) -> None:
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"registered\n"
+        assert self._told.recv() == "registered"
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.join()
+        self._file.unlink(missing_ok=True)
 
     def __enter__(self) -> ShmClient:
         return self
@@ -46,18 +49,18 @@ class ShmClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
-        with self._process:
-            pass
+        self._process.close()
+        self._told.close()
 
 
-def use_for_ever(address: str, key: str, registered: Callable[[], None]) -> NoReturn:
-    """Register a region, call ``registered``, and use it for ever. Exits with a message after a wrong answer."""
+def _use_for_ever(address: str, key: str, tell: Connection) -> NoReturn:
+    """Register a region, say so, and use it for ever. Exits with a message after a wrong answer."""
     region = shm.create_shared_memory_region("mine", key, 2 * BYTES)
     given = np.arange(4 * ROWS, dtype=np.float32).reshape(ROWS, 4)
     shm.set_shared_memory_region(region, [given])
     client = tritonclient.grpc.InferenceServerClient(address)
     client.register_system_shared_memory("mine", key, 2 * BYTES)
-    registered()
+    tell.send("registered")
     tensor = tritonclient.grpc.InferInput("x", [ROWS, 4], "FP32")
     tensor.set_shared_memory("mine", BYTES)
     wanted = tritonclient.grpc.InferRequestedOutput("y")
@@ -66,13 +69,3 @@ def use_for_ever(address: str, key: str, registered: Callable[[], None]) -> NoRe
         client.infer("echo_fp32", [tensor], outputs=[wanted])
         if not (shm.get_contents_as_numpy(region, np.float32, [ROWS, 4], BYTES) == given).all():
             sys.exit("another's numbers")
-
-
-def main() -> None:
-    """Use a region until killed."""
-    address, key = sys.argv[1:]
-    use_for_ever(address, key, lambda: print("registered", flush=True))
-
-
-if __name__ == "__main__":
-    main()

@@ -22,8 +22,7 @@ from tests.support.served_models import write_models
 from tests.support.tritonclients import Triton
 from tests.support.waiting import settled
 
-SECONDS = float(os.environ.get("NNHAL_SOAK_SECONDS", "8"))
-WARM_UP = 6.0
+SECONDS = float(os.environ.get("NNHAL_SOAK_SECONDS", "4"))
 SLACK_BYTES = 48 << 20
 """What allocators and pools of threads may keep, however long it takes."""
 SLACK_DESCRIPTORS = 24
@@ -32,9 +31,9 @@ SLACK_MAPPINGS = 4
 """Memory of instances, of which a model keeps as many as have been needed at a time."""
 SPARE_THREADS = 8
 """What pools of threads may still come to, which make theirs when all others are busy."""
-ROUNDS = 60
+ROUNDS = 40
 ROUNDS_SLACK_BYTES = 4 << 20
-"""Bytes that may be left of 60 models, of which each would leave some 100 KiB."""
+"""Bytes that may be left of 40 models, of which each would leave some 100 KiB."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 2 * SECONDS)]
 
@@ -55,12 +54,12 @@ def test_good_and_bad_clients_together_are_served_rightly_and_leave_nothing(
 ) -> None:
     pids = [fresh.pid, *device_processes.pids.values()]
     with soak.misbehaving(fresh):
-        capacity = soak.run(fresh, WARM_UP)
+        soak.behave(fresh, SECONDS)
     soak.reload_models(fresh)
     before = held(pids)
     memory = [resident_bytes(pid) for pid in pids]
     with soak.misbehaving(fresh):
-        soak.run(fresh, SECONDS, {kind: 0.8 * figures.rate for kind, figures in capacity.items()})
+        soak.behave(fresh, SECONDS)
     soak.reload_models(fresh)
     for now, then in zip(held(pids), before, strict=True):
         assert now.memfd_mappings < then.memfd_mappings + SLACK_MAPPINGS
@@ -70,7 +69,7 @@ def test_good_and_bad_clients_together_are_served_rightly_and_leave_nothing(
         assert resident_bytes(pid) < then_bytes + SLACK_BYTES
 
 
-def test_60_loads_and_unloads_over_the_protocol_leave_everything_as_it_was(
+def test_40_loads_and_unloads_over_the_protocol_leave_everything_as_it_was(
     fresh: Served, device_processes: Devices
 ) -> None:
     write(fresh.repository, "m", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 4 dynamic_batching {}"})

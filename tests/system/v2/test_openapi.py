@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import schemathesis
 import tritonclient.http
 from hypothesis import HealthCheck, given, settings
@@ -14,9 +15,10 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.support.model_server import Served
 from tests.support.repositories import numbers
+from tests.support.searching import further
 from tests.support.tritonclients import Triton
 
-EXAMPLES = 15
+EXAMPLES = further(4)
 """For each operation, of valid requests and as many invalid ones. A valid one may name a model that is not there."""
 
 
@@ -39,6 +41,7 @@ def problem_of(operation: Any, mode: GenerationMode) -> str:
     return ""
 
 
+@pytest.mark.search
 def test_every_operation_answers_as_it_is_described(served: Served) -> None:
     schema: Any = schemathesis.openapi.from_url(f"http://{served.http}/openapi.json")
     operations = [found.ok() for found in schema.get_all_operations()]
