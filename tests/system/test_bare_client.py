@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution, distributions
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
 
 from tests.support.model_server import Devices, Served, model_server
 from tests.support.served_models import write_models
@@ -63,9 +65,26 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = folder / "venv/bin/python"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     (wheel,) = folder.glob("nnhal-*.whl")
-    installed = pip("--python", str(python), "install", "--no-compile", str(wheel))
+    installed = pip("--python", str(python), "install", "--no-compile", "--no-deps", str(wheel))
     assert installed.returncode == 0, installed.stderr
+    (site,) = folder.glob("venv/lib/*/site-packages")
+    (own,) = distributions(name="nnhal", path=[str(site)])
+    link_requirements(own, site, set())
     return python
+
+
+def link_requirements(of: Distribution, site: Path, done: set[str]) -> None:
+    """Have an environment share what a distribution needs without extras, and what that needs, with this one."""
+    for required in map(Requirement, of.requires or ()):
+        if required.name in done or (required.marker is not None and not required.marker.evaluate({"extra": ""})):
+            continue
+        done.add(required.name)
+        found = distribution(required.name)
+        for file in found.files or ():
+            if ".." not in file.parts:
+                (site / file).parent.mkdir(parents=True, exist_ok=True)
+                (site / file).symlink_to(file.locate())
+        link_requirements(found, site, done)
 
 
 @pytest.fixture
