@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 from tests.support.certificates import Pair, authority, signed
@@ -115,6 +116,10 @@ def test_whoever_has_no_token_learns_only_whether_the_server_lives(guarded: Trit
     client = guarded.client
     assert client.is_server_live()
     assert client.is_server_ready()
+    if guarded.name == "grpc":
+        with grpc.insecure_channel(guarded.address) as channel:
+            health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=60)
+        assert health.status == health_pb2.HealthCheckResponse.SERVING
     unknown = "UNAUTHENTICATED" if guarded.name == "grpc" else "401"
     for headers in (None, bearer("nobody")):
         assert refused(lambda headers=headers: infer(client, guarded.api, headers=headers)) == unknown  # type: ignore[misc]

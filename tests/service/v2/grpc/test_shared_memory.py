@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from grpc import RpcError, StatusCode
 
 from nnhal.inference import grpc_service_pb2 as wire
-from tests.support.v2 import FakeModel, call, floats, infer, raw_request
-from tests.support.v2_front import Served, serving
+from tests.support.v2 import call, floats, infer, raw_request
+from tests.support.v2_front import Served
 
-DISABLED = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
 Parameters = dict[str, int | str]
 Tensor = wire.ModelInferRequest.InferInputTensor | wire.ModelInferRequest.InferRequestedOutputTensor
 
@@ -32,21 +29,6 @@ def refused(served: Served, request: wire.ModelInferRequest) -> tuple[StatusCode
     with pytest.raises(RpcError) as got:
         infer(served.channel, request)
     return got.value.code(), got.value.details() or ""
-
-
-def test_regions_are_registered_listed_and_forgotten(served: Served) -> None:
-    register(served, "a")
-    register(served, "b")
-    status = call(served.channel, "SystemSharedMemoryStatus", wire.SystemSharedMemoryStatusRequest(name="a"))
-    region = wire.SystemSharedMemoryStatusResponse.RegionStatus(name="a", key="/a", offset=4, byte_size=64)
-    assert status == wire.SystemSharedMemoryStatusResponse(regions={"a": region})
-    with pytest.raises(RpcError, match="shared memory region 'a' already in manager") as got:
-        register(served, "a")
-    assert got.value.code() == StatusCode.ALREADY_EXISTS
-    call(served.channel, "SystemSharedMemoryUnregister", wire.SystemSharedMemoryUnregisterRequest(name="a"))
-    assert list(served.memory.regions) == ["b"]
-    call(served.channel, "SystemSharedMemoryUnregister", wire.SystemSharedMemoryUnregisterRequest())
-    assert served.memory.regions == {}
 
 
 def test_inputs_and_outputs_may_lie_in_regions(served: Served) -> None:
@@ -103,15 +85,6 @@ def test_an_input_in_a_region_has_no_contents(served: Served) -> None:
     assert message == ("unexpected 'content' provided when using shared memory, for input tensor 'x' for model 'echo'")
 
 
-def test_an_output_must_fit_its_region(served: Served) -> None:
-    register(served, "a")
-    request = raw_request(x=floats(1, 2))
-    place(request.outputs.add(name="x"), region="a", byte_size=4)
-    code, message = refused(served, request)
-    assert code == StatusCode.INVALID_ARGUMENT
-    assert "for output 'x' (4 bytes) should be at least 8 bytes to hold the results" in message
-
-
 def test_classes_do_not_go_into_regions(served: Served) -> None:
     request = raw_request(x=floats(1, 2))
     output = request.outputs.add(name="x")
@@ -120,15 +93,3 @@ def test_classes_do_not_go_into_regions(served: Served) -> None:
     code, message = refused(served, request)
     assert code == StatusCode.INVALID_ARGUMENT
     assert message == "output 'x' cannot set both 'shared_memory_region' and 'classification'"
-
-
-def test_a_server_may_have_none(short_path: Path) -> None:
-    with serving(short_path, FakeModel(), memory=False) as served:
-        with pytest.raises(RpcError) as got:
-            register(served, "a")
-        assert (got.value.code(), got.value.details()) == (StatusCode.UNIMPLEMENTED, DISABLED)
-        request = wire.ModelInferRequest(model_name="echo")
-        place(request.inputs.add(name="x", datatype="FP32", shape=[1]), region="a", byte_size=4)
-        assert refused(served, request) == (StatusCode.UNIMPLEMENTED, DISABLED)
-        # Load generators begin with this, whether they use shared memory or not.
-        call(served.channel, "SystemSharedMemoryUnregister", wire.SystemSharedMemoryUnregisterRequest())

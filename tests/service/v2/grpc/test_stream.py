@@ -37,15 +37,6 @@ def numbered(name: str, model: str = "echo") -> wire.ModelInferRequest:
     return request
 
 
-def test_requests_are_answered_in_their_order(served: Served) -> None:
-    names = [str(number) for number in range(20)]
-    answers = list(stream(served, map(numbered, names)))
-    assert [answer.infer_response.id for answer in answers] == names
-    assert all(answer.error_message == "" for answer in answers)
-    assert answers[0].infer_response.parameters["triton_final_response"].bool_param
-    assert list(answers[0].infer_response.raw_output_contents) == [floats(1).tobytes()]
-
-
 def test_a_request_that_fails_costs_the_others_nothing(served: Served) -> None:
     answers = list(stream(served, [numbered("a"), numbered("b", "other"), numbered("c")]))
     assert [answer.infer_response.id for answer in answers] == ["a", "b", "c"]

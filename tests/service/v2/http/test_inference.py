@@ -15,7 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from nnhal.arrays import Array
-from nnhal.inference.datatypes import DATATYPES, array_from_raw, datatype, datatype_of, raw_from_array
+from nnhal.inference.datatypes import datatype_of, raw_from_array
 from nnhal_service.serving.requests.request import InferenceRequest
 from nnhal_service.serving.requests.signature import TensorDescription
 from tests.service.v2.http.conftest import MAX_BYTES, Served, serving
@@ -50,29 +50,6 @@ def refused(served: Served, status: int = 400, **arguments: Any) -> str:
     message = response.json()["error"]
     assert isinstance(message, str)
     return message
-
-
-@pytest.mark.parametrize("name", sorted(DATATYPES))
-def test_binary_tensors_of_every_datatype_pass_through(served: Served, name: str) -> None:
-    array = np.array([[b"ab", b""]], object) if name == "BYTES" else np.array([[0, 1]]).astype(datatype(name).dtype)
-    size = len(raw_from_array(array))
-    header = {"inputs": [tensor("x", array, binary_data_size=size)], "parameters": {"binary_data_output": True}}
-    body, headers = binary(header, array)
-    found, rest = answer(served.client.post(PATH, content=body, headers=headers))
-    assert found["outputs"] == [tensor("x", array, binary_data_size=size)]
-    assert array_from_raw(datatype(name), array.shape, rest).tolist() == array.tolist()
-    assert served.model.released == 1
-
-
-@pytest.mark.parametrize("name", sorted(DATATYPES.keys() - {"FP16", "BF16"}))
-@pytest.mark.parametrize("nested", [False, True])
-def test_tensors_of_numbers_and_strings_may_be_json(served: Served, name: str, nested: bool) -> None:
-    data: list[Any] = ["a", "ü"] if name == "BYTES" else [False, True] if name == "BOOL" else [0, 100]
-    entry = {"name": "x", "datatype": name, "shape": [1, 2], "data": [data] if nested else data}
-    found, rest = answer(served.client.post(PATH, json={"id": "7", "inputs": [entry]}))
-    assert found["outputs"][0]["data"] == data
-    assert (found["model_name"], found["model_version"], found["id"], rest) == ("echo", "1", "7", b"")
-    assert served.model.requests[0].inputs["x"].dtype == datatype(name).dtype
 
 
 @pytest.mark.parametrize(
@@ -121,13 +98,8 @@ def test_json_and_binary_outputs_go_together(served: Served) -> None:
     body, headers = binary(header, x)
     found, rest = answer(served.client.post(PATH, content=body, headers=headers))
     assert [entry["name"] for entry in found["outputs"]] == ["y", "x"]
+    assert served.model.released == 1
     assert (found["outputs"][1]["data"], rest) == ([1, 2], y.tobytes())
-
-
-def test_a_raw_body_is_the_only_input(served: Served) -> None:
-    found, rest = answer(served.client.post(PATH, content=floats(1, 2, 3).tobytes(), headers={SIZE: "0"}))
-    assert found["outputs"] == [tensor("x", floats(1, 2, 3), binary_data_size=12)]
-    assert rest == floats(1, 2, 3).tobytes()
 
 
 def test_a_raw_body_of_bytes_is_one_element() -> None:
@@ -156,25 +128,6 @@ def test_the_models_parameters_are_in_the_answer() -> None:
     with serving(FakeModel(parameters={"nnhal_bytes_copied": 0})) as served:
         found, _ = answer(served.client.post(PATH, json={"inputs": []}))
         assert found["parameters"] == {"nnhal_bytes_copied": 0}
-
-
-def test_classification_gives_the_highest(served: Served) -> None:
-    entry = {**tensor("x", floats(0.25, 0.5, 0.125)), "data": [0.25, 0.5, 0.125]}
-    wanted = [{"name": "x", "parameters": {"classification": 2}}]
-    found, _ = answer(served.client.post(PATH, json={"inputs": [entry], "outputs": wanted}))
-    assert found["outputs"][0]["datatype"] == "BYTES"
-    assert [text.split(":")[1] for text in found["outputs"][0]["data"]] == ["1", "0"]
-
-
-@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
-def test_bodies_may_be_compressed(served: Served, encoding: str, pack: Any) -> None:
-    array = np.zeros(4096, np.float32)
-    header = {"inputs": [tensor("x", array, binary_data_size=array.nbytes)], "parameters": {"binary_data_output": True}}
-    body, headers = binary(header, array)
-    headers |= {"Content-Encoding": encoding, "Accept-Encoding": encoding}
-    response = served.client.post(PATH, content=pack(body), headers=headers)
-    assert response.headers["Content-Encoding"] == encoding
-    assert answer(response)[1] == array.tobytes()
 
 
 def test_a_gzip_body_may_have_several_members(served: Served) -> None:

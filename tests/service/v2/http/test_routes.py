@@ -59,17 +59,6 @@ def test_the_metadata_of_a_model(served: Served, path: str) -> None:
     }
 
 
-def test_a_configuration_has_all_fields_under_their_own_names(served: Served) -> None:
-    config = served.client.get("/v2/models/echo/config").json()
-    assert (config["name"], config["max_batch_size"], config["input"]) == ("echo", 0, [])
-
-
-@pytest.mark.parametrize("path", ["/v2/models/stats", "/v2/models/echo/stats", "/v2/models/echo/versions/1/stats"])
-def test_statistics(served: Served, path: str) -> None:
-    (found,) = served.client.get(path).json()["model_stats"]
-    assert (found["name"], found["version"], found["inference_count"]) == ("echo", "1", 0)
-
-
 def test_integers_of_64_bits_are_numbers_and_maps_are_objects() -> None:
     message = ModelStatistics(name="m", inference_count=2**53)
     message.response_stats["0"].success.count = 3
