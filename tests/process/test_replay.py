@@ -30,12 +30,12 @@ from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner
 from nnhal_tools.conformance.vectors import read_vectors
 from nnhal_tools.hal_runner import run_on
-from nnhal_tools.replay import ReplayPace, ReplayReport, ReplayRequest, replay_recording
+from nnhal_tools.replay import ReplayReport, ReplayRequest, replay_recording
 from tests.support.additions import TENSOR_BYTES, addition_in_ashmem, addition_model, additions_in_a_cycle
 from tests.support.faulty import METHODS_OF_WAYS, execution_in
 from tests.support.faulty_drivers import write_faulty_driver
 from tests.support.models import Recipe
-from tests.support.recordings import Recorded, recordable_device, recording
+from tests.support.recordings import recordable_device, recording
 from tests.support.refusals import FAILURE, INVALID, refusal
 
 pytestmark = pytest.mark.slow
@@ -71,9 +71,9 @@ STORY = network(OperationType.TANH, OperationType.LOGISTIC, OperationType.ABS)
 INPUT = np.array([-2, -0.5, 0.5, 2], np.float32)
 
 
-def replayed(path: Path, device: Endpoint | str, pace: ReplayPace = ReplayPace.FAST) -> ReplayReport:
+def replayed(path: Path, device: Endpoint | str) -> ReplayReport:
     where = device if isinstance(device, str) else str(device.directory)
-    return replay_recording(ReplayRequest(path, where, pace))
+    return replay_recording(ReplayRequest(path, where))
 
 
 @pytest.fixture
@@ -272,20 +272,6 @@ def test_sessions_keep_their_order_among_each_other(device: Endpoint, tmp_path: 
     first, second = made[:2]
     assert made == 3 * [first, second]
     assert first != second
-
-
-def test_a_replay_may_keep_the_recorded_pace(device: Endpoint, story: Path, tmp_path: Path) -> None:
-    path = tmp_path / "again.nnrec"
-    with recording(device, path) as recorded:
-        report = replayed(story, device, pace=ReplayPace.RECORDED)
-    assert (report.differences, report.compared_outputs) == ([], 2)
-    original = Recorded(story).calls()
-    began = next(call.started_ns for call in original if call.event.HasField("preparation"))
-    last, last_again = (
-        max(call.started_ns for call in calls if call.event.HasField("execution"))
-        for calls in (original, recorded.calls())
-    )
-    assert last_again >= last - began
 
 
 @pytest.mark.parametrize("omissions", [Omissions(contents=True), Omissions(weights=True), Omissions(names=True)])

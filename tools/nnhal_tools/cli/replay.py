@@ -10,7 +10,7 @@ from rich.console import Console
 
 from nnhal_tools.cli.completion import complete_driver
 from nnhal_tools.cli.operating import JsonOption, print_json, say
-from nnhal_tools.replay import ReplayPace, ReplayReport, ReplayRequest, replay_recording
+from nnhal_tools.replay import ReplayReport, ReplayRequest, replay_recording
 
 _SHOWN = 20
 """Differences that are printed; --json has them all."""
@@ -24,9 +24,6 @@ def replay(
             help="A driver, which gets a process of its own, or a running device's DIR.", autocompletion=complete_driver
         ),
     ],
-    pace: Annotated[
-        ReplayPace, typer.Option(help="'fast', or 'recorded': no call is made earlier than in the recording.")
-    ] = ReplayPace.FAST,
     ref: Annotated[
         str,
         typer.Option(
@@ -45,7 +42,7 @@ def replay(
     """
     console = Console(stderr=True)
     with console.status(f"replaying {recording.name} on {device}"):
-        report = replay_recording(ReplayRequest(recording, device, pace, ref))
+        report = replay_recording(ReplayRequest(recording, device, ref))
     if as_json:
         print_json(report.as_dict())
     else:

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 
 from nnhal.recording import DeviceRecording, RecordedCall
 from nnhal.types import ErrorStatus, OperationType
-from nnhal.types.layout import describe, is_extension
+from nnhal.types.layout import is_extension
 from nnhal.v1 import model_pb2
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_pages.units import size
 
 _NS = 1e9
-_DIGITS = 8
 _SHOWN_OPERATIONS = 6
+_NAMED = {"client_name": "client", "prepared_model": "model", "request": "request", "buffer": "buffer"}
 COLUMNS = ("at", "session", "call", "what", "took", "ended")
 
 
@@ -81,7 +81,7 @@ def rows(recording: DeviceRecording) -> Iterator[tuple[str, ...]]:
             f"{call.started_ns / _NS:.6f}" if call.started_ns >= 0 else "before",
             str(event.session or ""),
             event.method,
-            _what(event, recording.requests),
+            _what(event),
             f"{(call.ended_ns - call.started_ns) / 1e3:.0f} µs" if is_call(event) else "",
             "" if status == ErrorStatus.NONE else f"{status.name}: {event.message}".rstrip(": "),
         )
@@ -100,64 +100,9 @@ def place(call: RecordedCall) -> str:
     return f"{call.event.method} of session {call.event.session} at {call.started_ns / _NS:.6f} s"
 
 
-def _what(event: wire.RecordedEvent, requests: dict[int, wire.RecordedRequest]) -> str:
-    about = event.WhichOneof("about")
-    match about:
-        case "session_opened":
-            return event.session_opened.client_name
-        case "preparation":
-            return _preparation(event.preparation)
-        case "question":
-            return operations(event.question.model.model)
-        case "request":
-            return _request(event.request)
-        case "execution":
-            return _execution(event.execution, requests.get(event.execution.request))
-        case "allocation":
-            dimensions = describe(tuple(event.allocation.desc.dimensions)) if event.allocation.desc.dimensions else ""
-            return f"buffer {event.allocation.buffer or ''} {dimensions}{_earlier(event.allocation.is_earlier)}".strip()
-        case "copy":
-            way = "into" if event.copy.is_into_buffer else "out of"
-            return f"{_content(event.copy.value)} {way} buffer {event.copy.buffer}"
-        case "release":
-            kind = event.release.WhichOneof("kind")
-            return f"{kind.replace('_', ' ')} {getattr(event.release, kind)}" if kind else ""
-    return ""
-
-
-def _preparation(about: wire.RecordedPreparation) -> str:
-    name = f"model {about.prepared_model}" if about.prepared_model else operations(about.model.model)
-    return f"{name}{' from its cache' if about.is_from_cache else ''}{_earlier(about.is_earlier)}"
-
-
-def _earlier(is_earlier: bool) -> str:
-    return ", from before" if is_earlier else ""
-
-
-def _request(about: wire.RecordedRequest) -> str:
-    pools = zip(about.pool_kinds, about.pool_bytes, strict=False)
-    kinds = ", ".join(f"{kind} {size} B" if size else kind for kind, size in pools)
-    name = f"request {about.request}" if about.request else "request"
-    return f"{name} of model {about.prepared_model}: {kinds or 'no pools'}"
-
-
-def _execution(about: wire.RecordedExecution, request: wire.RecordedRequest | None) -> str:
-    name = (
-        f"request {about.request}" if request is None else f"request {about.request} of model {request.prepared_model}"
-    )
-    values = [f"{_contents(about.inputs)} → {_contents(about.outputs)}"] if about.inputs or about.outputs else []
-    lengths = ", ".join(f"{list(one.dimensions)} for input {one.input}" for one in about.lengths)
-    shapes = [describe(tuple(shape.dimensions)) for shape in about.result.output_shapes]
-    return "; ".join(
-        [name, *([lengths] if lengths else []), *values, *([f"outputs {' '.join(shapes)}"] if shapes else [])]
-    )
-
-
-def _contents(contents: object) -> str:
-    return " ".join(_content(content) for content in contents) or "nothing"  # type: ignore[attr-defined]
-
-
-def _content(content: wire.RecordedContent) -> str:
-    if not content.size and not content.digest:
-        return "-"
-    return f"{content.digest.hex()[:_DIGITS]}{'' if content.digest else 'left out'}:{content.size} B"
+def _what(event: wire.RecordedEvent) -> str:
+    """Name what an event is about: a client, or things by their numbers."""
+    kind = event.WhichOneof("about")
+    fields = getattr(event, kind).ListFields() if kind else []
+    told = {field.name: value for field, value in fields if field.name in _NAMED}
+    return ", ".join(f"{_NAMED[name]} {value}" for name, value in told.items())

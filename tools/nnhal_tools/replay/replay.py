@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
@@ -35,15 +33,6 @@ from nnhal_tools.up import opened_device
 _CLIENT = "nnhal-replay"
 
 
-class ReplayPace(StrEnum):
-    """How fast calls are made."""
-
-    FAST = "fast"
-    """Each as soon as those that had ended before it have ended again."""
-    RECORDED = "recorded"
-    """As FAST, but not before the time at which it was made in the recording."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
     """What is replayed, and how."""
@@ -51,7 +40,6 @@ class ReplayRequest:
     recording: Path
     device: str
     """A driver, which gets a process of its own, or the directory of a running device."""
-    pace: ReplayPace = ReplayPace.FAST
     reference: str = "cpu_ref"
     """What tells from which operation on values differ: a driver, or a running device's directory; empty for none."""
 
@@ -67,7 +55,7 @@ def replay_recording(request: ReplayRequest) -> ReplayReport:
         calls = [call for call in recording.calls if call.event.WhichOneof("about") in PLAYED]
         found = Found(report)
         with opened_device(request.device, _CLIENT) as device:
-            sessions = _Player(recording, calls, device.endpoint, found, request.pace).sessions
+            sessions = _Player(recording, calls, device.endpoint, found).sessions
             if sessions:
                 with ThreadPoolExecutor(len(sessions)) as pool:
                     for ended in [pool.submit(work) for work in sessions]:
@@ -87,15 +75,12 @@ class _Player:
         calls: Sequence[RecordedCall],
         endpoint: Endpoint,
         found: Found,
-        pace: ReplayPace,
     ) -> None:
         self._recording = recording
         self._calls = calls
         self._endpoint = endpoint
         self._found = found
-        self._pace = pace
         self._turns = Turns(calls)
-        self._began_ns = time.monotonic_ns() - min((call.started_ns for call in calls), default=0)
         of_session: dict[int, list[int]] = {}
         for number, call in enumerate(calls):
             of_session.setdefault(call.event.session, []).append(number)
@@ -110,8 +95,6 @@ class _Player:
                 if not self._turns.wait_for(number):
                     return
                 call = self._calls[number]
-                if self._pace == ReplayPace.RECORDED:
-                    time.sleep(max(0, self._began_ns + call.started_ns - time.monotonic_ns()) / 1e9)
                 if session is None:
                     session = PlayedSession(
                         self._recording, RemoteDevice(self._endpoint, _CLIENT), self._found, self._calls, numbers

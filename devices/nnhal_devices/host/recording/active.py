@@ -25,17 +25,15 @@ from nnhal.v1 import recording_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_devices.driver import Driver
 from nnhal_devices.host.memory.device_memory import DeviceBuffer
-from nnhal_devices.host.recording.notes import NoteLimits, Notes, PlainRun, RecordedExecution, RunNote
+from nnhal_devices.host.recording.notes import NoteLimits, Notes, RecordedExecution, RunNote
 from nnhal_devices.host.recording.requests import RequestForm, recorded_request
 from nnhal_devices.host.runs.prepared_model import PreparedModel
-from nnhal_devices.host.runs.run_results import SUCCESS
 from nnhal_devices.host.sessions.client_session import ClientSession
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
 _PAUSE_SECONDS = 0.05
 _BATCH = 4096
-_SUCCESS = result_to_wire(SUCCESS)
 Events = list[wire.RecordedEvent]
 
 
@@ -62,6 +60,8 @@ class ActiveRecording:
         self._meeting = threading.Lock()
         self._met: WeakSet[DeviceBuffer] = WeakSet()
         self._counts: dict[type, int] = {}
+        self._plain: dict[tuple[RecordedExecution, str], tuple[wire.RecordedEvent, int]] = {}
+        """The events of plain runs in the batch that is being written, and when the last of each began."""
         header = wire.RecordingHeader(
             version=VERSION,
             nnhal_version=_own_version(),
@@ -296,8 +296,9 @@ class ActiveRecording:
 
     def _write_batch(self) -> bool:
         """Write the oldest notes, and return whether there were any."""
-        notes, plain = self.notes.take(_BATCH), self.notes.take_plain(_BATCH)
+        notes = self.notes.take(_BATCH)
         events: Events = []
+        self._plain.clear()
         for note in notes:
             if isinstance(note, RunNote):
                 events += self._run(note)
@@ -305,57 +306,38 @@ class ActiveRecording:
                 self.notes.written(note.outputs)
             else:
                 events += note()
-        events += self._plain_runs(plain)
         if events:
             calls = sum(map(_calls_in, events))
             if self._writer.events(events):
                 self._calls += calls
             else:
                 self._full_calls += calls
-        return bool(notes or plain)
+        return bool(notes)
 
     def _run(self, note: RunNote) -> Events:
-        """Return the events of an execution, with those of what it needs."""
-        events, event = self._execution(note.execution, note.method, note.started_ns, note.ended_ns)
+        """Return the events of an execution, with those of what it needs; none if an earlier event tells of it too."""
+        key, is_plain = (note.execution, note.method), note.is_plain
+        if is_plain and key in self._plain:
+            event, last_ns = self._plain[key]
+            event.again_ns.extend((note.started_ns - last_ns, note.ended_ns - note.started_ns))
+            self._plain[key] = event, note.started_ns
+            return []
+        before = self.request(note.execution, "PreparedModel.CreateReusableExecution", note.started_ns, note.started_ns)
+        event = self.event(note.method, client_of(note.execution.prepared_model), note.started_ns, note.ended_ns)
+        about = event.execution
+        about.request = self.number_of(note.execution)
         if note.deadline_ns != NO_DEADLINE:
-            event.execution.deadline_in_ns = deadline_in_ns(note.deadline_ns, note.started_ns)
-        event.execution.inputs.extend(map(self.content, note.inputs))
-        event.execution.outputs.extend(map(self.content, note.outputs))
-        event.execution.lengths.extend(lengths_to_wire(note.lengths))
+            about.deadline_in_ns = deadline_in_ns(note.deadline_ns, note.started_ns)
+        about.inputs.extend(map(self.content, note.inputs))
+        about.outputs.extend(map(self.content, note.outputs))
+        about.lengths.extend(lengths_to_wire(note.lengths))
         if isinstance(note.answer, ExecutionResult):
-            event.execution.result.CopyFrom(result_to_wire(note.answer))
+            about.result.CopyFrom(result_to_wire(note.answer))
         else:
             self.fail(event, note.answer)
-        return [*events, event]
-
-    def _plain_runs(self, runs: Sequence[PlainRun]) -> Events:
-        """Return the events of executions that are equal but for their times: one event for each request."""
-        found: Events = []
-        events: dict[tuple[int, str], wire.RecordedEvent] = {}
-        again: dict[tuple[int, str], list[int]] = {}
-        last: dict[tuple[int, str], int] = {}
-        for execution, method, started_ns, ended_ns in runs:
-            key = id(execution), method
-            if key in last:
-                again[key] += (started_ns - last[key], ended_ns - started_ns)
-            else:
-                before, event = self._execution(execution, method, started_ns, ended_ns)
-                event.execution.result.CopyFrom(_SUCCESS)
-                found += [*before, event]
-                events[key], again[key] = event, []
-            last[key] = started_ns
-        for key, event in events.items():
-            event.again_ns.extend(again[key])
-        return found
-
-    def _execution(
-        self, execution: RecordedExecution, method: str, started_ns: int, ended_ns: int
-    ) -> tuple[Events, wire.RecordedEvent]:
-        """Return the event of an execution, and those of what it needs."""
-        before = self.request(execution, "PreparedModel.CreateReusableExecution", started_ns, started_ns)
-        event = self.event(method, client_of(execution.prepared_model), started_ns, ended_ns)
-        event.execution.request = self.number_of(execution)
-        return before, event
+        if is_plain:
+            self._plain[key] = event, note.started_ns
+        return [*before, event]
 
 
 def client_of(prepared: PreparedModel) -> ClientSession:

@@ -6,14 +6,13 @@ import threading
 from collections.abc import Mapping
 from contextvars import ContextVar
 from math import prod
-from time import CLOCK_BOOTTIME, clock_gettime_ns
 from typing import Any, Protocol
 
 from nnhal.arrays import Bytes
 from nnhal.clock import now_ns
 from nnhal.codec.lengths import Lengths
 from nnhal.errors import HalError
-from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult, Request, RequestArgument
+from nnhal.types import ExecutionConfig, ExecutionResult, Request, RequestArgument
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, is_extension
 from nnhal_devices.host.memory.arguments import BoundArguments
 from nnhal_devices.host.memory.device_memory import DeviceBuffer
@@ -24,7 +23,6 @@ from nnhal_devices.host.recording.requests import form_of
 from nnhal_devices.host.runs.bound_run import Conclude
 from nnhal_devices.host.runs.execution import BURST, LAUNCH_CHANNEL, Execution, Wanted
 from nnhal_devices.host.runs.prepared_model import PoolOpener, PreparedModel
-from nnhal_devices.host.runs.run_results import SUCCESS
 
 
 class ServedMethod:
@@ -122,18 +120,14 @@ class RecordingExecution(Execution):
         active = self._recorder.active
         if active is None:
             return Execution.run(self, deadline_ns, is_wanted, asked_over, lengths)
-        started_ns = clock_gettime_ns(CLOCK_BOOTTIME)
+        started_ns = now_ns()
         try:
             done = Execution.run(self, deadline_ns, is_wanted, asked_over, lengths)
         except HalError as error:
             failure = HalError(error.status, error.message)
             self._note(active, asked_over or _method(BURST), started_ns, deadline_ns, failure, lengths)
             raise
-        # The common case is a run on a channel, without its values. Every tenth of a microsecond counts here.
-        if done[0] is SUCCESS and asked_over and deadline_ns == NO_DEADLINE and not (self._values or lengths):
-            active.notes.add_plain((self, asked_over, started_ns, clock_gettime_ns(CLOCK_BOOTTIME)))
-        else:
-            self._note(active, asked_over or _method(BURST), started_ns, deadline_ns, done[0], lengths)
+        self._note(active, asked_over or _method(BURST), started_ns, deadline_ns, done[0], lengths)
         return done
 
     def run_held(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:

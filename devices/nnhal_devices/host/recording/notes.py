@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from nnhal.arrays import Bytes
 from nnhal.codec.lengths import Lengths
 from nnhal.errors import HalError
-from nnhal.types import ExecutionConfig, ExecutionResult
+from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_devices.host.recording.requests import RequestForm
 from nnhal_devices.host.runs.prepared_model import PreparedModel
+from nnhal_devices.host.runs.run_results import SUCCESS
 
-T = TypeVar("T")
 Values = Sequence[Bytes | int | None]
 """The values of arguments: bytes, a size if the bytes were left out, or None for an argument without any of its own."""
 
@@ -50,13 +50,15 @@ class RunNote(NamedTuple):
     outputs: Values
     lengths: Lengths = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """True if it has succeeded, and differs from others of its request by its times only."""
+        is_usual = self.answer is SUCCESS and self.deadline_ns == NO_DEADLINE
+        return is_usual and not (self.inputs or self.outputs or self.lengths)
+
 
 Note = RunNote | Callable[[], Sequence[wire.RecordedEvent]]
 """An execution, or what makes events of any other call."""
-
-
-PlainRun = tuple["RecordedExecution", str, int, int]
-"""An execution that has succeeded, without its values: the channel that it came over, its beginning, and its end."""
 
 
 class Notes:
@@ -66,7 +68,6 @@ class Notes:
         self._limits = limits
         self._most = limits.notes
         self._waiting: deque[Note] = deque()
-        self._plain: deque[PlainRun] = deque()
         self._lock = Lock()
         self._value_bytes = 0
         self._is_over = False
@@ -83,13 +84,6 @@ class Notes:
             self.written(note.inputs)
             self.written(note.outputs)
 
-    def add_plain(self, run: PlainRun) -> None:
-        """Note an execution, unless too many wait."""
-        if len(self._plain) < self._most:
-            self._plain.append(run)
-        else:
-            self._drop(1)
-
     def has_room(self, size: int) -> bool:
         """Reserve room for values of so many bytes, and return whether there is."""
         with self._lock:
@@ -104,10 +98,8 @@ class Notes:
         self._is_over |= at_end
         self._most = 0
         self._limits = NoteLimits(0, 0)
-        dropped = len(self._waiting) + len(self._plain)
+        self._drop(len(self._waiting))
         self._waiting.clear()
-        self._plain.clear()
-        self._drop(dropped)
 
     def _drop(self, calls: int) -> None:
         if not self._is_over:
@@ -125,12 +117,4 @@ class Notes:
 
     def take(self, most: int) -> list[Note]:
         """Take the notes that wait, the oldest first, and ``most`` at the most."""
-        return _taken(self._waiting, most)
-
-    def take_plain(self, most: int) -> list[PlainRun]:
-        """Take executions that wait, the oldest first, and ``most`` at the most."""
-        return _taken(self._plain, most)
-
-
-def _taken(waiting: deque[T], most: int) -> list[T]:
-    return [waiting.popleft() for _ in range(min(most, len(waiting)))]
+        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
