@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from nnhal.errors import HalError
-from nnhal.types import ErrorStatus, Request
-from nnhal.v1 import burst_pb2, request_pb2
+from nnhal.types import ErrorStatus, Model, Request
+from nnhal.v1 import burst_pb2, device_pb2, request_pb2, types_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from nnhal_conformance.channels import BurstChannel, Launch, LaunchChannel, split
 from nnhal_conformance.device import Prepared
 from nnhal_conformance.rule import offered
+from nnhal_conformance.session import DeviceSession, config_of
 
 Run = Callable[..., request_pb2.ExecutionResult]
 Launcher = Callable[..., Launch]
@@ -164,3 +165,34 @@ def _to_the_end(way: Callable[[Prepared, Request], Launcher]) -> Callable[[Prepa
 
 ALL_RUNS = RUNS | {f"launch-{name}": _to_the_end(way) for name, way in LAUNCHES.items()}
 """Ways to run a request, those that launch it and wait for its fence too."""
+
+
+Prepare = Callable[..., tuple[list[device_pb2.Preparation], HalError | None]]
+"""Takes a session, a model and fields; returns what came, and how the call failed."""
+
+
+def by_config(
+    session: DeviceSession, model: Model, **fields: Any
+) -> tuple[list[device_pb2.Preparation], HalError | None]:
+    """Prepare a model by the call with a config."""
+    if "token" in fields:
+        fields["cache_token"] = fields.pop("token")
+    message = device_pb2.PrepareModelWithConfigRequest(model=session.model(model), config=config_of(**fields))
+    return session.preparation(session.device.PrepareModelWithConfig, message)
+
+
+def _plainly(
+    session: DeviceSession, model: Model, **fields: Any
+) -> tuple[list[device_pb2.Preparation], HalError | None]:
+    given = {
+        "preference": types_pb2.EXECUTION_PREFERENCE_FAST_SINGLE_ANSWER,
+        "priority": types_pb2.PRIORITY_MEDIUM,
+        "deadline_ns": -1,
+        "token": bytes(32),
+    }
+    message = device_pb2.PrepareModelRequest(model=session.model(model), **{**given, **fields})
+    return offered(lambda: session.preparation(session.device.PrepareModel, message), _ONLY_WITH_CONFIG)
+
+
+PREPARATIONS: dict[str, Prepare] = {"config": by_config, "plain": _plainly}
+"""Ways to prepare a model."""

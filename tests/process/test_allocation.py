@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from nnhal.codec import memory_to_wire
 from nnhal.endpoint import Endpoint
 from nnhal.extensions import extension_code
 from nnhal.extensions.onnx import NAME, PREFIX
@@ -18,7 +17,6 @@ from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice, RemotePreparedModel
 from nnhal.types import BufferRole, ExtensionNameAndPrefix, Model, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import Dimensions
-from nnhal.v1 import buffer_pb2, device_pb2
 from tests.support.bystanders import bystander
 from tests.support.device_memory import (
     FLOAT32,
@@ -35,15 +33,12 @@ from tests.support.device_memory import (
     given,
     inside,
     memory_with,
-    read,
     request_of,
 )
-from tests.support.entry_points import Target
 from tests.support.models import Recipe
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, INVALID, refusal
 from tests.support.waiting import wait_until
-from tests.support.wire import WireDevice
 
 ROLE = BufferRole(0, 0)
 Roles = tuple[Sequence[BufferRole], Sequence[BufferRole]]
@@ -87,79 +82,6 @@ def of_outputs(*roles: BufferRole) -> Roles:
 
 EITHER = pytest.mark.parametrize("given", [of_inputs, of_outputs])
 """A role of an input, and one of an output."""
-
-
-@pytest.mark.contract("MD-01")
-@pytest.mark.parametrize("roles", [((), ()), of_inputs(ROLE), of_outputs(ROLE)])
-def test_prepared_models_without_a_role_and_roles_without_a_prepared_model_are_invalid(
-    device: RemoteDevice, wire: WireDevice, roles: Roles
-) -> None:
-    count = sum(map(len, roles))
-    words = f"{1 - count} prepared models and {count} roles, expected at least one of each"
-    models = [] if count else [device.prepare_model(doubling(FLOAT32))]
-    refusal(lambda: device.allocate(models, *roles), INVALID, words)
-    refusal(lambda: wire.call(wire.device.Allocate, device_pb2.AllocateRequest()), INVALID, "0 prepared models")
-
-
-@pytest.mark.contract("MD-02", "MD-03")
-def test_a_prepared_model_that_is_not_of_this_session_is_invalid(wire: WireDevice, other: RemoteDevice) -> None:
-    prepared = wire.prepare(doubling(FLOAT32))
-    target = Target(wire, prepared)
-    foreign = other.prepare_model(doubling(FLOAT32)).handle
-
-    def request(*handles: int) -> device_pb2.AllocateRequest:
-        return device_pb2.AllocateRequest(
-            prepared_models=handles,
-            input_roles=[device_pb2.BufferRole(model_index=0, io_index=0, probability=1)],
-        )
-
-    buffer = wire.call(wire.device.Allocate, request(prepared)).buffer
-    for handle in (0, -1, foreign, target.burst.handle, buffer, 2**62):
-        for handles in ([handle], [prepared, handle], [handle, prepared]):
-            message = request(*handles)
-            words = f"prepared model {handle} does not exist in this session"
-            refusal(partial(wire.call, wire.device.Allocate, message), INVALID, words)
-
-
-@pytest.mark.contract("MD-04")
-@EITHER
-def test_a_role_of_a_prepared_model_that_is_not_listed_is_invalid(
-    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles]
-) -> None:
-    for index in (1, 2**31 - 1, -1):
-        words = f"role of prepared model {index}, there are 1"
-        refusal(partial(device.allocate, [prepared], *given(BufferRole(index, 0))), INVALID, words)
-
-
-@pytest.mark.contract("MD-05")
-@EITHER
-def test_a_role_that_the_model_does_not_have_is_invalid(
-    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles]
-) -> None:
-    for index in (1, 9999, -1):
-        words = f"put {index}, prepared model 0 has 1"
-        refusal(partial(device.allocate, [prepared], *given(BufferRole(0, index))), INVALID, words)
-
-
-@pytest.mark.contract("MD-06")
-@EITHER
-def test_a_probability_is_above_0_and_at_most_1(
-    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles]
-) -> None:
-    for probability in (10.0, 0.0, -0.5, 1.5, float("nan"), float("inf")):
-        words = f"probability {probability}, expected above 0 and at most 1"
-        refusal(partial(device.allocate, [prepared], *given(BufferRole(0, 0, probability))), INVALID, words)
-
-
-@pytest.mark.contract("MD-07")
-@EITHER
-def test_one_role_given_twice_is_invalid(
-    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles]
-) -> None:
-    for second in (0, 1):
-        roles = given(ROLE, BufferRole(second, 0))
-        words = f"put 0 of prepared model {second} is given twice"
-        refusal(partial(device.allocate, [prepared, prepared], *roles), INVALID, words)
 
 
 @EITHER
@@ -226,19 +148,6 @@ def test_roles_of_different_dimensions_are_invalid(
     device: RemoteDevice, make: Make, kind: Kind, pairing: Roles
 ) -> None:
     refuse_pair(device, make(kind, SHAPE), make(kind, (4, 32, 32, 8)), pairing, "the memory would have")
-
-
-@pytest.mark.contract("MD-13", "MD-14", "MD-40")
-@EITHER
-def test_dimensions_that_contradict_the_role_are_invalid(
-    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles]
-) -> None:
-    allocate_with = partial(device.allocate, [prepared], *given(ROLE))
-    for dimensions in (SHAPE[:-1], (4, 32, 32, 8), (1, 32, 32, 9), (*SHAPE, 1)):
-        words = "put 0 of prepared model 0 has dimensions .1, 32, 32, 8., the memory would have"
-        refusal(partial(allocate_with, dimensions=dimensions), INVALID, words)
-    for negative in ((-1, 32, 32, 8), (1, 32, 32, -(2**31))):
-        refusal(partial(allocate_with, dimensions=negative), INVALID, "expected none below 0")
 
 
 def with_scalar_input() -> Model:
@@ -327,16 +236,6 @@ def test_values_of_extensions_cannot_be_in_device_memory(device: RemoteDevice) -
     assert allocate(device, prepared, [0]).token > 0
 
 
-@pytest.mark.contract("MD-19")
-def test_live_buffers_have_distinct_tokens(device: RemoteDevice, other: RemoteDevice) -> None:
-    tokens = []
-    for session in (device, other):
-        prepared = session.prepare_model(adding(FLOAT32, (4,)))
-        tokens += [allocate(session, prepared, [0]).token for _ in range(100)]
-    assert min(tokens) > 0
-    assert len(set(tokens)) == 200
-
-
 @pytest.mark.contract("MD-20")
 def test_a_released_buffer_makes_room_for_another(device: RemoteDevice, prepared: RemotePreparedModel) -> None:
     before = device.usage()
@@ -346,30 +245,6 @@ def test_a_released_buffer_makes_room_for_another(device: RemoteDevice, prepared
         buffer.release()  # releasing again is ignored
         usage = device.usage()
         assert (usage.buffers, usage.buffer_bytes) == (before.buffers, before.buffer_bytes)
-
-
-def test_a_released_buffer_is_unknown(device: RemoteDevice) -> None:
-    buffer = allocate(device, device.prepare_model(adding(FLOAT32)), [0])
-    buffer.release()
-    words = f"device buffer {buffer.token} does not exist"
-    refusal(lambda: buffer.copy_from(create_ashmem(1)), INVALID, words)
-    refusal(lambda: buffer.copy_to(create_ashmem(1)), INVALID, words)
-
-
-def test_buffers_of_one_session_are_unknown_in_another(device: RemoteDevice, wire: WireDevice) -> None:
-    buffer = allocate(device, device.prepare_model(adding(FLOAT32)), [0])
-    values = FLOAT32.values(1)
-    buffer.copy_from(memory_with(values))
-    taken = memory_with(FLOAT32.values(2))
-    memory = memory_to_wire(taken, wire.link.issue)
-    target = buffer_pb2.CopyToRequest(buffer=buffer.token, dst=memory)
-    source = buffer_pb2.CopyFromRequest(buffer=buffer.token, src=memory)
-    words = f"device buffer {buffer.token} does not exist in this session"
-    refusal(lambda: wire.call(wire.buffer.CopyTo, target), INVALID, words)
-    refusal(lambda: wire.call(wire.buffer.CopyFrom, source), INVALID, words)
-    wire.call(wire.buffer.Release, buffer_pb2.BufferServiceReleaseRequest(buffer=buffer.token))
-    assert read(taken).tolist() == FLOAT32.values(2).tolist()
-    assert contents(buffer).tolist() == values.tolist()
 
 
 @pytest.fixture

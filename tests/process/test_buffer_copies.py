@@ -24,7 +24,6 @@ from nnhal.remote import RemoteBuffer, RemoteDevice
 from nnhal.types import Ashmem, ErrorStatus, Memory
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import buffer_pb2, device_pb2
-from tests.support.additions import POOL_KINDS
 from tests.support.bystanders import bystander
 from tests.support.device_memory import (
     COUNT,
@@ -32,7 +31,6 @@ from tests.support.device_memory import (
     KINDS,
     OPEN,
     SHAPE,
-    TWICE,
     Kind,
     allocate,
     contents,
@@ -70,18 +68,6 @@ def flexible_buffer(device: RemoteDevice, kind: Kind) -> RemoteBuffer:
     return allocate(device, device.prepare_model(doubling(kind, OPEN)), [0], [0])
 
 
-@pytest.mark.contract("MD-21", "MD-28", "MD-29")
-@pytest.mark.parametrize("dimensions", [(), SHAPE])
-def test_memory_to_copy_from_must_have_the_size_of_the_buffer(
-    fixed: RemoteBuffer, kind: Kind, dimensions: Dimensions
-) -> None:
-    for size in (kind.size // 2, 2 * kind.size, kind.size - 1, kind.size + 1):
-        words = f"a source of {size} bytes, expected {kind.size} for a buffer of dimensions .1, 32, 32, 8."
-        refusal(partial(fixed.copy_from, create_ashmem(size), dimensions), INVALID, words)
-    fixed.copy_from(memory_with(kind.values(1)), dimensions)
-    assert contents(fixed, kind).tolist() == kind.values(1).tolist()
-
-
 @pytest.mark.contract("MD-22", "MD-23", "MD-24")
 def test_given_dimensions_determine_the_size_of_a_buffer_with_unknown_ones(
     flexible_buffer: RemoteBuffer, kind: Kind
@@ -94,17 +80,6 @@ def test_given_dimensions_determine_the_size_of_a_buffer_with_unknown_ones(
         values = kind.values(images, images * COUNT)
         flexible_buffer.copy_from(memory_with(values), dimensions)
         assert contents(flexible_buffer, kind, len(values)).tolist() == values.tolist()
-
-
-@pytest.mark.contract("MD-25", "MD-26", "MD-27", "MD-40")
-@pytest.mark.parametrize(
-    "dimensions", [SHAPE[:-1], TWICE, OPEN, (1, 32, 32, 9), (*SHAPE, 1), (-1, 32, 32, 8), (-(2**31),)]
-)
-def test_dimensions_that_contradict_the_buffers_are_invalid(
-    fixed: RemoteBuffer, kind: Kind, dimensions: Dimensions
-) -> None:
-    words = "expected none below 0" if min(dimensions) < 0 else "expected all known and like the buffer's .1, 32"
-    refusal(lambda: fixed.copy_from(create_ashmem(kind.size), dimensions), INVALID, words)
 
 
 @pytest.mark.contract("MD-30", "MD-31", "MD-32", "MD-33", "MD-40")
@@ -138,17 +113,6 @@ def test_a_new_buffer_cannot_be_copied_and_its_size_is_checked_first(fixed: Remo
 def test_a_new_buffer_with_unknown_dimensions_has_no_size_to_check(flexible_buffer: RemoteBuffer, kind: Kind) -> None:
     for size in (1, kind.size, 2 * kind.size):
         require_nothing_in(flexible_buffer, size)
-
-
-@pytest.mark.contract("MD-35", "MD-38")
-def test_memory_to_copy_to_must_have_the_size_of_the_buffer(fixed: RemoteBuffer, kind: Kind) -> None:
-    fixed.copy_from(memory_with(kind.values(1)))
-    for size in (kind.size // 2, 2 * kind.size):
-        memory = create_ashmem(size)
-        refusal(partial(fixed.copy_to, memory), INVALID, f"a destination of {size} bytes, expected {kind.size}")
-        assert not read(memory, kind).any()
-    for _ in range(2):  # the failed copies changed nothing
-        assert contents(fixed, kind).tolist() == kind.values(1).tolist()
 
 
 @pytest.mark.contract("MD-36")
@@ -230,27 +194,6 @@ def test_a_copy_that_fails_leaves_the_buffer_uninitialised(
         refusal(partial(buffer.copy_from, bad.source(tmp_path), bad.dimensions), bad.status, bad.words)
         require_nothing_in(buffer, FLOAT32.size)
         assert device.usage().buffer_copied_bytes == copied
-
-
-@pytest.mark.contract("MD-38")
-@pytest.mark.parametrize("source", POOL_KINDS)
-def test_values_that_were_copied_in_are_copied_out(
-    device: RemoteDevice, fixed: RemoteBuffer, kind: Kind, tmp_path: Path, source: str
-) -> None:
-    (tmp_path / "source").mkdir()
-    first = POOL_KINDS[source](kind.size, tmp_path / "source")
-    before = device.usage()
-    for number, make in enumerate(POOL_KINDS.values(), 1):
-        second = make(kind.size, tmp_path)
-        write(first, kind.values(number))
-        fixed.copy_from(first)
-        write(first, kind.values(0))
-        fixed.copy_to(second)
-        assert read(second, kind).tolist() == kind.values(number).tolist()
-        assert read(first, kind).tolist() == kind.values(0).tolist()
-        after = device.usage()
-        assert after.buffer_copied_bytes == before.buffer_copied_bytes + number * 2 * kind.size
-        assert (after.staged_bytes, after.mappings) == (before.staged_bytes, before.mappings)
 
 
 def test_copies_use_the_mapped_part_of_a_file(device: RemoteDevice, tmp_path: Path) -> None:

@@ -16,15 +16,12 @@ from nnhal.memory import create_ashmem
 from nnhal.remote import BurstOutcome, RemoteBuffer, RemoteDevice, RemotePreparedModel
 from nnhal.types import (
     BufferRole,
-    DataLocation,
     ExecutionResult,
     Model,
     Operand,
     OperandType,
     OperationType,
     OutputShape,
-    Request,
-    RequestArgument,
 )
 from nnhal.types.layout import Dimensions
 from tests.support.device_memory import (
@@ -119,115 +116,6 @@ def test_models_run_with_everything_in_device_memory(any_device: RemoteDevice, w
         assert any_device.usage().staged_bytes == staged
 
 
-@pytest.mark.contract("EX-14")
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_a_convolution_runs_with_everything_in_device_memory(any_device: RemoteDevice, way: Way, kind: Kind) -> None:
-    prepared = any_device.prepare_model(doubling(kind))
-    source, target = allocate(any_device, prepared, [0]), allocate(any_device, prepared, (), [0])
-    source.copy_from(memory_with(kind.values(1)))
-    way(any_device, prepared, request_of([inside(source)], [inside(target)]))
-    np.testing.assert_array_equal(contents(target, kind), 2 * kind.values(1))
-
-
-@pytest.mark.contract("MD-41")
-def test_tokens_that_name_no_buffer_are_invalid(
-    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
-) -> None:
-    burst = doubler.configure_execution_burst()
-    for token in (0, -1, doubler.handle, burst.handle, 10**9, 2**63 - 1):
-        words = "expected more than 0" if token <= 0 else f"device buffer {token} does not exist in this session"
-        for request in (request_of([inside(token)], [room()]), request_of([given(1)], [inside(token)])):
-            refusal(partial(way, any_device, doubler, request), INVALID, words)
-
-
-@pytest.mark.contract("MD-41")
-def test_a_token_of_another_session_is_invalid_and_that_sessions_data_is_safe(
-    device: RemoteDevice, other: RemoteDevice, way: Way
-) -> None:
-    theirs = allocate(other, other.prepare_model(doubling(FLOAT32)), [0], [0])
-    fill(theirs, 1)
-    prepared, result = device.prepare_model(doubling(FLOAT32)), room()
-    words = f"device buffer {theirs.token} does not exist in this session"
-    for request in (request_of([inside(theirs)], [result]), request_of([given(2)], [inside(theirs)])):
-        refusal(partial(way, device, prepared, request), INVALID, words)
-    assert not any(result_in(result))
-    assert contents(theirs).tolist() == FLOAT32.values(1).tolist()
-
-
-@pytest.mark.contract("MD-42")
-def test_a_buffer_has_no_role_for_another_preparation_of_the_same_model(
-    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
-) -> None:
-    again = any_device.prepare_model(doubling(FLOAT32))
-    buffer = allocate(any_device, again, [0], [0])
-    fill(buffer, 1)
-    for request in (request_of([inside(buffer)], [room()]), request_of([given(1)], [inside(buffer)])):
-        refusal(partial(way, any_device, doubler, request), INVALID, "no such role for this prepared model")
-        way(any_device, again, request)
-
-
-@pytest.mark.contract("MD-43", "MD-44")
-def test_a_buffer_can_only_be_used_in_the_roles_that_it_was_allocated_for(any_device: RemoteDevice, way: Way) -> None:
-    prepared = any_device.prepare_model(adding_twice())
-    first_input, first_output = allocate(any_device, prepared, [0]), allocate(any_device, prepared, (), [0])
-    fill(first_input, 1)
-    wrong = {
-        "input 1": request_of([given(1), inside(first_input)], [room(), room()]),
-        "output 1": request_of([given(1), given(2)], [room(), inside(first_output)]),
-        "output 0": request_of([given(1), given(2)], [inside(first_input), room()]),
-        "input 0": request_of([inside(first_output), given(2)], [room(), room()]),
-    }
-    for role, request in wrong.items():
-        words = f"{role}: the buffer has no such role for this prepared model"
-        refusal(partial(way, any_device, prepared, request), INVALID, words)
-    assert contents(first_input).tolist() == FLOAT32.values(1).tolist()
-    way(any_device, prepared, request_of([inside(first_input), given(2)], [inside(first_output), room()]))
-
-
-@pytest.mark.contract("MD-45", "MD-46", "MD-47")
-def test_a_buffer_can_be_read_only_after_it_was_written(
-    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
-) -> None:
-    buffer, result = allocate(any_device, doubler, [0], [0]), room()
-    reading, writing = request_of([inside(buffer)], [result]), request_of([given(1)], [inside(buffer)])
-    refusal(lambda: way(any_device, doubler, reading), FAILURE, "input 0 is an uninitialised buffer")
-    require_nothing_in(buffer)
-    way(any_device, doubler, writing)
-    assert contents(buffer).tolist() == twice(1)
-    way(any_device, doubler, reading)
-    assert result_in(result) == [2 * value for value in twice(1)]
-    assert contents(buffer).tolist() == twice(1)
-
-
-@pytest.mark.contract("MD-45", "MD-46", "MD-47", "RE-06")
-def test_a_reusable_execution_sees_the_current_state_of_its_buffers(
-    any_device: RemoteDevice, doubler: RemotePreparedModel
-) -> None:
-    buffer, result = allocate(any_device, doubler, [0], [0]), room()
-    reading = doubler.create_reusable_execution(request_of([inside(buffer)], [result]))
-    writing = doubler.create_reusable_execution(request_of([given(1)], [inside(buffer)]))
-    for _ in range(2):
-        refusal(reading.execute, FAILURE, "uninitialised")
-        refusal(reading.execute_fenced, FAILURE, "uninitialised")
-        writing.execute()
-        reading.execute()
-        refusal(lambda: buffer.copy_from(create_ashmem(1)), INVALID)
-
-
-@pytest.mark.contract("MD-48")
-def test_a_buffer_cannot_be_input_and_output_of_one_request(
-    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
-) -> None:
-    buffer = allocate(any_device, doubler, [0], [0])
-    fill(buffer, 1)
-    words = "output 0 is a buffer that another argument of the request uses too"
-    two_pools = request_of([inside(buffer)], [inside(buffer)])
-    one_pool = Request(two_pools.inputs, two_pools.inputs, two_pools.pools[:1])
-    for request in (two_pools, one_pool):
-        refusal(partial(way, any_device, doubler, request), INVALID, words)
-    assert contents(buffer).tolist() == FLOAT32.values(1).tolist()
-
-
 @pytest.mark.contract("MD-49")
 def test_a_buffer_cannot_be_two_outputs(any_device: RemoteDevice, way: Way) -> None:
     prepared = any_device.prepare_model(adding_twice())
@@ -312,33 +200,6 @@ def test_a_buffer_with_unknown_dimensions_takes_the_shape_and_memory_of_each_res
     assert any_device.usage().buffer_bytes == before + 3 * FLOAT32.size
 
 
-@pytest.mark.contract("RE-06")
-def test_runs_that_were_alike_so_far_notice_what_has_changed(
-    any_device: RemoteDevice, doubler: RemotePreparedModel
-) -> None:
-    """Runs check their buffers only after one has changed."""
-    source, target = allocate(any_device, doubler, [0]), allocate(any_device, doubler, (), [0])
-    fill(source, 1)
-    execution = doubler.create_reusable_execution(request_of([inside(source)], [inside(target)]))
-
-    def run_alike() -> None:
-        for seed in (2, 3, 4):
-            fill(source, seed)
-            execution.execute()
-            assert contents(target).reshape(-1).tolist() == twice(seed)
-
-    run_alike()
-    for buffer in (source, target):
-        refusal(partial(buffer.copy_from, create_ashmem(1)), INVALID, "a source of 1 bytes")
-    require_nothing_in(target)
-    refusal(execution.execute, FAILURE, "an uninitialised buffer")
-    run_alike()
-    refusal(lambda: target.copy_from(create_ashmem(1)), INVALID, "a source of 1 bytes")
-    run_alike()
-    target.release()
-    refusal(execution.execute, INVALID, "output 0 is a buffer that was released")
-
-
 @pytest.mark.contract("MD-56")
 def test_a_reusable_execution_follows_the_shape_of_its_buffers(any_device: RemoteDevice) -> None:
     prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
@@ -401,22 +262,6 @@ def test_a_request_that_is_refused_changes_no_buffer(any_device: RemoteDevice, w
     assert contents(second).tolist() == FLOAT32.values(2).tolist()
 
 
-@pytest.mark.contract("MD-57")
-def test_an_argument_must_use_a_whole_device_buffer(
-    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
-) -> None:
-    buffer = allocate(any_device, doubler, [0], [0])
-    fill(buffer, 1)
-    outer = RequestArgument(DataLocation(1, 0, FLOAT32.size))
-    pools = (buffer.token, create_ashmem(FLOAT32.size))
-    words = "expected offset, length and padding 0"
-    for numbers in ((1, 0, 0), (0, 1, 0), (0, FLOAT32.size, 0), (0, 0, 1)):
-        inner = RequestArgument(DataLocation(0, *numbers))
-        for request in (Request((inner,), (outer,), pools), Request((outer,), (inner,), pools)):
-            refusal(partial(way, any_device, doubler, request), INVALID, words)
-    assert contents(buffer).tolist() == FLOAT32.values(1).tolist()
-
-
 @pytest.mark.contract("MD-55", "MD-58")
 def test_buffers_that_are_released_while_an_execution_runs_still_serve_it(device: RemoteDevice) -> None:
     elements = 1 << 20
@@ -440,25 +285,6 @@ def test_buffers_that_are_released_while_an_execution_runs_still_serve_it(device
         write(told.pool, np.zeros(1, np.int32))  # which ends the loop
         assert run.result().output_sufficient_size
     assert set(result_in(result)) == {2.0}
-
-
-@pytest.mark.contract("MD-59")
-def test_the_token_of_a_released_buffer_is_invalid(
-    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
-) -> None:
-    buffer = allocate(any_device, doubler, [0], [0])
-    fill(buffer, 1)
-    requests = [request_of([inside(buffer)], [room()]), request_of([given(1)], [inside(buffer)])]
-    executions = [doubler.create_reusable_execution(request) for request in requests]
-    burst = doubler.configure_execution_burst()
-    for execution in executions:
-        execution.execute()
-    buffer.release()
-    for request, execution in zip(requests, executions, strict=True):
-        words = f"device buffer {buffer.token} does not exist"
-        refusal(partial(way, any_device, doubler, request), INVALID, words)
-        for run in (execution.execute, execution.execute_fenced, partial(burst.run, execution)):
-            refusal(run, INVALID, "put 0 is a buffer that was released")
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
@@ -504,25 +330,6 @@ def test_a_too_small_output_in_shared_memory_is_reported_beside_one_in_device_me
     assert not result.output_sufficient_size
     assert [shape.is_sufficient for shape in result.output_shapes] == [True, False]
     require_nothing_in(inner, 2 * FLOAT32.size)
-
-
-@pytest.mark.contract("MD-61")
-@pytest.mark.parametrize("tokens", [(-1, -1, -1), (0, 1, 2), (5, 5, 5), (7, 7, -1)])
-def test_a_burst_ignores_the_memory_tokens_of_device_buffers(
-    any_device: RemoteDevice, adder: RemotePreparedModel, tokens: tuple[int, ...]
-) -> None:
-    inputs, output = [allocate(any_device, adder, [0, 1]) for _ in range(2)], allocate(any_device, adder, (), [0])
-    burst = adder.configure_execution_burst()
-    fill(inputs[0], 1)
-    fill(inputs[1], 2)
-    for first, second in ((0, 1), (1, 1), (0, 0)):
-        places = [inside(inputs[first]), inside(inputs[second])]
-        burst.execute(request_of(places, [inside(output)]), tokens)
-        expected = FLOAT32.values(first + 1) + FLOAT32.values(second + 1)
-        assert contents(output).tolist() == expected.tolist()
-    for token in set(tokens):
-        burst.release_memory_resource(token)
-    burst.execute(request_of([inside(inputs[0]), inside(inputs[1])], [inside(output)]), tokens)
 
 
 def detecting() -> Model:

@@ -27,7 +27,7 @@ from tests.support.additions import addition_model
 from tests.support.bystanders import Bystander, bystander
 from tests.support.processes import device_process
 from tests.support.raw_links import RawLink
-from tests.support.refusals import INVALID, refusal
+from tests.support.refusals import refusal
 from tests.support.resources import resources_of
 from tests.support.waiting import settled, wait_until
 from tests.support.wire import WireDevice
@@ -67,72 +67,7 @@ def put(count: int) -> bytes:
 
 
 HELLO = wire.LinkRequest(hello=wire.Hello(protocol_version=1)).SerializeToString()
-TAKE = wire.LinkRequest(take=wire.Take(descriptor_id=1)).SerializeToString()
 DROP = wire.LinkRequest(drop=wire.Drop(descriptor_ids=[1])).SerializeToString()
-UNKNOWN_FIELD = bytes([0xF8, 0x07, 0x01])
-
-
-@pytest.mark.parametrize(
-    ("message", "descriptors", "reason"),
-    [
-        pytest.param(b"\xff" * 100, 0, "not a LinkRequest", id="garbage"),
-        pytest.param(b"\xff" * 100, 3, "not a LinkRequest", id="garbage with descriptors"),
-        pytest.param(UNKNOWN_FIELD, 0, "empty", id="a message of an unknown kind"),
-        pytest.param(b"", 0, "0 bytes, expected 1 to 65536", id="an empty datagram"),
-        pytest.param(HELLO, 0, "hello", id="a second hello"),
-        pytest.param(bytes(LIMITS.message_bytes + 1), 0, "more than 65536 bytes", id="one byte too many"),
-        pytest.param(bytes(2 * LIMITS.message_bytes), 2, "more than 65536 bytes", id="far too many bytes"),
-        pytest.param(put(2), 1, "1 descriptors came with", id="too few descriptors"),
-        pytest.param(put(1), 2, "2 descriptors came with", id="one descriptor too many"),
-        pytest.param(put(1), 0, "0 descriptors came with", id="no descriptors"),
-        pytest.param(put(0), 1, "1 descriptors came with", id="a descriptor that is not announced"),
-        pytest.param(put(2**32 - 1), 1, "1 descriptors came with", id="a huge count"),
-        pytest.param(TAKE, 1, "1 descriptors came with", id="a descriptor with a take"),
-        pytest.param(DROP, 1, "1 descriptors came with", id="a descriptor with a drop"),
-        pytest.param(put(17), 17, "more than 16 descriptors", id="more descriptors than a message may have"),
-        pytest.param(put(200), 200, "more than 16 descriptors", id="far more descriptors"),
-    ],
-)
-def test_a_link_that_violates_the_protocol_ends(
-    cpu_ref: Endpoint, message: bytes, descriptors: int, reason: str
-) -> None:
-    pipe = Pipe()
-    with RawLink(cpu_ref.link) as link:
-        link.hello()
-        link.ask(wire.LinkRequest(put=wire.Put(count=1)), [pipe.writer.fileno()])
-        link.send(message, [pipe.writer.fileno()] * descriptors)
-        last = link.wait_for_end()
-        assert last is not None
-        assert last.refusal.fatal
-        assert reason in last.refusal.message
-        pipe.wait_until_released()
-
-
-@pytest.mark.parametrize(
-    ("message", "reason"),
-    [
-        pytest.param(b"", "0 bytes, expected 1 to 65536", id="an empty datagram"),
-        pytest.param(bytes(LIMITS.message_bytes + 1), "more than 65536 bytes", id="too many bytes"),
-        pytest.param(put(1), "must be Hello", id="a put"),
-        pytest.param(UNKNOWN_FIELD, "must be Hello", id="a message of an unknown kind"),
-        pytest.param(b"GET / HTTP/1.1\r\n\r\n", "not a LinkRequest", id="another protocol"),
-        pytest.param(
-            wire.LinkRequest(hello=wire.Hello(protocol_version=2)).SerializeToString(),
-            "protocol version 2, expected 1",
-            id="another version",
-        ),
-        pytest.param(wire.LinkRequest(hello=wire.Hello()).SerializeToString(), "version 0", id="no version"),
-    ],
-)
-def test_a_link_that_does_not_begin_with_hello_ends(cpu_ref: Endpoint, message: bytes, reason: str) -> None:
-    pipe = Pipe()
-    with RawLink(cpu_ref.link) as link:
-        link.send(message, [pipe.writer.fileno()] if message == put(1) else ())
-        last = link.wait_for_end()
-        assert last is not None
-        assert last.refusal.fatal
-        assert reason in last.refusal.message
-        pipe.wait_until_released()
 
 
 @pytest.mark.slow
@@ -205,26 +140,6 @@ def test_a_burst_without_room_for_its_descriptors_leaves_nothing_behind(cpu_ref:
         assert wire_device.call(wire_device.backend.GetUsage, backend_pb2.GetUsageRequest()).bursts == held
         assert pipe.writer.fileno()
         wire_device.take_channel(burst.channel_descriptor_id)
-
-
-def test_a_descriptor_is_handed_out_once(cpu_ref: Endpoint) -> None:
-    with WireDevice(cpu_ref) as wire_device:
-        message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=wire_device.prepare(addition_model()))
-        number = wire_device.call(wire_device.prepared_model.ConfigureExecutionBurst, message).channel_descriptor_id
-        with RawLink(cpu_ref.link) as stranger:
-            stranger.hello()
-            refused = stranger.ask(wire.LinkRequest(take=wire.Take(descriptor_id=number))).refusal
-            assert (ErrorStatus(refused.status), refused.fatal) == (INVALID, False)
-        wire_device.link.take(number).close()
-        for unknown in (number, 10**9, 0):
-            refusal(lambda n=unknown: wire_device.link.take(n), INVALID, "is not offered, or was taken")  # type: ignore[misc]
-        wire_device.prepare(addition_model())
-
-
-def test_what_a_client_has_put_cannot_be_taken(cpu_ref: Endpoint) -> None:
-    with Link(cpu_ref.link) as link:
-        (number,) = link.put([Pipe().writer])
-        refusal(lambda: link.take(number), INVALID, "is not offered")
 
 
 def test_links_beyond_the_limit_are_refused_until_one_closes(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

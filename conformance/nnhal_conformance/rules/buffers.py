@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,15 +11,18 @@ import numpy as np
 
 from nnhal.errors import HalError
 from nnhal.memory import create_ashmem, open_pool
-from nnhal.types import DataLocation, RequestArgument
+from nnhal.types import DataLocation, Request, RequestArgument
 from nnhal.v1 import buffer_pb2, device_pb2, memory_pb2
 from nnhal_conformance.device import Prepared, Subject
 from nnhal_conformance.rule import FAILURE, INVALID, NotOfferedError, offered, refused, require, rule
 from nnhal_conformance.small_models import SHAPE
+from nnhal_conformance.ways import ALL_RUNS, Run
 
 GROUP = "buffers"
 _PAGE = "memory.md#where-it-lies"
-_WHOLE = RequestArgument(DataLocation())
+_WHOLE = RequestArgument(DataLocation(1))
+"""An argument that is a whole buffer, which is the second pool of its request."""
+Way = Callable[[Prepared, Request], Run]
 
 
 def _allocate(held: Prepared, inputs: Any = (), outputs: Any = (), **fields: Any) -> device_pb2.AllocateResponse:
@@ -44,6 +48,28 @@ class _Buffer:
         self.held = device.prepare()
         self.made = self.of(self.held)
         self.size = self.held.small.bytes
+        self.work = self.held.work()
+
+    def reading(self, token: int = 0, argument: RequestArgument = _WHOLE) -> Request:
+        """Return a request that reads it, or another buffer, as input 0."""
+        request, token = self.work.request, token or self.made.token
+        return replace(request, inputs=(argument, *request.inputs[1:]), pools=(self.work.memory, token))
+
+    def writing(self, token: int = 0, argument: RequestArgument = _WHOLE) -> Request:
+        """Return a request that writes it, or another buffer."""
+        token = token or self.made.token
+        return replace(self.work.request, outputs=(argument,), pools=(self.work.memory, token))
+
+    def fill(self, seed: int) -> None:
+        """Copy the values of input 0 to it."""
+        self.copy_from(self.held.small.values(seed)[0].tobytes())
+
+    def require_output_in_it(self) -> None:
+        """Check that it holds the output of the request's inputs."""
+        raw = np.frombuffer(self.copy_to(self.size), np.uint8)
+        output = self.work.request.outputs[0].location
+        open_pool(self.work.memory, writable=True).write(output.offset, raw)
+        self.work.require_output()
 
     def of(self, held: Prepared) -> device_pb2.AllocateResponse:
         """Allocate another one."""
@@ -59,18 +85,19 @@ class _Buffer:
         """Fill it from memory."""
         memory = create_ashmem(len(content))
         open_pool(memory, writable=True).write(0, np.frombuffer(content, np.uint8))
-        src = self._wire(memory)
+        src = self.wire(memory)
         message = buffer_pb2.CopyFromRequest(buffer=self.made.buffer, src=src, dimensions=dimensions)
         return self.held.session.call(self.held.session.buffer.CopyFrom, message)
 
     def copy_to(self, size: int) -> bytes:
         """Read it."""
         memory = create_ashmem(size)
-        message = buffer_pb2.CopyToRequest(buffer=self.made.buffer, dst=self._wire(memory))
+        message = buffer_pb2.CopyToRequest(buffer=self.made.buffer, dst=self.wire(memory))
         self.held.session.call(self.held.session.buffer.CopyTo, message)
         return open_pool(memory, writable=False).read(0, size).tobytes()
 
-    def _wire(self, memory: Any) -> memory_pb2.Memory:
+    def wire(self, memory: Any) -> memory_pb2.Memory:
+        """Return ashmem as its session's calls name it."""
         number = self.held.session.link.issue(memory.descriptor)
         return memory_pb2.Memory(ashmem=memory_pb2.Ashmem(descriptor_id=number, size=memory.size))
 
@@ -86,37 +113,101 @@ def copies(device: Subject) -> None:
     require(buffer.copy_to(buffer.size) == content[::-1], "other bytes", "those that were copied to it")
 
 
-@rule(GROUP, _PAGE, "MD-47", "MD-38", "EX-14")
-def runs(device: Subject) -> None:
+@rule(GROUP, _PAGE, "MD-47", "MD-38", "EX-14", over=ALL_RUNS)
+def runs(device: Subject, way: Way) -> None:
     """A run reads a buffer, and another one writes it."""
     buffer = _Buffer(device)
-    held, work = buffer.held, buffer.held.work()
-    work.fill(4)
-    buffer.copy_from(held.small.values(4)[0].tobytes())
-    pools = (work.memory, buffer.made.token)
-    whole = replace(_WHOLE, location=DataLocation(1))
-    held.execute(replace(work.request, inputs=(whole, *work.request.inputs[1:]), pools=pools))
-    work.require_output()
-    held.execute(replace(work.request, outputs=(whole,), pools=pools))
-    raw = np.frombuffer(buffer.copy_to(buffer.size), np.uint8)
-    output = work.request.outputs[0].location
-    open_pool(work.memory, writable=True).write(output.offset, raw)
-    work.require_output()
+    read, write = way(buffer.held, buffer.reading()), way(buffer.held, buffer.writing())
+    for seed in (4, 5):
+        buffer.work.fill(seed)
+        buffer.fill(seed)
+        read()
+        buffer.work.require_output()
+        buffer.work.fill(seed)
+        write()
+        buffer.require_output_in_it()
 
 
-@rule(GROUP, _PAGE, "MD-34", "MD-45", "MD-46")
-def uninitialised(device: Subject) -> None:
+@rule(GROUP, _PAGE, "MD-34", "MD-45", "MD-46", "MD-47", over=ALL_RUNS)
+def uninitialised(device: Subject, way: Way) -> None:
     """Reading a buffer that holds nothing is GENERAL_FAILURE, for copies and runs; writing it then works."""
     buffer = _Buffer(device)
-    held, work = buffer.held, buffer.held.work()
-    work.fill()
-    pools = (work.memory, buffer.made.token)
-    whole = replace(_WHOLE, location=DataLocation(1))
+    buffer.work.fill()
     refused(lambda: buffer.copy_to(buffer.size), FAILURE, what="copyTo")
-    reading = replace(work.request, inputs=(whole, *work.request.inputs[1:]), pools=pools)
-    refused(lambda: held.execute(reading), FAILURE, what="an execution")
-    held.execute(replace(work.request, outputs=(whole,), pools=pools))
-    buffer.copy_to(buffer.size)
+    refused(lambda: way(buffer.held, buffer.reading())(), FAILURE, what="an execution")
+    require(buffer.work.is_untouched, "an output", "nothing written")
+    way(buffer.held, buffer.writing())()
+    buffer.require_output_in_it()
+
+
+@rule(GROUP, _PAGE, "RE-06", "MD-45", "MD-46", "MD-47")
+def changes(device: Subject) -> None:
+    """A reusable execution sees what its buffers hold at each run, also after many runs alike."""
+    buffer = _Buffer(device)
+    held, work = buffer.held, buffer.work
+    read, write = held.bind(buffer.reading()), held.bind(buffer.writing())
+    for _ in range(2):
+        refused(read.run, FAILURE, what="a run that reads nothing")
+        for seed in range(4):
+            work.fill(seed)
+            buffer.fill(seed)
+            read.run()
+            work.require_output()
+        write.run()
+        refused(lambda: buffer.copy_from(b"x"), INVALID, what="a copy of 1 byte")
+
+
+@rule(GROUP, _PAGE, "MD-43", "MD-44", over=ALL_RUNS)
+def roles(device: Subject, way: Way) -> None:
+    """A buffer is used in the roles that it was allocated for only."""
+    buffer = _Buffer(device)
+    held = buffer.held
+    source, target = _allocate(held, [(0, 0)]).token, _allocate(held, (), [(0, 0)]).token
+    refused(lambda: way(held, buffer.writing(source))(), INVALID, what="a buffer for an input, as output")
+    refused(lambda: way(held, buffer.reading(target))(), INVALID, what="a buffer for the output, as input")
+    buffer.work.fill()
+    way(held, buffer.writing(target))()
+
+
+@rule(GROUP, _PAGE, "MD-48", over=ALL_RUNS)
+def input_and_output(device: Subject, way: Way) -> None:
+    """A buffer that is input and output of one request is INVALID_ARGUMENT, and keeps what it holds."""
+    buffer = _Buffer(device)
+    buffer.fill(1)
+    both = replace(buffer.reading(), outputs=(_WHOLE,))
+    refused(lambda: way(buffer.held, both)(), INVALID)
+    require(buffer.copy_to(buffer.size) == buffer.held.small.values(1)[0].tobytes(), "other bytes", "the same bytes")
+
+
+@rule(GROUP, _PAGE, "MD-57", "RQ-10", over=ALL_RUNS)
+def parts(device: Subject, way: Way) -> None:
+    """An argument that is a part of a buffer is INVALID_ARGUMENT."""
+    buffer = _Buffer(device)
+    buffer.fill(1)
+    for numbers in ((1, 0, 0), (0, 1, 0), (0, buffer.size, 0), (0, 0, 1)):
+        part = RequestArgument(DataLocation(1, *numbers))
+        for what, request in {"read": buffer.reading(argument=part), "written": buffer.writing(argument=part)}.items():
+            refused(lambda request=request: way(buffer.held, request)(), INVALID, what=f"{numbers}, {what}")  # type: ignore[misc]
+
+
+@rule(GROUP, "link.md#a-session", "MD-41", over=ALL_RUNS)
+def of_others(device: Subject, way: Way) -> None:
+    """The buffer of another session is unknown, and keeps what it holds."""
+    theirs, buffer = _Buffer(device), _Buffer(device)
+    theirs.fill(1)
+    session, memory = buffer.held.session, create_ashmem(buffer.size)
+    for what, request in {
+        "read": buffer.reading(theirs.made.token),
+        "written": buffer.writing(theirs.made.token),
+    }.items():
+        refused(lambda request=request: way(buffer.held, request)(), INVALID, what=what)  # type: ignore[misc]
+    wire = buffer.wire(memory)
+    copy_to = buffer_pb2.CopyToRequest(buffer=theirs.made.buffer, dst=wire)
+    copy_from = buffer_pb2.CopyFromRequest(buffer=theirs.made.buffer, src=wire)
+    refused(lambda: session.call(session.buffer.CopyTo, copy_to), INVALID, what="copyTo")
+    refused(lambda: session.call(session.buffer.CopyFrom, copy_from), INVALID, what="copyFrom")
+    session.call(session.buffer.Release, buffer_pb2.BufferServiceReleaseRequest(buffer=theirs.made.buffer))
+    require(theirs.copy_to(theirs.size) == theirs.held.small.values(1)[0].tobytes(), "other bytes", "the same bytes")
 
 
 @rule(GROUP, _PAGE, "MD-21", "MD-25", "MD-26", "MD-27", "MD-35", "MD-37", "MD-40")
@@ -134,69 +225,76 @@ def sizes(device: Subject) -> None:
     refused(lambda: buffer.copy_to(2 * size), INVALID, what="copyTo of twice the size")
 
 
-@rule(GROUP, _PAGE, "MD-01", "MD-03", "MD-04", "MD-05", "MD-06", "MD-07", "MD-13", "MD-14", "MD-40")
+@rule(GROUP, _PAGE, "MD-01", "MD-02", "MD-03", "MD-04", "MD-05", "MD-06", "MD-07", "MD-13", "MD-14", "MD-40")
 def invalid(device: Subject) -> None:
-    """Roles, models and dimensions that cannot be are INVALID_ARGUMENT or GENERAL_FAILURE."""
+    """Roles, models and dimensions that cannot be are INVALID_ARGUMENT."""
     buffer = _Buffer(device)
-    held, role = buffer.held, (0, 0)
-    cases: dict[str, dict[str, Any]] = {
-        "no roles": {},
-        "no models": {"models": [], "inputs": [role]},
-        "a model that is not there": {"models": [2**62], "inputs": [role]},
-        "model 1 of one": {"inputs": [(1, 0)]},
-        "input 9999": {"inputs": [(0, 9999)]},
-        "output 9999": {"outputs": [(0, 9999)]},
-        "probability 10": {"inputs": [(0, 0, 10.0)]},
-        "probability 0": {"outputs": [(0, 0, 0.0)]},
-        "the same role twice": {"inputs": [role, role]},
-        "dimensions without the last axis": {"inputs": [role], "dimensions": SHAPE[:1]},
-        "other dimensions": {"inputs": [role], "dimensions": (SHAPE[0] + 1, SHAPE[1])},
-        "negative dimensions": {"inputs": [role], "dimensions": (-1, SHAPE[1])},
+    held, foreign = buffer.held, device.prepare()
+    rows, columns = SHAPE
+    wrong_roles: dict[str, Any] = {
+        "model 1 of one": [(1, 0)],
+        "model -1": [(-1, 0)],
+        "argument 9999": [(0, 9999)],
+        "argument -1": [(0, -1)],
+        **{f"probability {p}": [(0, 0, p)] for p in (10.0, 0.0, -0.5, 1.5, float("nan"), float("inf"))},
+        "the same role twice": [(0, 0), (0, 0)],
     }
-    for what, given in cases.items():
-        refused(partial(_allocate, held, **given), INVALID, FAILURE, what=what)
+    wrong_dimensions = ((rows,), (*SHAPE, 1), (rows + 1, columns), (rows, columns + 1), (-1, columns), (rows, -(2**31)))
+    cases: dict[str, dict[str, Any]] = {"no roles": {}, "nothing": {"models": []}}
+    for side in ("inputs", "outputs"):
+        cases |= {f"{what}, {side}": {side: given} for what, given in wrong_roles.items()}
+        cases |= {f"{given}, {side}": {side: [(0, 0)], "dimensions": given} for given in wrong_dimensions}
+        cases[f"no models, {side}"] = {"models": [], side: [(0, 0)]}
+    for number in (0, -1, foreign.handle, 2**62):
+        for models in ([number], [held.handle, number], [number, held.handle]):
+            cases[f"models {models}"] = {"models": models, "inputs": [(0, 0)]}
+    for what, case in cases.items():
+        refused(partial(_allocate, held, **case), INVALID, what=what)
 
 
-@rule(GROUP, _PAGE, "MD-19", "MD-20", "MD-41", "MD-42", "MD-57", "MD-59", "RQ-10", "RQ-11", "RQ-12")
-def tokens(device: Subject) -> None:
-    """Tokens differ while buffers live; released, unknown or foreign ones and parts of buffers are INVALID_ARGUMENT."""
+@rule(GROUP, _PAGE, "MD-19", "MD-20", "MD-41", "MD-42", "MD-59", "RQ-11", "RQ-12", over=ALL_RUNS)
+def tokens(device: Subject, way: Way) -> None:
+    """Tokens differ while buffers live. Released and unknown ones are INVALID_ARGUMENT, as are those of another
+    preparation of the model.
+    """
     buffer = _Buffer(device)
-    held, work = buffer.held, buffer.held.work()
-    buffer.copy_from(bytes(buffer.size))
+    held = buffer.held
+    buffer.fill(1)
     others = [buffer.of(held) for _ in range(3)]
     found = {each.token for each in (buffer.made, *others)}
     require(len(found) == 4, f"tokens {sorted(found)}", "4 that differ")
-    whole = replace(_WHOLE, location=DataLocation(1))
-    part = replace(_WHOLE, location=DataLocation(1, 0, buffer.size))
-
-    def reading(token: int, argument: RequestArgument = whole, by: Prepared = held) -> object:
-        inputs = (argument, *work.request.inputs[1:])
-        return by.execute(replace(work.request, inputs=inputs, pools=(work.memory, token)))
-
+    bound = held.bind(buffer.writing(others[0].token))
     twin = device.prepare(session=held.session)
-    release = buffer_pb2.BufferServiceReleaseRequest(buffer=others[0].buffer)
-    held.session.call(held.session.buffer.Release, release)
-    refused(lambda: reading(0), INVALID, what="token 0")
-    refused(lambda: reading(2**62), INVALID, what="an unknown token")
-    refused(lambda: reading(others[0].token), INVALID, what="the token of a released buffer")
-    refused(lambda: reading(buffer.made.token, part), INVALID, what="a part of a buffer")
-    refused(lambda: reading(buffer.made.token, by=twin), INVALID, what="a buffer of another prepared model")
-    reading(buffer.made.token)
+    for _ in range(2):
+        release = buffer_pb2.BufferServiceReleaseRequest(buffer=others[0].buffer)
+        held.session.call(held.session.buffer.Release, release)
+    refused(bound.run, INVALID, what="a reusable execution with a released buffer")
+    for what, token, by in (
+        ("token -1", -1, held),
+        ("an unknown token", 2**62, held),
+        ("the token of a released buffer", others[0].token, held),
+        ("a buffer of another prepared model", buffer.made.token, twin),
+    ):
+        for request in (buffer.reading(token), buffer.writing(token)):
+            refused(lambda by=by, request=request: way(by, request)(), INVALID, what=what)  # type: ignore[misc]
+    way(held, buffer.reading())()
 
 
-@rule(GROUP, "link.md#when-a-session-ends", "MD-61")
-def bursts_and_end(device: Subject) -> None:
-    """Buffers serve bursts and reusable executions, and end with their session."""
+@rule(GROUP, _PAGE, "MD-61")
+def cached_in_bursts(device: Subject) -> None:
+    """Memory tokens of device buffers are ignored in bursts."""
     buffer = _Buffer(device)
-    held, work = buffer.held, buffer.held.work()
-    whole = replace(_WHOLE, location=DataLocation(1))
-    buffer.copy_from(held.small.values(2)[0].tobytes())
-    pools = (work.memory, buffer.made.token)
-    request = replace(work.request, inputs=(whole, *work.request.inputs[1:]), pools=pools)
-    burst = held.burst()
-    work.run(lambda: burst.execute(request, [0, 1]), 2)
-    bound = held.bind(request)
-    work.run(lambda: burst.run(bound), 2)
-    held.session.close()
+    burst = buffer.held.burst()
+    buffer.fill(2)
+    for memory_tokens in ([-1, -1], [0, 1], [5, 5], [7, 7]):
+        buffer.work.run(lambda each=memory_tokens: burst.execute(buffer.reading(), each), 2)  # type: ignore[misc]
+
+
+@rule(GROUP, "link.md#when-a-session-ends")
+def end(device: Subject) -> None:
+    """Buffers end with their session, and new ones hold nothing of them."""
+    buffer = _Buffer(device)
+    buffer.fill(2)
+    buffer.held.session.close()
     other = _Buffer(device)
     refused(lambda: other.copy_to(other.size), FAILURE, what="a buffer that was just made")

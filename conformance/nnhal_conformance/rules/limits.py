@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 from nnhal.errors import HalError
 from nnhal.fence import Fence, create_fence
@@ -65,6 +67,16 @@ def long_lists(device: Subject) -> None:
     fences = execution_pb2.ExecutionServiceExecuteFencedRequest(
         execution=bound.handle, wait_for_descriptor_ids=[1] * 257
     )
+    roles = [device_pb2.BufferRole()] * 4097
+    of_buffers: dict[str, Any] = {"input roles": {"input_roles": roles}, "output roles": {"output_roles": roles}}
+    of_buffers["prepared models"] = {"prepared_models": [1] * 4097}
+
+    def allocate(**lists: Any) -> object:
+        try:
+            return session.call(session.device.Allocate, device_pb2.AllocateRequest(**lists))
+        except UnservedMethodError as error:
+            raise HalError(INVALID, str(error)) from error
+
     calls: dict[str, Callable[[], object]] = {
         "4,097 pools of a request": lambda: held.execute(request_pb2.Request(pools=[pool] * 4097)),
         "65,537 inputs": lambda: held.execute(request_pb2.Request(inputs=[nothing] * 65_537)),
@@ -72,6 +84,8 @@ def long_lists(device: Subject) -> None:
         "1,025 hints": lambda: held.execute(held.work().request, execution_hints=hints),
         "1,025 extensions": lambda: held.execute(held.work().request, extension_name_to_prefix=names),
         "4,097 pools of a model": lambda: session.call(session.device.GetSupportedOperations, ask),
+        "1,025 hints of a reusable execution": lambda: held.bind(held.work().request, execution_hints=hints),
+        **{f"4,097 {what} of a buffer": partial(allocate, **lists) for what, lists in of_buffers.items()},
         "257 fences": lambda: session.call(session.execution.ExecuteFenced, fences),
     }
     all_refused(calls, INVALID)

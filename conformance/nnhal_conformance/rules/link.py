@@ -126,10 +126,13 @@ def other_number_of_descriptors(device: Subject) -> None:
         "2 announced, 1 sent": (_request(put=wire.Put(count=2)), 1),
         "1 announced, 2 sent": (_request(put=wire.Put(count=1)), 2),
         "1 announced, none sent": (_request(put=wire.Put(count=1)), 0),
+        "none announced, 1 sent": (_request(put=wire.Put(count=0)), 1),
+        "4,294,967,295 announced": (_request(put=wire.Put(count=2**32 - 1)), 1),
         "a descriptor with Take": (_request(take=wire.Take(descriptor_id=1)), 1),
         "a descriptor with Drop": (_request(drop=wire.Drop(descriptor_ids=[1])), 1),
         "a descriptor with garbage": (b"\xff" * 100, 3),
         "17 descriptors": (_request(put=wire.Put(count=17)), 17),
+        "200 descriptors": (_request(put=wire.Put(count=200)), 200),
     }
     given = _Given()
     for what, (message, count) in cases.items():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from typing import Any
 
 from nnhal.clock import now_ns
@@ -29,8 +30,8 @@ from nnhal_conformance.rule import (
     require,
     rule,
 )
-from nnhal_conformance.session import DeviceSession, config_of
 from nnhal_conformance.small_models import SHAPE, SmallModel, small_models
+from nnhal_conformance.ways import PREPARATIONS, Prepare, by_config
 
 GROUP = "models"
 _VALID, _PREPARING = "contract.md#valid-models", "messages.md#errors"
@@ -137,32 +138,33 @@ def signatures(device: Subject) -> None:
             require(not any(supported(session, wrong)), f"support of an operation {what}", "INVALID_ARGUMENT, or false")
         except HalError as error:
             require(error.status == INVALID, f"{what}: {error}", "INVALID_ARGUMENT, or false")
-        outcome = _prepare(session, wrong)[0][-1].notified
-        require(
-            bool(outcome.status) and not outcome.prepared_model, f"{what}: {' '.join(str(outcome).split())}", "an error"
-        )
+        outcome = by_config(session, wrong)[0][-1].notified
+        require(bool(outcome.status) and not outcome.prepared_model, f"{what}: {_words(outcome)}", "an error")
 
 
-@rule(GROUP, _PREPARING, "PM-01")
-def prepared(device: Subject) -> None:
-    """A preparation brings 'launched', then one 'notified' with NONE and a handle above 0, and ends."""
-    held = device.prepare()
-    events, error = _prepare(held.session, device.small.model)
-    require(error is None, str(error), "success")
-    kinds = [event.WhichOneof("event") for event in events]
-    require(kinds == ["launched", "notified"], f"events {kinds}", "launched, and then notified once")
-    outcome = events[-1].notified
-    require(
-        not outcome.status and outcome.prepared_model > 0, " ".join(str(outcome).split()), "NONE and a handle above 0"
-    )
-    require(outcome.prepared_model != held.handle, "the handle of another prepared model", "a new one")
+@rule(GROUP, _PREPARING, "PM-01", "PM-14", "PM-18", over=PREPARATIONS)
+def prepared(device: Subject, prepare: Prepare) -> None:
+    """A preparation brings 'launched', then one 'notified' with NONE and a new handle above 0, and ends: at each
+    preference and each priority.
+    """
+    session, small = device.session(), device.small
+    handles = set[int]()
+    for preference, priority in product(range(3), range(3)):
+        events, error = prepare(session, small.model, preference=preference, priority=priority)
+        require(error is None, str(error), "success")
+        kinds = [event.WhichOneof("event") for event in events]
+        require(kinds == ["launched", "notified"], f"events {kinds}", "launched, and then notified once")
+        notified = events[-1].notified
+        require(not notified.status and notified.prepared_model > 0, _words(notified), "NONE and a handle above 0")
+        require(notified.prepared_model not in handles, "the handle of another prepared model", "a new one")
+        handles.add(notified.prepared_model)
+        held = Prepared(session, small, notified.prepared_model)
+        work = held.work()
+        work.run(partial(held.execute, work.request))
 
 
-def _prepare(
-    session: DeviceSession, model: Model, **config: Any
-) -> tuple[list[device_pb2.Preparation], HalError | None]:
-    message = device_pb2.PrepareModelWithConfigRequest(model=session.model(model), config=config_of(**config))
-    return session.preparation(session.device.PrepareModelWithConfig, message)
+def _words(notified: device_pb2.Notified) -> str:
+    return " ".join(str(notified).split()) or "NONE"
 
 
 def require_invalid(events: list[device_pb2.Preparation], error: HalError | None, what: str) -> None:
@@ -172,39 +174,43 @@ def require_invalid(events: list[device_pb2.Preparation], error: HalError | None
     outcome = events[0].notified
     require(
         ErrorStatus(outcome.status) == INVALID and not outcome.prepared_model and bool(outcome.message),
-        f"{what}: {' '.join(str(outcome).split())}",
+        f"{what}: {_words(outcome)}",
         "INVALID_ARGUMENT with the reason and without a prepared model",
     )
     require(error is not None and error.status == INVALID, f"{what}: the call ended with {error}", "INVALID_ARGUMENT")
 
 
-@rule(GROUP, _PREPARING, "PM-03", "BA-03")
-def invalid_prepared(device: Subject) -> None:
+@rule(GROUP, _PREPARING, "PM-03", "PM-14", "BA-03", over=PREPARATIONS)
+def invalid_prepared(device: Subject, prepare: Prepare) -> None:
     """Preparing a model that contradicts itself is notified as INVALID_ARGUMENT, and the call ends with it."""
     session = device.session()
     for what, model in invalid_models(small_models()[0]).items():
-        require_invalid(*_prepare(session, model), what)
+        require_invalid(*prepare(session, model), what)
 
 
-@rule(GROUP, _PREPARING, "PM-04", "PM-05", "PM-07", "PM-08", "PM-15")
-def invalid_config(device: Subject) -> None:
-    """A preference, priority, deadline, token or hint that cannot be is INVALID_ARGUMENT, notified and of the call."""
+@rule(GROUP, _PREPARING, "PM-04", "PM-05", "PM-07", "PM-08", "PM-14", over=PREPARATIONS)
+def invalid_arguments(device: Subject, prepare: Prepare) -> None:
+    """A preference, priority, deadline or token that cannot be is INVALID_ARGUMENT, notified and of the call."""
+    session, model = device.session(), device.small.model
+    cases: tuple[tuple[str, Any], ...] = (
+        *(("preference", wrong) for wrong in (-1, 3)),
+        *(("priority", wrong) for wrong in (-1, 3)),
+        ("deadline_ns", -2),
+        *(("token", bytes(length)) for length in (31, 33)),
+    )
+    for field, wrong in cases:
+        require_invalid(*prepare(session, model, **{field: wrong}), f"{field} {wrong!r}")
+
+
+@rule(GROUP, _PREPARING, "PM-15")
+def invalid_hints(device: Subject) -> None:
+    """A hint of no extension, or one that stands twice, is INVALID_ARGUMENT, notified and of the call."""
     session, model = device.session(), device.small.model
     hint = types_pb2.TokenValuePair(token=1 << 16)
-    configs: dict[str, dict[str, Any]] = {
-        "preference -1": {"preference": -1},
-        "preference 3": {"preference": 3},
-        "priority -1": {"priority": -1},
-        "priority 3": {"priority": 3},
-        "deadline -2": {"deadline_ns": -2},
-        "a hint whose prefix is not in the map": {"compilation_hints": [hint]},
-        "the same hint twice": {
-            "compilation_hints": [hint, hint],
-            "extension_name_to_prefix": [types_pb2.ExtensionNameAndPrefix(name="com.example.check", prefix=1)],
-        },
-    }
-    for what, config in configs.items():
-        require_invalid(*_prepare(session, model, **config), what)
+    names = [types_pb2.ExtensionNameAndPrefix(name="com.example.check", prefix=1)]
+    require_invalid(*by_config(session, model, compilation_hints=[hint]), "a hint whose prefix is not in the map")
+    twice = {"compilation_hints": [hint, hint], "extension_name_to_prefix": names}
+    require_invalid(*by_config(session, model, **twice), "the same hint twice")
 
 
 @rule(GROUP, _VALID, "PM-15")
@@ -213,17 +219,17 @@ def unknown_hint(device: Subject) -> None:
     session = device.session()
     names = [types_pb2.ExtensionNameAndPrefix(name="com.example.check", prefix=1)]
     hints = [types_pb2.TokenValuePair(token=1 << 16)]
-    events, error = _prepare(session, device.small.model, compilation_hints=hints, extension_name_to_prefix=names)
+    events, error = by_config(session, device.small.model, compilation_hints=hints, extension_name_to_prefix=names)
     require(error is None and not events[-1].notified.status, f"{error or events[-1]}", "NONE")
 
 
-@rule(GROUP, _PREPARING, "PM-02")
-def unsupported(device: Subject) -> None:
+@rule(GROUP, _PREPARING, "PM-02", "PM-14", over=PREPARATIONS)
+def unsupported(device: Subject, prepare: Prepare) -> None:
     """Preparing a valid model that the device does not support is launched, and notified once: an error, or a model."""
     name = next((name for name, supports in device.support.items() if not supports), None)
     if name is None:
         raise NotOfferedError("all small models are supported, so that there is none to be refused")
-    events, error = _prepare(device.session(), next(each.model for each in small_models() if each.name == name))
+    events, error = prepare(device.session(), next(each.model for each in small_models() if each.name == name))
     kinds = [event.WhichOneof("event") for event in events]
     require(kinds == ["launched", "notified"] and error is None, f"events {kinds}, {error}", "launched, and notified")
     outcome = events[-1].notified
@@ -234,8 +240,8 @@ def unsupported(device: Subject) -> None:
     )
 
 
-@rule(GROUP, _PREPARING, "QS-01", "QS-02", "QS-04")
-def deadlines(device: Subject) -> None:
+@rule(GROUP, _PREPARING, "QS-01", "QS-02", "QS-03", "QS-04", over=PREPARATIONS)
+def deadlines(device: Subject, prepare: Prepare) -> None:
     """Priorities and deadlines: NONE, or MISSED_DEADLINE if the instant has passed, never anything else."""
     session, model = device.session(), device.small.model
     cases: dict[str, tuple[dict[str, Any], tuple[ErrorStatus, ...]]] = {
@@ -246,7 +252,7 @@ def deadlines(device: Subject) -> None:
         "instant 0": ({"deadline_ns": 0}, MISSED),
     }
     for what, (config, allowed) in cases.items():
-        events, error = _prepare(session, model, **config)
+        events, error = prepare(session, model, **config)
         require(error is None, f"{what}: {error}", "a launch")
         status = ErrorStatus(events[-1].notified.status)
         expected = ("NONE", *(each.name for each in allowed))
@@ -260,33 +266,6 @@ def absent_fields(device: Subject) -> None:
     message = device_pb2.PrepareModelWithConfigRequest(model=session.model(device.small.model))
     events, error = session.preparation(session.device.PrepareModelWithConfig, message)
     require(error is None and not events[-1].notified.status, f"{error or events[-1]}", "NONE")
-
-
-@rule(GROUP, _PREPARING, "PM-14")
-def plain_preparation(device: Subject) -> None:
-    """PrepareModel gives the same results as PrepareModelWithConfig."""
-    session, small = device.session(), device.small
-
-    def plainly(model: Model, **fields: Any) -> Callable[[], tuple[list[device_pb2.Preparation], HalError | None]]:
-        message = device_pb2.PrepareModelRequest(
-            model=session.model(model),
-            **{
-                "preference": types_pb2.EXECUTION_PREFERENCE_FAST_SINGLE_ANSWER,
-                "priority": types_pb2.PRIORITY_MEDIUM,
-                "deadline_ns": -1,
-                "token": bytes(32),
-                **fields,
-            },
-        )
-        return lambda: session.preparation(session.device.PrepareModel, message)
-
-    events, error = offered(plainly(small.model), "only the calls with a config are made by the framework")
-    require(error is None, str(error), "success")
-    held = Prepared(session, small, events[-1].notified.prepared_model)
-    work = held.work()
-    work.run(lambda: held.execute(work.request))
-    require_invalid(*plainly(small.model, priority=3)(), what="priority 3")
-    require_invalid(*plainly(circle())(), "operations that read one another")
 
 
 @rule(GROUP, "link.md#a-session", "PM-18")
