@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,8 +16,6 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from nnhal.clock import now_ns
-from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.memory import open_pool
 from nnhal.remote import RemoteDevice
@@ -30,7 +26,6 @@ from nnhal_frontends.tflite import import_tflite
 from tests.support.additions import POOL_KINDS
 from tests.support.caching import (
     OTHER_TOKEN,
-    TOKEN,
     CachingDevice,
     Entry,
     Notification,
@@ -49,8 +44,6 @@ from tests.support.subgraphs import B8, I32, Program
 from tests.support.wire import WireDevice
 
 NONE = ErrorStatus.NONE
-MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
-LATEST = 2**63 - 1
 ROUNDS = {"cpu_ref": 100, "cpu_acc": 50}
 """How often files are overwritten by device, since preparing takes longer on some."""
 GIB = 1 << 30
@@ -96,15 +89,6 @@ def assert_no_entry(found: Notification) -> None:
     assert (found.status, found.prepared_model) == (FAILURE, 0)
 
 
-@pytest.mark.contract("CC-01")
-def test_a_saved_model_is_restored_and_computes_the_same(device: CachingDevice, entry: Entry, sample: Sample) -> None:
-    device.check(device.prepare(sample.model, entry.create()), sample)
-    for _ in range(2):
-        restored = device.restore(entry.open())
-        assert restored.launched
-        device.check(restored, sample)
-
-
 def test_a_hit_compiles_nothing_on_a_device_that_keeps_what_it_compiled(cpu_acc: Endpoint, tmp_path: Path) -> None:
     with WireDevice(cpu_acc) as wire, RemoteDevice(cpu_acc) as remote:
         device, sample = CachingDevice(wire), convolutional_network()
@@ -117,63 +101,6 @@ def test_a_hit_compiles_nothing_on_a_device_that_keeps_what_it_compiled(cpu_acc:
         end = remote.usage()
         assert (end.compiled_models, end.restored_models) == (filled.compiled_models, filled.restored_models + 1)
         np.testing.assert_array_equal(first, again)
-
-
-@pytest.mark.contract("CC-02")
-def test_old_contents_and_offsets_of_the_files_do_not_matter(
-    device: CachingDevice, entry: Entry, sample: Sample
-) -> None:
-    cache = entry.create()
-    for descriptor in cache.model + cache.data:
-        os.write(descriptor.fileno(), b"xx")
-    device.check(device.prepare(sample.model, cache), sample)
-    cache = entry.open()
-    for descriptor in cache.model + cache.data:
-        os.lseek(descriptor.fileno(), 1, os.SEEK_SET)
-    device.check(device.restore(cache), sample)
-
-
-Change = Callable[[CompilationCache], CompilationCache]
-
-
-def one_model_file_fewer(cache: CompilationCache) -> CompilationCache:
-    return replace(cache, model=cache.model[:-1])
-
-
-def one_model_file_more(cache: CompilationCache) -> CompilationCache:
-    return replace(cache, model=(*cache.model, memory_file()))
-
-
-def one_data_file_fewer(cache: CompilationCache) -> CompilationCache:
-    return replace(cache, data=cache.data[:-1])
-
-
-def one_data_file_more(cache: CompilationCache) -> CompilationCache:
-    return replace(cache, data=(*cache.data, memory_file()))
-
-
-def memory_file() -> Descriptor:
-    return Descriptor(os.memfd_create("cache", os.MFD_CLOEXEC))
-
-
-WRONG_NUMBERS = [
-    pytest.param(one_model_file_fewer, marks=pytest.mark.contract("CC-03", "CC-05")),
-    pytest.param(one_model_file_more, marks=pytest.mark.contract("CC-03", "CC-05")),
-    pytest.param(one_data_file_fewer, marks=pytest.mark.contract("CC-04", "CC-06")),
-    pytest.param(one_data_file_more, marks=pytest.mark.contract("CC-04", "CC-06")),
-]
-
-
-@pytest.mark.parametrize("change", WRONG_NUMBERS)
-def test_a_wrong_number_of_files_saves_nothing_and_restores_nothing(
-    device: CachingDevice, entry: Entry, sample: Sample, change: Change
-) -> None:
-    device.check(device.prepare(sample.model, change(entry.create())), sample)
-    assert device.restore(change(entry.open())).status in (INVALID, FAILURE)
-    assert_no_entry(device.restore(entry.open()))
-    device.check(device.prepare(sample.model, entry.create()), sample)
-    assert device.restore(change(entry.open())).status in (INVALID, FAILURE)
-    device.check(device.restore(entry.open()), sample)
 
 
 @pytest.mark.contract("CC-07")
@@ -261,61 +188,6 @@ def test_files_that_are_overwritten_while_they_are_restored_never_give_another_m
             assert_no_entry(restored)
 
 
-@pytest.mark.contract("CC-11")
-def test_files_of_another_model_restore_nothing(
-    device: CachingDevice, saved: Entry, code: OperandType, tmp_path: Path
-) -> None:
-    other = device.entry(tmp_path / "other", OTHER_TOKEN)
-    assert device.prepare(chain(code, OperationType.ADD).model, other.create()).status == NONE
-    for source, target in zip(other.model, saved.model, strict=True):
-        target.write_bytes(source.read_bytes())
-    assert_no_entry(device.restore(saved.open()))
-    saved.write(other.read())
-    assert_no_entry(device.restore(saved.open()))
-
-
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize(
-    "group",
-    [
-        pytest.param("model", marks=pytest.mark.contract("CC-12")),
-        pytest.param("data", marks=pytest.mark.contract("CC-14")),
-    ],
-)
-def test_one_changed_bit_restores_nothing(device: CachingDevice, saved: Entry, group: str, seed: int) -> None:
-    random = Random(seed)
-    path = random.choice(saved.model if group == "model" else saved.data)
-    content = bytearray(path.read_bytes())
-    bit = random.randrange(8 * len(content))
-    content[bit // 8] ^= 1 << bit % 8
-    path.write_bytes(content)
-    assert_no_entry(device.restore(saved.open()))
-
-
-@pytest.mark.parametrize("length", [1, 2, 17, 255, 256])
-@pytest.mark.parametrize(
-    "group",
-    [
-        pytest.param("model", marks=pytest.mark.contract("CC-13")),
-        pytest.param("data", marks=pytest.mark.contract("CC-15")),
-    ],
-)
-def test_appended_bytes_restore_nothing(device: CachingDevice, saved: Entry, group: str, length: int) -> None:
-    random = Random(length)
-    path = random.choice(saved.model if group == "model" else saved.data)
-    path.write_bytes(path.read_bytes() + random.randbytes(length))
-    assert_no_entry(device.restore(saved.open()))
-
-
-@pytest.mark.contract("CC-16")
-@pytest.mark.parametrize("bit", [0, 7, 100, 255])
-def test_another_token_restores_nothing(device: CachingDevice, saved: Entry, sample: Sample, bit: int) -> None:
-    token = bytearray(TOKEN)
-    token[bit // 8] ^= 1 << bit % 8
-    assert_no_entry(device.restore(replace(saved.open(), token=bytes(token))))
-    device.check(device.restore(saved.open()), sample)
-
-
 @pytest.mark.contract("CC-17")
 @pytest.mark.parametrize("longer_first", [False, True])
 def test_the_second_of_two_models_saved_into_the_same_files_is_restored(
@@ -357,81 +229,9 @@ def test_files_may_be_closed_after_the_notification(
         device.check(prepared, sample)
 
 
-@pytest.mark.contract("CC-19")
-def test_a_deadline_that_has_passed_is_missed_after_the_launch(
-    device: CachingDevice, saved: Entry, sample: Sample
-) -> None:
-    for deadline in (0, 1, now_ns() - 1):
-        missed = device.restore(saved.open(), deadline)
-        assert (missed.launched, missed.status) == (True, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
-    for ahead_ns in (0, 5_000_000):
-        restored = device.restore(saved.open(), now_ns() + ahead_ns)
-        assert restored.launched
-        assert restored.status in (NONE, *MISSED)
-    device.check(device.restore(saved.open(), LATEST), sample)
-
-
-@pytest.mark.contract("CC-20")
-def test_empty_files_restore_nothing(device: CachingDevice, entry: Entry) -> None:
-    assert_no_entry(device.restore(entry.create()))
-
-
-@pytest.mark.parametrize("length", [0, 1, 63, 64, 65])
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_file_that_ends_early_restores_nothing(device: CachingDevice, saved: Entry, number: int, length: int) -> None:
-    path = saved.files[number]
-    os.truncate(path, min(length, path.stat().st_size - 1))
-    assert_no_entry(device.restore(saved.open()))
-
-
 def fifo(directory: Path) -> int:
     os.mkfifo(directory / "fifo")
     return os.open(directory / "fifo", os.O_RDWR | os.O_CLOEXEC)
-
-
-def directory_itself(directory: Path) -> int:
-    return os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-
-
-def one_end_of_a_socket(directory: Path) -> int:
-    ours, theirs = socket.socketpair()
-    ours.close()
-    return theirs.detach()
-
-
-def zeros_without_end(directory: Path) -> int:
-    return os.open("/dev/zero", os.O_RDWR | os.O_CLOEXEC)
-
-
-def full_device(directory: Path) -> int:
-    return os.open("/dev/full", os.O_RDWR | os.O_CLOEXEC)
-
-
-def path_only(directory: Path) -> int:
-    (directory / "file").touch()
-    return os.open(directory / "file", os.O_PATH | os.O_CLOEXEC)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [fifo, directory_itself, one_end_of_a_socket, zeros_without_end, full_device, path_only],
-)
-@pytest.mark.parametrize("group", ["model", "data"])
-def test_descriptors_that_are_not_regular_files_are_neither_read_nor_written(
-    device: CachingDevice,
-    saved: Entry,
-    sample: Sample,
-    tmp_path: Path,
-    kind: Callable[[Path], int],
-    group: str,
-) -> None:
-    odd = (Descriptor(kind(tmp_path)),)
-    cache = saved.open()
-    cache = replace(cache, model=odd) if group == "model" else replace(cache, data=odd)
-    assert_no_entry(device.restore(cache))
-    device.check(device.restore(saved.open()), sample)
-    device.check(device.prepare(sample.model, cache), sample)
-    assert_no_entry(device.restore(saved.open()))
 
 
 def most_resident_bytes(pid: int) -> int:
@@ -457,34 +257,6 @@ def test_a_file_of_several_gib_is_not_read(
         assert most_resident_bytes(observer.pid) < before + 64 * (1 << 20)
     saved.write(good)
     device.check(device.restore(saved.open()), sample)
-
-
-def test_a_preparation_succeeds_if_a_file_refuses_writes(device: CachingDevice, entry: Entry, sample: Sample) -> None:
-    """Sealed memory can be opened for writing, but refuses each write."""
-    cache = entry.create()
-    for seals in (fcntl.F_SEAL_WRITE, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW, fcntl.F_SEAL_GROW):
-        sealed = Descriptor(os.memfd_create("cache", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
-        os.write(sealed.fileno(), b"junk")
-        fcntl.fcntl(sealed.fileno(), fcntl.F_ADD_SEALS, seals)
-        for changed in (replace(cache, model=(sealed,)), replace(cache, data=(sealed,))):
-            device.check(device.prepare(sample.model, changed), sample)
-            assert_no_entry(device.restore(changed))
-            assert_no_entry(device.restore(entry.open()))
-
-
-def test_files_in_memory_can_be_cache_files(device: CachingDevice, sample: Sample) -> None:
-    model, data = (tuple(memory_file() for _ in range(number)) for number in device.files_needed)
-    cache = CompilationCache(model, data, TOKEN)
-    device.check(device.prepare(sample.model, cache), sample)
-    device.check(device.restore(cache), sample)
-
-
-def test_a_session_restores_what_another_one_saved(
-    device: CachingDevice, saved: Entry, sample: Sample, endpoint: Endpoint
-) -> None:
-    with WireDevice(endpoint) as wire:
-        other = CachingDevice(wire)
-        other.check(other.restore(saved.open()), sample)
 
 
 def test_the_entry_of_one_device_restores_nothing_on_another(

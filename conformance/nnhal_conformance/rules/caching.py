@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from dataclasses import dataclass
+import socket
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from nnhal.descriptor import Descriptor
+from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal.v1 import device_pb2
 from nnhal_conformance.device import Prepared, Subject
@@ -46,11 +51,11 @@ class _Cache:
             [_file(b"junk") for _ in range(needed.num_data_cache)],
         )
 
-    def save(self, device: Subject) -> device_pb2.Notified:
+    def save(self, device: Subject, token: bytes = _TOKEN) -> device_pb2.Notified:
         """Prepare the small model and write the entry."""
         message = device_pb2.PrepareModelWithConfigRequest(
             model=self.session.model(device.small.model),
-            config=config_of(model_cache=self._wire(self.model), data_cache=self._wire(self.data), cache_token=_TOKEN),
+            config=config_of(model_cache=self._wire(self.model), data_cache=self._wire(self.data), cache_token=token),
         )
         events, error = self.session.preparation(self.session.device.PrepareModelWithConfig, message)
         require(error is None and bool(events), f"{error}", "a launch")
@@ -84,35 +89,126 @@ def _require_no_model(outcome: device_pb2.Notified, what: str, *statuses: ErrorS
 
 @rule(GROUP, _PAGE, "CC-01", "CC-02", "CC-18")
 def restored(device: Subject) -> None:
-    """A preparation that was written is restored, whatever the files held before, and computes the same."""
+    """A preparation that was written is restored, whatever the files held and wherever they stood, and computes the
+    same, in another session too.
+    """
     cache = _Cache.of(device)
     saved = Prepared(cache.session, device.small, cache.save(device).prepared_model)
-    outcome = cache.load()
-    require(outcome.status == 0, outcome.message, "NONE")
-    for held in (saved, Prepared(cache.session, device.small, outcome.prepared_model)):
+    for file in (*cache.model, *cache.data):
+        os.lseek(file.fileno(), 1, os.SEEK_SET)
+    loads = [cache, replace(cache, session=device.session())]
+    outcomes = [each.load() for each in loads]
+    for outcome in outcomes:
+        require(outcome.status == 0, outcome.message, "NONE")
+    helds = [
+        Prepared(each.session, device.small, outcome.prepared_model)
+        for each, outcome in zip(loads, outcomes, strict=True)
+    ]
+    for held in (saved, *helds):
         work = held.work()
         work.run(lambda held=held, work=work: held.execute(work.request))  # type: ignore[misc]
 
 
-@rule(GROUP, _PAGE, "CC-12", "CC-13", "CC-16", "CC-20")
+def _changed(content: bytes) -> dict[str, bytes]:
+    """The content of a file, damaged in several ways."""
+    places = sorted({0, len(content) // 3, len(content) // 2, len(content) - 1})
+    flipped = {
+        f"bit {bit} of byte {place} changed": content[:place]
+        + bytes([content[place] ^ 1 << bit])
+        + content[place + 1 :]
+        for place in places
+        for bit in (0, 7)
+    }
+    lengths = (0, 1, 63, 64, 65, len(content) - 1)
+    cut = {f"only the first {length} bytes": content[:length] for length in lengths if length < len(content)}
+    return {**flipped, **cut, **{f"{more} bytes appended": content + bytes(more) for more in (1, 17, 256)}}
+
+
+@rule(GROUP, _PAGE, "CC-12", "CC-13", "CC-14", "CC-15", "CC-16", "CC-20")
 def damaged(device: Subject) -> None:
-    """Empty, changed or longer model files and another token are GENERAL_FAILURE, without a model."""
+    """Empty, changed, shorter or longer files and another token are GENERAL_FAILURE, without a model."""
     cache = _Cache.of(device)
-    if not cache.model:
-        raise NotOfferedError("no model cache files: nothing in them can be damaged")
     _require_no_model(_Cache.of(device).load(), "files with junk", FAILURE)
     cache.save(device)
-    _require_no_model(cache.load(bytes(32)), "another token", FAILURE)
-    descriptor = cache.model[0].fileno()
-    content = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-    for place in {0, len(content) // 2, len(content) - 1}:
-        os.pwrite(descriptor, bytes([content[place] ^ 1]), place)
-        _require_no_model(cache.load(), f"a bit of byte {place} changed", FAILURE)
-        os.pwrite(descriptor, content[place : place + 1], place)
-    os.ftruncate(descriptor, len(content) + 1)
-    _require_no_model(cache.load(), "a byte appended", FAILURE)
-    os.ftruncate(descriptor, 0)
-    _require_no_model(cache.load(), "an empty file", FAILURE)
+    for bit in (0, 100, 255):
+        token = (int.from_bytes(_TOKEN, "little") ^ 1 << bit).to_bytes(32, "little")
+        _require_no_model(cache.load(token), f"bit {bit} of the token changed", FAILURE)
+    for file in (*cache.model, *cache.data):
+        content = _content(file)
+        if not content:  # the device keeps nothing there
+            continue
+        for what, damaged in _changed(content).items():
+            _write(file, damaged)
+            _require_no_model(cache.load(), what, FAILURE)
+        _write(file, content)
+    require(cache.load().status == 0, "an error with the files as they were", "NONE")
+
+
+def _content(file: Descriptor) -> bytes:
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
+
+
+def _write(file: Descriptor, content: bytes) -> None:
+    os.ftruncate(file.fileno(), len(content))
+    os.pwrite(file.fileno(), content, 0)
+
+
+@rule(GROUP, _PAGE, "CC-11")
+def of_another_model(device: Subject) -> None:
+    """The files of another model, or of another token, restore nothing."""
+    cache, other = _Cache.of(device), _Cache.of(device)
+    cache.save(device)
+    other.save(device, _TOKEN[::-1])
+    pairs = [*zip((*cache.model, *cache.data), (*other.model, *other.data), strict=True)]
+    for mine, theirs in pairs:
+        _write(mine, _content(theirs))
+        if _content(mine):
+            _require_no_model(cache.load(), "a file of another token", FAILURE)
+
+
+def _odd_files() -> dict[str, Descriptor]:
+    """Descriptors that are no regular files, or that cannot be read or written."""
+    ours, theirs = socket.socketpair()
+    ours.close()
+    sealed = Descriptor(os.memfd_create("nnhal-check", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+    os.write(sealed.fileno(), b"junk")
+    fcntl.fcntl(sealed.fileno(), fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+    with tempfile.TemporaryDirectory() as folder:
+        fifo = Path(folder) / "fifo"
+        os.mkfifo(fifo)
+        pipe = os.open(fifo, os.O_RDWR | os.O_CLOEXEC)
+        path = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+        directory = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    numbers = {
+        "a fifo": pipe,
+        "a path": path,
+        "a directory": directory,
+        "one end of a socket": theirs.detach(),
+        "zeros without end": os.open("/dev/zero", os.O_RDWR | os.O_CLOEXEC),
+        "a full device": os.open("/dev/full", os.O_RDWR | os.O_CLOEXEC),
+    }
+    return {"sealed memory": sealed, **{what: Descriptor(number) for what, number in numbers.items()}}
+
+
+@rule(GROUP, _PAGE, "CC-07", "CC-08")
+def odd_files(device: Subject) -> None:
+    """A preparation with files that cannot be written succeeds and saves nothing; restoring from them does not."""
+    for what, odd in _odd_files().items():
+        for kind in ("model", "data"):
+            cache = _Cache.of(device)
+            files: list[Descriptor] = getattr(cache, kind)
+            if not files:
+                continue
+            files[-1] = odd
+            name = f"{what} as {kind} file"
+            try:
+                _require_no_model(cache.load(), name, INVALID, FAILURE)
+                outcome = cache.save(device)
+            except HalError as error:  # the link may refuse such a descriptor
+                require(error.status == INVALID, f"{name}: {error}", "INVALID_ARGUMENT")
+                continue
+            require(outcome.prepared_model > 0, f"{name}: no model", "a model that is not cached")
+            _require_no_model(cache.load(), name, INVALID, FAILURE)
 
 
 @rule(GROUP, _PAGE, "CC-03", "CC-04", "CC-05", "CC-06")
