@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +17,6 @@ from nnhal.errors import HalError
 from nnhal.fence import create_fence
 from nnhal.link import Channel, ChannelClosedError
 from nnhal.link.channel import channel_from
-from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice, RemoteExecution
 from nnhal.remote.execution import burst_run
 from nnhal.remote.stage import StageDescriptors
@@ -30,10 +26,8 @@ from nnhal_devices.host.channels.wiring import MAX_BELLS
 from tests.support.additions import addition_in_ashmem, addition_model, addition_of_unknown_size
 from tests.support.chains import APART, DIAMOND, JOIN, LINE, SHAPES, Chain, Sum
 from tests.support.held_device import held_device
-from tests.support.last_words import BROKEN, last_words
 from tests.support.processes import device_process
-from tests.support.resources import resources_of
-from tests.support.waiting import settled, wait_until
+from tests.support.waiting import wait_until
 
 NONE, FAILURE, INVALID = ErrorStatus.NONE, ErrorStatus.GENERAL_FAILURE, ErrorStatus.INVALID_ARGUMENT
 EXPIRED_NS = 1
@@ -56,10 +50,6 @@ def pair() -> tuple[Channel, Descriptor]:
     """Return two connected ends, one of them to hand over."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     return channel_from(Descriptor(ours.detach())), Descriptor(theirs.detach())
-
-
-def sockets_of(device: RemoteDevice) -> int:
-    return resources_of(device.pid).descriptors["socket"]
 
 
 def execution_on(device: RemoteDevice) -> RemoteExecution:
@@ -171,16 +161,6 @@ def test_the_answer_has_the_measured_times_of_every_step(devices: list[RemoteDev
         assert 0 <= timing.time_on_device_ns <= timing.time_in_driver_ns
 
 
-def test_the_exit_counts_the_runs(devices: list[RemoteDevice]) -> None:
-    chain = Chain(devices, JOIN)
-    for number in range(3):
-        chain.check(number)
-    chain.run(EXPIRED_NS)
-    runs, failed_runs, duration_ns = chain.wiring.usage()
-    assert (runs, failed_runs) == (3, 1)
-    assert duration_ns > 0
-
-
 def test_two_chains_of_the_same_executions_run_in_turn(devices: list[RemoteDevice]) -> None:
     chain = Chain(devices)
     first = chain.caller, chain.wiring
@@ -192,32 +172,6 @@ def test_two_chains_of_the_same_executions_run_in_turn(devices: list[RemoteDevic
     chain.close()
     chain.caller, chain.wiring = second
     chain.check(3)
-
-
-def test_a_call_for_something_else_is_refused_and_the_chain_goes_on(devices: list[RemoteDevice]) -> None:
-    chain = Chain(devices)
-    answer = chain.exchange(burst_run(chain.executions[2].handle, NO_DEADLINE))
-    assert ErrorStatus(answer.status) == INVALID
-    assert f"expected {chain.executions[0].handle}" in answer.message
-    release = burst_pb2.ReleaseMemoryResourceRequest(memory_identifier_token=1)
-    answer = chain.exchange(burst_pb2.BurstCall(release_memory_resource=release).SerializeToString())
-    assert "got release_memory_resource on a run channel" in answer.message
-    assert ErrorStatus(chain.run(-5).status) == INVALID
-    chain.check(1)
-    chain.cancelled[0] = 3  # the number of the next run: refused calls are none
-    assert chain.run().message == "the step on device 0: the run was cancelled"
-
-
-@pytest.mark.parametrize(("message", "reason"), BROKEN)
-def test_garbage_is_answered_and_ends_only_the_chain(devices: list[RemoteDevice], message: bytes, reason: str) -> None:
-    chain, bystander = Chain(devices), Chain(devices)
-    answer = burst_pb2.BurstAnswer.FromString(last_words(chain.caller, message))
-    assert ErrorStatus(answer.status) == INVALID
-    assert reason in answer.message
-    bystander.check(1)
-    chain.wiring.unwire()
-    chain.wire()
-    chain.check(2)
 
 
 def test_a_caller_that_does_not_wait_harms_only_its_chain(devices: list[RemoteDevice]) -> None:
@@ -232,33 +186,6 @@ def test_a_caller_that_does_not_wait_harms_only_its_chain(devices: list[RemoteDe
     chain.check(2)
 
 
-@pytest.mark.parametrize("sums", [LINE, DIAMOND, APART], ids=["line", "diamond", "apart"])
-@pytest.mark.parametrize(
-    "end",
-    [
-        lambda chain: chain.executions[0].release(),
-        lambda chain: chain.executions[1].release(),
-        lambda chain: chain.executions[-1].release(),
-        lambda chain: chain.wiring.unwire(),
-        lambda chain: chain.caller.close(),
-    ],
-    ids=["first released", "second released", "last released", "unwired", "caller gone"],
-)
-def test_a_chain_ends_as_a_whole(
-    devices: list[RemoteDevice], sums: tuple[Sum, ...], end: Callable[[Chain], object]
-) -> None:
-    kept = [execution_on(device) for device in devices]
-    before = settled(lambda: sum(map(sockets_of, devices)))
-    chain = Chain(devices, sums)
-    chain.check(1)
-    end(chain)
-    ended(chain)
-    wait_until(lambda: sum(map(sockets_of, devices)) <= before, "every socket is closed")
-    chain.wiring.unwire()
-    assert [device.usage().stages for device in devices] == [0, 0]
-    assert [execution.execute().output_sufficient_size for execution in kept] == [True, True]
-
-
 @pytest.mark.parametrize("dying", range(3))
 def test_a_device_that_dies_ends_the_chain(short_path: Path, devices: list[RemoteDevice], dying: int) -> None:
     with device_process("cpu_ref", short_path) as (child, endpoint), RemoteDevice(endpoint, "test") as mortal:
@@ -269,15 +196,6 @@ def test_a_device_that_dies_ends_the_chain(short_path: Path, devices: list[Remot
         child.process.kill()
         ended(chain)
         chain.wiring.unwire()
-    assert [device.usage().stages for device in devices] == [0, 0]
-
-
-def test_the_chain_ends_with_a_session(devices: list[RemoteDevice], other: RemoteDevice) -> None:
-    chain = Chain([devices[0], other, devices[1]], LINE[:3])
-    chain.check(1)
-    other.close()
-    ended(chain)
-    chain.wiring.unwire()
     assert [device.usage().stages for device in devices] == [0, 0]
 
 
@@ -296,22 +214,6 @@ def test_unwiring_waits_for_the_run_of_the_stage(short_path: Path, device: Remot
         unwiring.result(30)
         assert chain.values() == chain.expected(1)
         held.hold_no_more()
-
-
-def test_chains_leave_nothing_behind(devices: list[RemoteDevice]) -> None:
-    chain = Chain(devices, DIAMOND, measures=True)
-    chain.check(1)
-    before = [settled(partial(resources_of, each.pid)) for each in devices]
-    threads = threading.active_count()
-    for number in range(30):
-        chain.close()
-        chain.wire()
-        chain.check(number)
-    wait_until(
-        lambda: all(resources_of(each.pid).within(held) for each, held in zip(devices, before, strict=True)),
-        "every socket and page is released",
-    )
-    assert threading.active_count() <= threads
 
 
 def stage(device: RemoteDevice) -> tuple[Channel, Channel, Channel]:
@@ -347,17 +249,6 @@ def test_what_joins_say_of_steps_is_merged(device: RemoteDevice) -> None:
     assert [step.step for step in chain_pb2.Ring.FromString(heard.receive()).steps] == [2, 3, 5]
 
 
-@pytest.mark.parametrize("on", [0, 1, 2])
-def test_garbage_on_a_bell_ends_the_stage(device: RemoteDevice, on: int) -> None:
-    bells = stage(device)
-    bells[on].send(b"\xff" * 30)
-    if on != 1:
-        bells[2 - on].send(b"\xff" * 30)
-    for bell in bells:
-        with pytest.raises(ChannelClosedError):
-            bell.receive()
-
-
 def test_a_bell_that_rings_twice_in_one_run_ends_the_stage(device: RemoteDevice) -> None:
     first, heard, _ = stage(device)
     first.send(b"\x08\x01")
@@ -368,61 +259,6 @@ def test_a_bell_that_rings_twice_in_one_run_ends_the_stage(device: RemoteDevice)
 
 def _bells(count: int) -> list[Descriptor]:
     return [pair()[1] for _ in range(count)]
-
-
-def _stream() -> Descriptor:
-    ours, theirs = socket.socketpair()
-    ours.close()
-    return Descriptor(theirs.detach())
-
-
-REFUSED: dict[str, tuple[Callable[[], StageDescriptors], str]] = {
-    "nothing": (StageDescriptors, "0 in-bells, 0 out-bells, 0 start bells, 0 end bells, no socket of calls and no"),
-    "no start": (lambda: StageDescriptors((), _bells(1)), "expected either in-bells or calls"),
-    "two starts": (
-        lambda: StageDescriptors(_bells(1), _bells(1), calls=pair()[1]),
-        "expected either in-bells or calls",
-    ),
-    "no end": (lambda: StageDescriptors(_bells(1)), "either out-bells or answers"),
-    "two ends": (lambda: StageDescriptors(_bells(1), _bells(1), answers=pair()[1]), "either out-bells or answers"),
-    "start bells": (lambda: StageDescriptors(_bells(1), _bells(1), _bells(1)), "start bells are the entry's"),
-    "end bells": (lambda: StageDescriptors(_bells(1), _bells(1), (), _bells(1)), "end bells the exit's"),
-    "too many": (lambda: StageDescriptors(_bells(MAX_BELLS + 1), _bells(1)), f"expected at most {MAX_BELLS} of each"),
-    "a stream": (
-        lambda: StageDescriptors([_stream()], _bells(1)),
-        "an in-bell is no unix socket of type SOCK_SEQPACKET",
-    ),
-    "memory": (
-        lambda: StageDescriptors(_bells(1), [create_ashmem(8).descriptor]),
-        "an out-bell is no unix socket of type SOCK_SEQPACKET",
-    ),
-    "a small page": (
-        lambda: StageDescriptors(_bells(1), _bells(1), cancelled=create_ashmem(4).descriptor),
-        "the number of the cancelled run needs 8 bytes",
-    ),
-    "an unsealed page": (
-        lambda: StageDescriptors(_bells(1), _bells(1), cancelled=Descriptor(_unsealed())),
-        "not a memfd sealed against shrinking",
-    ),
-}
-
-
-def _unsealed() -> int:
-    number = os.memfd_create("test")
-    os.ftruncate(number, 8)
-    return number
-
-
-@pytest.mark.parametrize("refused", REFUSED)
-def test_what_makes_no_stage_is_refused_and_closed(device: RemoteDevice, refused: str) -> None:
-    make, message = REFUSED[refused]
-    execution = execution_on(device)
-    before = settled(lambda: resources_of(device.pid))
-    with pytest.raises(HalError, match=message) as refusal:
-        execution.wire(0, "the step", make())
-    assert refusal.value.status == INVALID
-    assert device.usage().stages == 0
-    wait_until(lambda: resources_of(device.pid).within(before), "what was handed over is closed")
 
 
 def test_a_step_that_cannot_be_a_stage_is_refused(device: RemoteDevice) -> None:

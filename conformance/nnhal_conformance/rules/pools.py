@@ -152,6 +152,15 @@ def _blob(size: int, descriptor: Descriptor | None = None, **changed: int) -> Ha
     return HardwareBuffer(NativeHandle((descriptor,) if descriptor else good.descriptors, tuple(ints)))
 
 
+def _again(descriptor: Descriptor, flags: int) -> Descriptor:
+    """The same file, opened otherwise."""
+    return Descriptor(os.open(f"/proc/self/fd/{descriptor.fileno()}", flags | os.O_CLOEXEC))
+
+
+def _directory() -> Descriptor:
+    return Descriptor(os.open("/", os.O_RDONLY | os.O_CLOEXEC))
+
+
 def _bad_pools(size: int) -> dict[str, Memory]:
     """Pools that contradict their description."""
     both = mmap.PROT_READ | mmap.PROT_WRITE
@@ -159,38 +168,67 @@ def _bad_pools(size: int) -> dict[str, Memory]:
         "a memfd that may shrink as ashmem": Ashmem(_unsealed(size), size),
         "a file as ashmem": Ashmem(unsealed_file(size), size),
         "a pipe as ashmem": Ashmem(_pipe(), size),
+        "a directory as ashmem": Ashmem(_directory(), size),
         "ashmem that is too small": Ashmem(create_sealed(size - 1, "nnhal-check"), size),
         "ashmem of 0 bytes": Ashmem(create_sealed(size, "nnhal-check"), 0),
         "ashmem of -1 bytes": Ashmem(create_sealed(size, "nnhal-check"), -1),
         "ashmem of 2^63 - 1 bytes": Ashmem(create_sealed(size, "nnhal-check"), 2**63 - 1),
         "a pipe as a file": MappableFile(_pipe(), size, both),
+        "a directory as a file": MappableFile(_directory(), size, both),
+        "a device as a file": MappableFile(Descriptor(os.open("/dev/zero", os.O_RDWR | os.O_CLOEXEC)), size, both),
         "a file that is too short": MappableFile(unsealed_file(size - 1), size, both),
         "a file that ends before the part": MappableFile(unsealed_file(size), size, both, 1),
         "a file from byte -1": MappableFile(unsealed_file(size), size, both, -1),
+        "a file from byte 2^63 - 1": MappableFile(unsealed_file(size), size, both, 2**63 - 1),
         "0 bytes of a file": MappableFile(unsealed_file(size), 0, both),
         "a file with no protection": MappableFile(unsealed_file(size), size, 0),
+        "a file that is to be executed": MappableFile(unsealed_file(size), size, mmap.PROT_READ | mmap.PROT_EXEC),
+    }
+
+
+def _unusable_pools(size: int) -> dict[str, Memory]:
+    """Pools whose handles cannot be decoded or mapped."""
+    both = mmap.PROT_READ | mmap.PROT_WRITE
+    sealed = create_sealed(size, "nnhal-check")
+    return {
+        "ashmem that can only be written": Ashmem(_again(sealed, os.O_WRONLY), size),
+        "a sealed file that can only be written": MappableFile(_again(sealed, os.O_WRONLY), size, both),
+        "a file that can only be written": MappableFile(_again(unsealed_file(size), os.O_WRONLY), size, both),
+        "a file that can only be named": MappableFile(_again(unsealed_file(size), os.O_PATH), size, both),
         "a BLOB whose memory may shrink": _blob(size, _unsealed(size)),
         "a BLOB whose memory is too small": _blob(size, create_sealed(size - 1, "nnhal-check")),
         "a BLOB of another allocator": _blob(size, i0=7),
+        "a BLOB of no format": _blob(size, i5=99),
         "a BLOB of a negative width": _blob(size, i2=-size, i8=-size),
         "a hardware buffer without descriptors": HardwareBuffer(NativeHandle((), create_blob(size).handle.ints)),
     }
 
 
-@rule(GROUP, _PAGE, "MV-02")
-def contradictions(device: Subject) -> None:
-    """A pool that contradicts its description is INVALID_ARGUMENT, a handle that cannot be decoded GENERAL_FAILURE."""
+@rule(GROUP, _PAGE, "MV-02", "RQ-14", over=ALL_RUNS)
+def contradictions(device: Subject, way: Way) -> None:
+    """A pool that contradicts its description is INVALID_ARGUMENT; one that cannot be decoded or mapped is
+    GENERAL_FAILURE.
+    """
     held = device.prepare()
-    work, burst = held.work(), held.burst()
-    for what, pool in _bad_pools(SmallRequest.bytes_of(held.small)).items():
-        request = replace(work.request, pools=(pool,))
-        ways: dict[str, Callable[[], object]] = {
-            what: lambda request=request: held.execute(request),  # type: ignore[misc]
-            f"{what}, in a burst": lambda request=request: burst.execute(request),  # type: ignore[misc]
-        }
-        for name, way in ways.items():
-            refused(way, FAILURE if isinstance(pool, HardwareBuffer) else INVALID, what=name)
-    work.run(lambda: held.execute(work.request))
+    work, size = held.work(), SmallRequest.bytes_of(held.small)
+    for status, pools in ((INVALID, _bad_pools(size)), (FAILURE, _unusable_pools(size))):
+        for what, pool in pools.items():
+            request = replace(work.request, pools=(pool,))
+            refused(lambda request=request: way(held, request)(), status, what=what)  # type: ignore[misc]
+        held.session.link.drop()
+    work.run(way(held, work.request))
+
+
+@rule(GROUP, _PAGE, "MV-02", "PM-03")
+def contradictions_of_constants(device: Subject) -> None:
+    """A model whose constants lie in such a pool is refused likewise."""
+    small, session = device.small, device.session()
+    for status, pools in ((INVALID, _bad_pools(small.bytes)), (FAILURE, _unusable_pools(small.bytes))):
+        for what, pool in pools.items():
+            model = small.of_constant(pool, 0)
+            if model is None:
+                raise NotOfferedError(f"{small.name} has one input, and no constants in pools")
+            refused(lambda model=model: session.prepare(model), status, what=what)  # type: ignore[misc]
 
 
 @rule(GROUP, "link.md#a-session")
@@ -225,15 +263,20 @@ def dropped_while_mapped(device: Subject) -> None:
     work.run(bound.run)
 
 
-@rule(GROUP, _PAGE, "RQ-14")
-def unwritable_output(device: Subject) -> None:
+@rule(GROUP, _PAGE, "RQ-14", over=ALL_RUNS)
+def unwritable_output(device: Subject, way: Way) -> None:
     """An output in memory that can only be read is refused, and the device goes on."""
     held = device.prepare()
-    size = SmallRequest.bytes_of(held.small)
-    sealed = create_sealed(size, "nnhal-check")
-    read_only = Descriptor(os.open(f"/proc/self/fd/{sealed.fileno()}", os.O_RDONLY | os.O_CLOEXEC))
-    work = held.work()
-    request = replace(work.request, pools=(Ashmem(read_only, size),))
-    refused(lambda: held.execute(request), FAILURE, INVALID, what="ashmem that is open for reading")
-    request = replace(work.request, pools=(map_file(unsealed_file(size), size, writable=False),))
-    refused(lambda: held.execute(request), FAILURE, INVALID, what="a file with PROT_READ")
+    work, size = held.work(), SmallRequest.bytes_of(held.small)
+    file, sealed = unsealed_file(size), create_sealed(size, "nnhal-check")
+    pools = {
+        "ashmem that is open for reading": Ashmem(_again(sealed, os.O_RDONLY), size),
+        "a sealed file that is open for reading": map_file(_again(sealed, os.O_RDONLY), size, writable=False),
+        "a sealed file with PROT_READ": map_file(sealed, size, writable=False),
+        "a file that is open for reading": map_file(_again(file, os.O_RDONLY), size, writable=False),
+        "a file with PROT_READ": map_file(file, size, writable=False),
+    }
+    for what, pool in pools.items():
+        request = replace(work.request, pools=(pool,))
+        refused(lambda request=request: way(held, request)(), FAILURE, INVALID, what=what)  # type: ignore[misc]
+    work.run(way(held, work.request))
