@@ -30,6 +30,12 @@ BUILTIN = (0.0078125, 0.05, 0.25, 0.0123)
 _DEPTHWISE = "DEPTHWISE_CONV_2D"
 """The operator whose optimised kernel in LiteRT ends the process if it has no bias."""
 _WINDOWS = ("CONV_2D", _DEPTHWISE, "AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D")
+_WITHOUT_NAN = {*_WINDOWS, "ARG_MAX", "ARG_MIN", "MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN"}
+"""Operators of which LiteRT loses a NaN, and nnhal keeps it."""
+_FINITE = {"CAST", "FLOOR_DIV", "LOCAL_RESPONSE_NORMALIZATION", "QUANTIZE", "RESIZE_BILINEAR"}
+"""Operators of whose infinities LiteRT makes what nnhal does not, as docs/tflite_coverage.md says."""
+_LIMITED = {*_WINDOWS, "ADD", "ADD_N", "DIV", "FULLY_CONNECTED", "MUL", "SUB", "TRANSPOSE_CONV"}
+"""Operators that limit their results to finite numbers in LiteRT."""
 Out = tuple[Any, float, int]
 """The type of an output, with its scale and zero point."""
 
@@ -95,8 +101,8 @@ class TfliteDrawing(Drawing):
         return super().array(shape, kind, low, high)
 
     def value(self, shape: Sequence[int], kind: Any) -> Array:
-        """Draw values without NaN and infinities, by which some kernels of LiteRT end the process."""
-        return self.array(shape, kind)
+        """Draw values as ``array`` does, in one of eight of floats some of which are extremes."""
+        return super().value(shape, kind) if np.dtype(kind) == np.float32 else self.array(shape, kind)
 
     def quantised(self, kind: Any) -> tuple[float, int] | tuple[tuple[()], int]:
         """Draw a scale and zero point for a type."""
@@ -161,6 +167,11 @@ class TfliteDrawing(Drawing):
             return
         if code in _WINDOWS and not results[0].size and any(value.signature for value in given):
             return  # a window that is longer than an open axis is refused
+        read = [value.array for value in known.values() if value.array.dtype.kind == "f"]
+        if code in _WITHOUT_NAN and any(np.isnan(array).any() for array in read):
+            return
+        if code in _FINITE and not all(np.isfinite(array).all() for array in read):
+            return
         carried = sum(value.epsilons for value in known.values())
         done = []
         for value, result in zip(made, results, strict=True):
@@ -169,7 +180,8 @@ class TfliteDrawing(Drawing):
             floating = result.dtype.kind == "f"
             steps = int(bool(np.size(value.scale) and (limit != Limit.EXACT or carried)))
             epsilons = 2 * carried + limit.value if floating else steps
-            done.append(Value(value.name, result, epsilons, value.scale, value.zero_point))
+            full = code in _LIMITED and floating and bool((abs(result) == np.finfo(result.dtype).max).any())
+            done.append(Value(value.name, result, epsilons, value.scale, value.zero_point, is_limited=full))
         if any(difference(o, v.array, v.epsilons) for o, v in zip(others, done, strict=True)):
             return  # as LiteRT's own kernels do
         self.steps.append(node._replace(outputs=done))
@@ -195,7 +207,9 @@ class TfliteDrawing(Drawing):
         heads = [f"{v.name}: {v.array.dtype}{list(v.array.shape)}{_scales(v)} {v.signature or ''}" for v in inputs]
         consts = [f"{v.name} = {v.array.dtype}{list(v.array.shape)}{_scales(v)} {v.array.tolist()}" for v in fixed]
         text = "\n".join([*heads, *consts, *map(str, self.steps)])
-        return Case(content, given, dict(zip(names, results, strict=True)), {v.name: v.epsilons for v in outputs}, text)
+        limited = {value.name for value in outputs if value.is_limited}
+        epsilons = {value.name: value.epsilons for value in outputs}
+        return Case(content, given, dict(zip(names, results, strict=True)), epsilons, text, limited)
 
 
 def run_plainly(content: bytes, inputs: Mapping[str, Array], resolver: Any = None) -> list[Array] | None:
@@ -730,7 +744,11 @@ _IMAGES = (np.float32, np.float32, *QUANTISED)
 
 def _image(d: Any, channels: int, kinds: Any = _IMAGES) -> Value:
     shape = (d.number(1, 2), d.number(2, 7), d.number(2, 7), channels)
-    fitting = [v for v in d.values if v.array.ndim == 4 and v.array.shape[-1] == channels and not v.epsilons]
+    fitting = [
+        v
+        for v in d.values
+        if v.array.ndim == 4 and v.array.shape[-1] == channels and not v.epsilons and not v.is_limited
+    ]
     fitting = [v for v in fitting if v.array.dtype in [np.dtype(k) for k in kinds] and v.array.size]
     found: Value = d.one_of(*fitting) if fitting and d.chance() else d.input(d.array(shape, d.one_of(*kinds)))
     return found
