@@ -42,6 +42,12 @@ def _contradiction(message: bytes, given: tuple[Dimensions, ...], made: tuple[Di
         proto = ModelProto.FromString(message)
     except DecodeError:
         return ""  # the drivers say that
+    from nnhal.extensions.onnx_shapes import UninferableNode, require_inferable
+
+    try:
+        require_inferable([*proto.graph.node, *(node for function in proto.functions for node in function.node)])
+    except UninferableNode as error:
+        return str(error)
     numbers, expected = (len(given), len(made)), (len(proto.graph.input), len(proto.graph.output))
     if numbers != expected:
         got, allowed = (f"{inputs} inputs and {outputs} outputs" for inputs, outputs in (numbers, expected))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +13,14 @@ from onnx.reference.ops import (
     op_batch_normalization,
     op_conv_transpose,
     op_dequantize_linear,
+    op_dropout,
     op_grid_sample,
     op_loop,
     op_non_max_suppression,
     op_one_hot,
     op_pad,
     op_quantize_linear,
+    op_roi_align,
 )
 from onnx.reference.ops._quant_utils import reshape_input
 
@@ -26,6 +29,7 @@ from nnhal.extensions.onnx_corners import CORNERS
 from nnhal.kernels.reduction import extremum
 from nnhal_devices.cpu_ref.onnx_pooling import AveragePool, LpPool, MaxPool
 from nnhal_devices.cpu_ref.onnx_recurrent import GRU, LSTM, RNN
+from nnhal_devices.cpu_ref.onnx_refusals import ignores_case
 from nnhal_devices.cpu_ref.onnx_resize import Resize, Upsample
 
 
@@ -221,13 +225,52 @@ class NonMaxSuppression(op_non_max_suppression.NonMaxSuppression):
 
     def _run(self, boxes: Array, scores: Array, *optional: Array | None, **attributes: Any) -> tuple[Array, ...]:
         filled_up: list[Array | None] = [*optional, *[None] * (3 - len(optional))]
-        most, overlap, score = filled_up
-        if most is None or np.reshape(most, ()) <= 0:
+        most, overlap, score = (None if each is None else np.reshape(each, 1) for each in filled_up)
+        if most is None or most <= 0:
             return (np.zeros((0, 3), np.int64),)
         none = np.zeros(1, np.float32)
         own: Any = super()._run
         results: tuple[Array, ...] = own(boxes, scores, most, none if overlap is None else overlap, score, **attributes)
         return results
+
+
+class RoiAlign(op_roi_align.RoiAlign):
+    """Opsets before 16 shift no region by half a pixel."""
+
+    op_domain = ""
+
+    def _run(self, *inputs: Array, **attributes: Any) -> tuple[Array, ...]:
+        if self.run_params["opsets"][""] < 16:
+            attributes["coordinate_transformation_mode"] = "output_half_pixel"
+        own: Any = super()._run
+        results: tuple[Array, ...] = own(*inputs, **attributes)
+        return results
+
+
+class Dropout(op_dropout.DropoutBase):
+    """Opsets before 12 have a mask of zeros, as ONNX Runtime computes it, of the input's type before opset 10."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, ratio: Any = 0.5, training: Any = False, **attributes: Any) -> tuple[Array, ...]:
+        opset = self.run_params["opsets"][""]
+        if opset >= 12:
+            results: tuple[Array, ...] = self._private_run(
+                x, ratio=0.5 if ratio is None else ratio, training_mode=bool(training), seed=attributes.get("seed")
+            )
+            return results
+        return (x, np.zeros_like(x, np.bool_ if opset >= 10 else x.dtype))[: self.n_outputs]
+
+
+class RegexFullMatch(OpRun):
+    """Expressions of RE2, whose classes of characters are those of ASCII."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, pattern: str) -> tuple[Array, ...]:
+        expression = re.compile(pattern, 0 if ignores_case(pattern) else re.ASCII)
+        found = [expression.fullmatch(str(word)) is not None for word in x.reshape(-1)]
+        return (np.array(found, np.bool_).reshape(x.shape),)
 
 
 class OneHot(op_one_hot.OneHot):
@@ -405,7 +448,7 @@ OPERATORS = (
     *(AveragePool, LpPool, MaxPool),
     *(Loop, RNN, GRU, LSTM, Pad, ReduceSumSquare, ReduceLogSum, ReduceLogSumExp, ConvTranspose, GridSample),
     *(NonMaxSuppression, OneHot, DequantizeLinear, StringNormalizer, Softmax, LogSoftmax, Hardmax),
-    *(BatchNormalization, StringSplit),
+    *(BatchNormalization, Dropout, RegexFullMatch, RoiAlign, StringSplit),
     *(QuantizeLinear, ReduceMax, ReduceMin, GlobalMaxPool, LpNormalization, LRN, Resize, Upsample),
     *CORNERS,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,28 @@ def _policy_of_negative_axes(attributes: Attributes) -> bool:
     return policy != b"stretch" and any(axis < 0 for axis in attributes.get("axes", ()))
 
 
+_OTHER_EXPRESSIONS = re.compile(
+    r"\[:|\\[pPzZCQEuUN0-9]|\\x\{|\(\?[=!<(>#]|\(\?P=|[*+?}]\+|\{,"
+    r"|\(\?[a-z]*[UuLax]"
+)
+"""What RE2 and Python's expressions do not share, or read otherwise."""
+
+
+def ignores_case(pattern: str) -> bool:
+    return re.search(r"\(\?[a-z]*i", pattern) is not None
+
+
+def _not_of_both(attributes: Attributes) -> bool:
+    pattern = attributes.get("pattern", b"").decode()
+    if _OTHER_EXPRESSIONS.search(pattern) or (ignores_case(pattern) and re.search(r"\\[dDwWsSbB]", pattern)):
+        return True
+    try:
+        re.compile(pattern)
+    except re.error:
+        return True
+    return False
+
+
 _FLOATS, _INTEGERS = (1, 10, 11, None), (2, 3, 6)
 
 
@@ -131,6 +154,7 @@ REFUSALS: Sequence[Refusal] = (
     Refusal("LinearRegressor", "post_transform", "NONE", _other_than("post_transform", b"NONE")),
     Refusal("Normalizer", "norm", "L1 or L2", lambda a: a.get("norm", b"MAX") == b"MAX"),
     Refusal("ReduceLogSumExp", _INPUT_TYPE, "floating point", _integers),
+    Refusal("RegexFullMatch", "pattern", "what RE2 and Python's re read alike", _not_of_both),
     Refusal("RNN", "activations", "those of the specification", _unknown_activation),
     Refusal("Resize", "antialias", "0 in mode nearest", _filters_nearest),
     Refusal("Resize", "axes", "axes from 0 on beside a keep_aspect_ratio_policy", _policy_of_negative_axes),

@@ -241,7 +241,11 @@ def read_light(
     apart = set_weights_apart(given, values)
     model = apart.model
     _require_valid(model)
-    inlined = inliner.inline_local_functions(model) if model.functions else model
+    try:
+        inlined = inliner.inline_local_functions(model) if model.functions else model
+    except RuntimeError as error:
+        said = str(error).rpartition(": ")[2]
+        raise InvalidModel(f"a function of the ONNX model is called otherwise than it is defined: {said}") from error
     named, places = with_own_names(inlined, model, apart.original, is_copy=inlined is not given)
     return _inferred(NamedModel(apart, named, places), shapes, lenient)
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 import onnx
 from onnx.shape_inference import InferenceError, infer_shapes
 
-from nnhal.extensions.onnx_shapes import inferred_as_computed
+from nnhal.extensions.onnx_shapes import UninferableNode, inferred_as_computed
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.onnx.inference_bounds import InferenceBounds
 from nnhal_frontends.onnx.screening import MAX_RANK
@@ -86,6 +86,10 @@ def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[
         if not lenient:
             raise InvalidModel(f"the shapes of the ONNX model contradict one another: {error}") from error
         inferred = _without_inner_shapes(bare)
+    except UninferableNode as error:
+        raise InvalidModel(str(error)) from error
+    except (IndexError, RuntimeError, ValueError) as error:  # of onnx, of values that it does not check
+        raise InvalidModel(f"the shapes of the ONNX model cannot be inferred: {error}") from error
     warnings = [_merge(declared[value.name], value, inferred.graph.input) for value in inferred.graph.output]
     return inferred, [warning for warning in warnings if warning]
 

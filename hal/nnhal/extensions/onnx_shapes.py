@@ -1,8 +1,9 @@
-"""Dimensions of what pools and resizes compute, where onnx infers others than ONNX Runtime computes."""
+"""Shapes that onnx infers: where ONNX Runtime computes others, and what onnx must not be asked about."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,50 @@ _OPAQUE = "nnhal.opaque"
 """A domain of which onnx knows nothing, and so infers nothing."""
 _MOST_ROUNDS = 8
 """Rounds of inference; each finds nodes that read what the one before it has corrected."""
+_MOST_AXES = 64
+_LONGEST = 1 << 62
+_TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
+_EQUATION = re.compile(rf"{_TERM}(?:,{_TERM})*(?:->{_TERM})?")
+_TYPES = ("dtype", "output_datatype", "stash_type", "to")
+"""Attributes that are an element type."""
+_ELEMENT_TYPES = frozenset(onnx.TensorProto.DataType.values()) - {onnx.TensorProto.UNDEFINED}
+
+
+class UninferableNode(ValueError):  # noqa: N818 - named as what it is about
+    """A node of which onnx and ONNX Runtime infer nothing: they never return, or end the process."""
+
+
+def require_inferable(nodes: Iterable[onnx.NodeProto]) -> None:
+    """Raise UninferableNode for an attribute that shape inference does not survive, in subgraphs too."""
+    for node in nodes:
+        if node.domain in ("", "ai.onnx"):
+            for attribute in node.attribute:
+                _require_inferable(node, attribute)
+
+
+def _require_inferable(node: onnx.NodeProto, attribute: onnx.AttributeProto) -> None:
+    name, number, expected = attribute.name, attribute.i, ""
+    if attribute.HasField("g"):
+        require_inferable(attribute.g.node)
+    elif name == "equation" and node.op_type == "Einsum":
+        if not _EQUATION.fullmatch("".join(attribute.s.decode(errors="replace").split())):
+            expected = "letters and at most one '...' for each input, with commas between, and '->' before the output's"
+    elif attribute.type != onnx.AttributeProto.INT or attribute.ref_attr_name:
+        return
+    elif name == "num_outputs" and node.op_type == "Split":
+        if number != len(node.output):
+            expected = f"{len(node.output)}, the number of its outputs"
+    elif name == "batch_dims" and node.op_type == "GatherND":
+        if not 0 <= number <= _MOST_AXES:
+            expected = "a number of axes"
+    elif name == "axis":
+        if abs(number) > _MOST_AXES:
+            expected = f"at most {_MOST_AXES}, as there are axes"
+    elif name in _TYPES and number not in _ELEMENT_TYPES:
+        expected = "one of ONNX's element types"
+    if expected:
+        got = f"'{attribute.s.decode(errors='replace')}'" if name == "equation" else number
+        raise UninferableNode(f"node '{node.name}' ({node.op_type}): {name} is {got}, expected {expected}")
 
 
 def inferred_as_computed(
@@ -23,12 +68,18 @@ def inferred_as_computed(
 ) -> onnx.ModelProto:
     """Infer the shapes of a model by ``infer``, and again with dimensions as ONNX Runtime computes them.
 
-    Raises as ``infer`` does.
+    Raises UninferableNode, and as ``infer`` does.
     """
+    require_inferable(model.graph.node)
+    for node in model.graph.node:
+        if node.op_type == "STFT" and all(attribute.name != "onesided" for attribute in node.attribute):
+            node.attribute.append(onnx.helper.make_attribute("onesided", 1))  # the default, which onnx does not know
     inferred = infer(model)
     corrected: dict[str, onnx.ValueInfoProto] = {}
     for _ in range(_MOST_ROUNDS):
-        found = _pooled_otherwise(inferred.graph) | _resized_otherwise(inferred.graph) | _transposed(inferred.graph)
+        found: dict[str, onnx.ValueInfoProto] = {}
+        for correct in _CORRECTIONS:
+            found |= correct(inferred.graph)
         if not found:
             break
         corrected |= found
@@ -106,8 +157,9 @@ def _resized_otherwise(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]
         corrected.CopyFrom(made)
         for axis, factor in zip(axes, numpy_helper.to_array(factors), strict=True):
             dim = corrected.type.tensor_type.shape.dim[axis]
-            if lengths[axis] and dim.dim_value:
-                dim.dim_value = int(factor * np.float32(lengths[axis]))
+            resized = factor * np.float32(lengths[axis])
+            if lengths[axis] and dim.dim_value and 0 <= resized < _LONGEST:
+                dim.dim_value = int(resized)
         if corrected != made:
             found[made.name] = corrected
     return found
@@ -168,3 +220,39 @@ def _windows(axis: int, length: int, attributes: dict[str, Any]) -> int:
         return room // stride + 1
     count = -(-room // stride) + 1
     return count - 1 if (count - 1) * stride >= length + before else count
+
+
+def _summed(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
+    """Return outputs of Einsum, likewise: a length of 1 is that of the other inputs with this letter."""
+    nodes = [node for node in graph.node if node.op_type == "Einsum" and not node.domain]
+    if not nodes:
+        return {}
+    infos = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
+    known = {tensor.name: list(tensor.dims) for tensor in graph.initializer}
+    found = {}
+    for node in nodes:
+        equation = "".join(node.attribute[0].s.decode().split())
+        terms, arrow, result = equation.partition("->")
+        made = infos.get(node.output[0])
+        if not arrow or "." in equation or made is None or not made.type.tensor_type.HasField("shape"):
+            continue
+        longest: dict[str, int] = {}
+        for term, name in zip(terms.split(","), node.input, strict=False):
+            given = infos.get(name)
+            dims = known.get(name, [] if given is None else [d.dim_value for d in given.type.tensor_type.shape.dim])
+            for letter, length in zip(term, dims, strict=False):
+                longest[letter] = length if longest.get(letter, 1) == 1 else longest[letter]
+        corrected = onnx.ValueInfoProto()
+        corrected.CopyFrom(made)
+        for letter, dim in zip(result, corrected.type.tensor_type.shape.dim, strict=False):
+            length = longest.get(letter, 1)
+            if dim.dim_value == 1 and length != 1:
+                dim.Clear()
+                if length:
+                    dim.dim_value = length
+        if corrected != made:
+            found[made.name] = corrected
+    return found
+
+
+_CORRECTIONS = (_pooled_otherwise, _resized_otherwise, _transposed, _summed)

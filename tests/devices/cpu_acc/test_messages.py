@@ -113,3 +113,11 @@ def test_a_message_cannot_have_a_device_read_files() -> None:
     (answer,) = CpuRef(DriverOptions()).supported_operations(model(proto.SerializeToString()))
     assert isinstance(answer, Unsupported)
     assert "the values of tensor 'k' lie in another file" in answer.got
+
+
+def test_a_message_that_shape_inference_does_not_survive_is_declined() -> None:
+    given = model(message(helper.make_node("Einsum", ["x"], ["y"], "it", equation="i..j"), 17))
+    by_cpu_ref = CpuRef(DriverOptions()).supported_operations(given)
+    for (answer,) in (supported_operations(given), by_cpu_ref):
+        assert isinstance(answer, Unsupported)
+        assert "node 'it' (Einsum): equation is 'i..j'" in answer.got

@@ -108,6 +108,7 @@ def others() -> list[Case]:
     scores, x = np.array([[[0.9, 0.75, 0.95]]], np.float32), floats(3, 4)
     words = np.array(["é", "naïve", "STOP", "stop", "É"], object)
     grid = floats(1, 3, 3, 2)
+    regions = np.array([[0, 0, 3, 3], [-1, 1, 9, 2]], np.float32)
     positive = np.abs(floats(2, 3)) + 1
     reductions: list[tuple[list[Values], dict[str, Any]]] = [
         ([], {"keepdims": 0}),
@@ -131,6 +132,22 @@ def others() -> list[Case]:
             for texts in ("a b", ["", " ", "  a  b ", "as s", "ss"], [[""]], [])
             for use in ({}, {"delimiter": ""}, {"delimiter": "s"}, {"maxsplit": 1}, {"delimiter": " ", "maxsplit": 0})
         ),
+        *(
+            case(
+                "RegexFullMatch",
+                np.array([["aaa", "12", "É"], ["\u0663", "ab", ""]], object),
+                opset=20,
+                pattern=pattern,
+            )
+            for pattern in ("a+", r"\d+", r"\w*", "(?i)AB|é", ".", "^a*$")
+        ),
+        *(
+            case("RoiAlign", floats(2, 3, 6, 7), regions, integers(0, 1), opset=opset, mode=mode, output_width=2)
+            for opset in (10, 16)
+            for mode in ("avg", "max")
+        ),
+        *(case("Dropout", x, opset=opset, outputs=2) for opset in (7, 10, 12, 13)),
+        case("NonMaxSuppression", boxes, scores, np.int64(2), np.float32(0.5), np.float32(0), opset=11),
         *(case("Pad", x, integers(-1, 2, 1, -1), opset=19, mode=mode) for mode in ("constant", "reflect", "edge")),
         case("Pad", x, integers(-1, 2), np.float32(7), integers(-1), opset=19),
         case("Pad", x, opset=2, pads=[-1, 0, 0, 2], value=2.0),
@@ -274,6 +291,10 @@ def test_cases_of_letters_need_no_locale() -> None:
         ),
         (case("ReduceLogSumExp", integers(1, 2)), "input type 7"),
         (case("Cast", floats(2), to=TensorProto.STRING), "to 8"),
+        *(
+            (case("RegexFullMatch", np.array(["a"], object), opset=20, pattern=pattern), f"pattern {pattern}")
+            for pattern in ("[[:alpha:]]", r"\pL", r"a\z", "(?=a)", "a{,2}", r"(?i)\d", "(a")
+        ),
     ],
     ids=lambda value: value.operator if isinstance(value, Case) else "",
 )

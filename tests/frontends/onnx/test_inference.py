@@ -164,6 +164,65 @@ def test_an_output_whose_type_nobody_can_infer_is_a_value_of_unknown_type() -> N
     assert output.kind == "a value of unknown type"
 
 
+def node(operator: str, outputs: int = 1, **attributes: Any) -> onnx.NodeProto:
+    made = [f"y{index}" if index else "y" for index in range(outputs)]
+    return helper.make_node(operator, ["x"], made, "it", **attributes)
+
+
+UNSOUND = [
+    (node("Einsum", equation="i..j"), r"node 'it' \(Einsum\): equation is 'i\.\.j', expected letters"),
+    (node("Einsum", equation="i-j"), "equation is 'i-j'"),
+    (node("Split", 3, num_outputs=2), r"num_outputs is 2, expected 3, the number of its outputs"),
+    (node("Split", 2, num_outputs=2**31), r"num_outputs is 2147483648, expected 2"),
+    (node("Softmax", axis=2**31), "axis is 2147483648, expected at most 64"),
+    (helper.make_node("GatherND", ["x", "x"], ["y"], batch_dims=-2), "batch_dims is -2, expected a number of axes"),
+    (node("RandomNormalLike", dtype=-1), "dtype is -1, expected one of ONNX's element types"),
+]
+
+
+@pytest.mark.parametrize("as_one", [True, False])
+@pytest.mark.parametrize(("unsound", "message"), UNSOUND)
+def test_attributes_that_shape_inference_does_not_survive_are_refused(
+    unsound: onnx.NodeProto, message: str, as_one: bool
+) -> None:
+    given = model([unsound], [4, 4], [4, 4])
+    given.opset_import[0].version = 18
+    with pytest.raises(InvalidModel, match=message):
+        import_onnx(given, as_one=as_one)
+
+
+def test_a_function_with_too_many_inputs_is_refused() -> None:
+    given = model([helper.make_node("F", ["x", "x"], ["y"], domain="own")], [4], [4])
+    given.opset_import.append(helper.make_opsetid("own", 1))
+    given.functions.append(helper.make_function("own", "F", ["x"], ["y"], RELU, given.opset_import))
+    with pytest.raises(InvalidModel, match="called otherwise than it is defined: Number of actual parameters"):
+        import_onnx(given)
+
+
+def test_factors_that_are_no_numbers_are_inferred_to_nothing() -> None:
+    given = model([helper.make_node("Resize", ["x", "", "factors"], ["y"])], [2], [2])
+    given.graph.initializer.append(numpy_helper.from_array(np.array([np.nan], np.float32), "factors"))
+    assert import_onnx(given, as_one=True).outputs[0].shape
+
+
+@pytest.mark.parametrize(("equation", "shapes"), [("ij,ij->j", [(2, 1), (2, 3)]), ("ij,jk->ik", [(2, 3), (1, 4)])])
+def test_a_length_of_one_is_that_of_the_other_inputs_of_einsum(equation: str, shapes: Sequence[Sequence[int]]) -> None:
+    given = model([helper.make_node("Einsum", ["x", "z"], ["y"], equation=equation)], shapes[0], ["n"])
+    given.graph.output[0].type.tensor_type.ClearField("shape")
+    given.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, shapes[1]))
+    feeds = {name: np.ones(shape, np.float32) for name, shape in zip("xz", shapes, strict=True)}
+    wanted: Any = InferenceSession(given.SerializeToString()).run(None, feeds)[0]
+    np.testing.assert_array_equal(by_cpu_ref(import_onnx(given), feeds)[0], wanted)
+
+
+def test_half_of_the_frequencies_are_inferred_unless_both_sides_are_wanted() -> None:
+    given = model([helper.make_node("STFT", ["x", "step", "", "length"], ["y"])], [1, 32, 1], [1, 3, 9, 2])
+    sizes = {"step": 8, "length": 16}
+    given.graph.initializer.extend(numpy_helper.from_array(np.array(v, np.int64), name) for name, v in sizes.items())
+    imported = import_onnx(given)
+    assert (imported.outputs[0].shape, imported.warnings) == ((1, 3, 9, 2), ())
+
+
 @pytest.mark.parametrize("kept", ["type", "nothing"])
 def test_an_output_needs_no_declared_shape_or_type(kept: str) -> None:
     bare = model(RELU, [3, 4], [])
