@@ -269,7 +269,7 @@ def unwritable_output(device: Subject, way: Way) -> None:
     held = device.prepare()
     work, size = held.work(), SmallRequest.bytes_of(held.small)
     file, sealed = unsealed_file(size), create_sealed(size, "nnhal-check")
-    pools = {
+    pools: dict[str, Memory] = {
         "ashmem that is open for reading": Ashmem(_again(sealed, os.O_RDONLY), size),
         "a sealed file that is open for reading": map_file(_again(sealed, os.O_RDONLY), size, writable=False),
         "a sealed file with PROT_READ": map_file(sealed, size, writable=False),
