@@ -83,7 +83,7 @@ def partition(
     figures = read_profile(profile)
     found = read_flow_model(model, parse_shapes(shape or ()), public)
     report = partition_report(found, share(found.graph, choices, figures, 8, False), choices)
-    tell(asdict(report), partition_parts(report, explain), as_json)
+    tell(report, partition_parts(report, explain), as_json)
 
 
 def _compiled(

@@ -15,7 +15,7 @@ from nnhal.v1 import admin_pb2
 from nnhal_mlip.command.compiling import CompiledBinary, CompiledNetwork
 from nnhal_mlip.command.layer_names import counted, layer_title, some
 from nnhal_mlip.command.network_perf import NetworkPerf, network_perf
-from nnhal_mlip.command.partition_report import HostReport, KernelReport, PartitionReport, SubgraphReport
+from nnhal_mlip.command.partition_report import Told
 from nnhal_mlip.command.simulation import SimulationResult
 from nnhal_mlip.compiler.memory_map import OcmUse, alike_tiles, uses_by_tile
 from nnhal_mlip.program.program import OCM_BYTES
@@ -44,48 +44,55 @@ _SHOWN = 8
 """Values of an output that are printed."""
 
 
-def partition_parts(report: PartitionReport, explain: bool) -> list[TerminalPart]:
+def partition_parts(report: Told, explain: bool) -> list[TerminalPart]:
     """Say what the accelerator has and what the host has; if ``explain``, layer by layer and with reasons."""
-    flow = "the public flow" if report.public else "beyond the public flow"
+    flow = "the public flow" if report["public"] else "beyond the public flow"
+    subgraphs, host = report["subgraphs"], report["host"]
     parts: list[TerminalPart] = [
-        f"{report.model}: {some(report.layers, 'layer')} in {some(len(report.subgraphs), 'subgraph')}, "
-        f"{some(len(report.host), 'operator')} on the host ({flow})"
+        f"{report['model']}: {some(sum(len(each['kernels']) for each in subgraphs), 'layer')} in "
+        f"{some(len(subgraphs), 'subgraph')}, {some(len(host), 'operator')} on the host ({flow})"
     ]
-    for subgraph in report.subgraphs:
-        kinds = counted(kernel.layer for kernel in subgraph.kernels)
-        parts.append(f"{subgraph.symbol}: {kinds}; {', '.join(subgraph.inputs)} to {', '.join(subgraph.outputs)}")
+    for subgraph in subgraphs:
+        kinds = counted(kernel["layer"] for kernel in subgraph["kernels"])
+        ends = f"{', '.join(subgraph['inputs'])} to {', '.join(subgraph['outputs'])}"
+        parts.append(f"{subgraph['symbol']}: {kinds}; {ends}")
         if explain:
             parts += _kernels(subgraph)
     if explain:
-        parts += _host(report) if report.host else ["Nothing stays on the host."]
-        parts += [f"back to the host: {', '.join(each.nodes)}: {each.reason}" for each in report.reversions]
-        parts += [f"order: {', '.join(report.steps)}", report.rule]
-    elif report.host:
-        parts.append(f"host: {', '.join(each.name for each in report.host)}; --explain says why")
+        parts += _host(host) if host else ["Nothing stays on the host."]
+        parts += [f"back to the host: {', '.join(each['nodes'])}: {each['reason']}" for each in report["reversions"]]
+        parts += [f"order: {', '.join(report['steps'])}", report["rule"]]
+    elif host:
+        parts.append(f"host: {', '.join(each['name'] for each in host)}; --explain says why")
     return parts
 
 
-def _kernels(subgraph: SubgraphReport) -> list[TerminalPart]:
+def _kernels(subgraph: Told) -> list[TerminalPart]:
     notes = Footnotes()
-    columns: list[Column[KernelReport]] = [
-        Column("nodes", lambda kernel: Name(layer_title(kernel.user_names, "(added)")), wraps=True),
-        Column("layer", lambda kernel: kernel.layer),
-        Column("operators", lambda kernel: ", ".join(kernel.operators), wraps=True),
-        Column("shape", lambda kernel: "x".join(map(str, kernel.shape))),
-        Column("beyond", lambda kernel: ", ".join(notes.number(reason) for reason in kernel.beyond_public)),
+    columns: list[Column[Told]] = [
+        Column("nodes", lambda kernel: Name(layer_title(kernel["user_names"], "(added)")), wraps=True),
+        Column("layer", lambda kernel: kernel["layer"]),
+        Column("operators", lambda kernel: ", ".join(kernel["operators"]), wraps=True),
+        Column("shape", lambda kernel: "x".join(map(str, kernel["shape"]))),
+        Column("beyond", lambda kernel: ", ".join(notes.number(reason) for reason in kernel["beyond_public"])),
     ]
-    return [ReportTable(f"Layers of {subgraph.symbol}", columns, subgraph.kernels), notes]
+    return [ReportTable(f"Layers of {subgraph['symbol']}", columns, subgraph["kernels"]), notes]
 
 
-def _host(report: PartitionReport) -> list[TerminalPart]:
+def _host(host: Sequence[Told]) -> list[TerminalPart]:
     notes = Footnotes()
-    columns: list[Column[HostReport]] = [
-        Column("node", lambda each: Name(each.name + (" (added)" if each.added else "")), wraps=True),
-        Column("operator", lambda each: each.operator if each.added else f"{each.kind} ({each.operator})"),
-        Column("check", lambda each: each.check),
-        Column("why", lambda each: notes.number(f"{each.code}: {each.reason}")),
+    columns: list[Column[Told]] = [
+        Column("node", lambda each: Name(each["name"] + (" (added)" if each["added"] else "")), wraps=True),
+        Column("operator", lambda each: each["operator"] if each["added"] else f"{each['kind']} ({each['operator']})"),
+        Column("check", lambda each: each["check"]),
+        Column("why", lambda each: notes.number(_reason(each))),
     ]
-    return [ReportTable("Host", columns, report.host), notes]
+    return [ReportTable("Host", columns, host), notes]
+
+
+def _reason(each: Told) -> str:
+    hint = f"; {each['hint']}" if each["hint"] else ""
+    return f"{each['code']}: got {each['got']}, expected {each['allowed']}{hint}"
 
 
 def compilation_parts(network: CompiledNetwork, folder: Path, files: Sequence[str]) -> list[TerminalPart]:
