@@ -96,14 +96,14 @@ def test_ps_lists_processes(testbed: Testbed) -> None:
     assert [line for line in shown(testbed, "ps").splitlines() if "cpu_ref" in line and "running" in line]
 
 
-def test_ps_lists_what_processes_hold_and_kill_ends_a_session(testbed: Testbed) -> None:
+def test_what_processes_hold_is_shown_and_kill_ends_a_session(testbed: Testbed) -> None:
     with connect(testbed.framework) as client:
         model = client.load(DIGITS)
         binding = model.bind()
-        held = asked(testbed, "ps", "--sessions", "--pools", "--models")
-        sessions = [s for s in held["sessions"] if s["process"] == "framework" and not s["is_own"]]
+        held = {name: asked(testbed, "show", name) for name in ("sessions", "pools", "models")}
+        sessions = [s for s in held["sessions"]["sessions"] if s["process"] == "framework" and not s["is_own"]]
         assert sum(count["count"] for session in sessions for count in session["objects"]) >= 2
-        assert {pool["process"] for pool in held["pools"]} >= {"cpu_acc"}
+        assert {pool["process"] for pool in held["pools"]["pools"]} >= {"cpu_acc"}
         assert [(m["name"], m["state"]) for m in held["models"]["served"]] == [("digits", "READY")]
         mine = next(session for session in sessions if session["objects"])
         shown(testbed, "ctl", "kill", "--session", f"framework/{mine['id']}")

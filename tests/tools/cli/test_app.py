@@ -40,7 +40,9 @@ def test_the_list_says_what_the_command_itself_says(name: str) -> None:
         ("models record digits 1 --out a.json", "ctl record digits 1 --out a.json"),
         ("start --name npu -- ./npu", "ctl start --name npu -- ./npu"),
         ("kill --session npu/s3", "ctl kill --session npu/s3"),
-        ("ps --sessions", "ps --sessions"),
+        ("ps --sessions", "show sessions"),
+        ("ps --models --json", "show models --json"),
+        ("ps --json", "ps --json"),
         ("run model.onnx", "run model.onnx"),
     ],
 )

@@ -32,7 +32,6 @@ from nnhal_tools.operate.rates import DeviceRates, ModelRates, device_rates, mod
 
 _DEVICE_RATES = ("device", "runs", "waits", "busy", "executions/s", "staged/s", "staged", "buffers", "memory")
 _MODEL_RATES = ("model", "version", "state", "requests/s", "failures/s", "queued", "oldest", "p50", "p99")
-Former = Annotated[bool, typer.Option(hidden=True)]
 Lines = Annotated[int, typer.Option("--lines", help="Only so many, the newest.", min=1)]
 app = typer.Typer(help="Show what a testbed has, and what has happened.", no_args_is_help=True, add_completion=False)
 
@@ -68,33 +67,12 @@ def _listing(resource: Resource) -> None:
 
 
 @at_a_testbed
-def ps(
-    operator: OperatorSession,
-    as_json: bool,
-    sessions: Former = False,
-    pools: Former = False,
-    buffers: Former = False,
-    executions: Former = False,
-    fences: Former = False,
-    models: Former = False,
-) -> None:
+def ps(operator: OperatorSession, as_json: bool) -> None:
     """List the processes of a testbed, as 'nnhal show processes' does."""
-    asked = zip((sessions, pools, buffers, executions, fences, models), _HELD_BEFORE, strict=True)
-    answer: dict[str, Any] = {}
-    for name in [name for is_asked, name in asked if is_asked] or ["processes"]:
-        resource = RESOURCES[name]
-        items = _items(operator, resource)
-        if as_json:
-            answer |= {name: resource.as_json(items)} if resource.parts else resource.as_json(items)
-        else:
-            _print(resource, items, as_json)
-    if as_json:
-        print_json(answer)
+    _print(RESOURCES["processes"], _items(operator, RESOURCES["processes"]), as_json)
 
 
-_HELD_BEFORE = ("sessions", "pools", "buffers", "executions", "fences", "models")
-"""What were options of 'nnhal ps' in the release before."""
-for _name in ("processes", *_HELD_BEFORE[:-1]):
+for _name in ("processes", "sessions", "pools", "buffers", "executions", "fences"):
     _listing(RESOURCES[_name])
 
 
