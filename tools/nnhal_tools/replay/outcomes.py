@@ -35,10 +35,17 @@ class Difference:
     """The prepared model that it was about, by its number in the recording; 0 for none."""
 
 
-@dataclass(slots=True)
+_TOLD = ("calls", "compared_outputs", "differences", "declined", "left_out", "origins", "notes")
+
+
+@dataclass
 class ReplayReport:
+    """What a replay finds. Safe to fill from several threads."""
+
     recording: str
     device: str
+    notes: list[str] = field(default_factory=list)
+    """What the recording lacks."""
     calls: int = 0
     """Calls that were made again."""
     compared_outputs: int = 0
@@ -50,51 +57,36 @@ class ReplayReport:
     """How many calls were not made, or not compared, by the reason."""
     origins: dict[int, str] = field(default_factory=dict)
     """From which operation on a model's values differ, or that no operation is wrong, by the number of the model."""
-    notes: list[str] = field(default_factory=list)
-    """What the recording lacks."""
+    models: dict[int, Model] = field(default_factory=dict)
+    """The models that were prepared, by their numbers."""
+    runs: dict[int, tuple[int, wire.RecordedExecution]] = field(default_factory=dict)
+    """The first execution of each model whose values differ, or else the last, with its number among them."""
+    differing: set[int] = field(default_factory=set)
+    """The models of which an execution has other values."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report for JSON."""
-        return {
-            "recording": self.recording,
-            "device": self.device,
-            "calls": self.calls,
-            "compared_outputs": self.compared_outputs,
-            "differences": [asdict(difference) for difference in self.differences],
-            "declined": {str(model): reason for model, reason in self.declined.items()},
-            "left_out": dict(self.left_out),
-            "origins": {str(model): origin for model, origin in self.origins.items()},
-            "notes": self.notes,
-        }
-
-
-class Found:
-    """Fills a report. Safe to use from several threads."""
-
-    def __init__(self, report: ReplayReport) -> None:
-        self._report = report
-        self._lock = threading.Lock()
-        self.models: dict[int, Model] = {}
-        """The models that were prepared, by their numbers."""
-        self.runs: dict[int, tuple[int, wire.RecordedExecution]] = {}
-        """The first execution of each model whose values differ, or else the last, with its number among them."""
-        self.differing: set[int] = set()
-        """The models of which an execution has other values."""
+        told = {name: getattr(self, name) for name in _TOLD}
+        differences = [asdict(difference) for difference in self.differences]
+        return {"recording": self.recording, "device": self.device, **told, "differences": differences}
 
     def made(self) -> None:
         """Count a call."""
         with self._lock:
-            self._report.calls += 1
+            self.calls += 1
 
     def compared(self) -> None:
         """Count a value that was compared."""
         with self._lock:
-            self._report.compared_outputs += 1
+            self.compared_outputs += 1
 
-    def differ(self, call: str, what: str, model: int = 0) -> None:
-        """Note a difference."""
+    def differ(self, call: str, what: str, model: int = 0, in_values: bool = False) -> None:
+        """Note a difference; ``in_values`` if it is one of the execution that was kept last."""
         with self._lock:
-            self._report.differences.append(Difference(call, what, model))
+            self.differences.append(Difference(call, what, model))
+            if in_values:
+                self.differing.add(model)
 
     def ran(self, model: int, execution: wire.RecordedExecution) -> None:
         """Keep an execution, unless one of the model has differed."""
@@ -103,20 +95,10 @@ class Found:
                 before, _ = self.runs.get(model, (0, None))
                 self.runs[model] = before + 1, execution
 
-    def differ_in_values(self, model: int) -> None:
-        """Note that the values of the execution that was kept last differ."""
-        with self._lock:
-            self.differing.add(model)
-
-    def decline(self, model: int, reasons: str) -> None:
-        """Note that the device declines a model."""
-        with self._lock:
-            self._report.declined[model] = reasons
-
     def leave_out(self, reason: str) -> None:
         """Count a call that was not made, or not compared, for a reason."""
         with self._lock:
-            self._report.left_out[reason] += 1
+            self.left_out[reason] += 1
 
 
 def is_random(model: Model) -> bool:

@@ -25,7 +25,7 @@ from nnhal_tools.diff.subject import Subject
 from nnhal_tools.distance.limits import Limits
 from nnhal_tools.hal_runner import run_on
 from nnhal_tools.record.report import lacks, place
-from nnhal_tools.replay.outcomes import Found, ReplayReport, difference_of
+from nnhal_tools.replay.outcomes import ReplayReport, difference_of
 from nnhal_tools.replay.recorded_values import UnreadableError, arrays_of, with_inputs_of
 from nnhal_tools.replay.session import PLAYED, PlayedSession
 from nnhal_tools.up import opened_device
@@ -53,16 +53,15 @@ def replay_recording(request: ReplayRequest) -> ReplayReport:
     with read_device_recording(request.recording) as recording:
         report = ReplayReport(str(request.recording), request.device, notes=lacks(recording))
         calls = [call for call in recording.calls if call.event.WhichOneof("about") in PLAYED]
-        found = Found(report)
         with opened_device(request.device, _CLIENT) as device:
-            sessions = _Player(recording, calls, device.endpoint, found).sessions
+            sessions = _Player(recording, calls, device.endpoint, report).sessions
             if sessions:
                 with ThreadPoolExecutor(len(sessions)) as pool:
                     for ended in [pool.submit(work) for work in sessions]:
                         ended.result()
             is_gone = device.gone
         if request.reference and not is_gone:
-            report.origins = _origins(request, recording, found)
+            report.origins = _origins(request, recording, report)
     return report
 
 
@@ -74,12 +73,12 @@ class _Player:
         recording: DeviceRecording,
         calls: Sequence[RecordedCall],
         endpoint: Endpoint,
-        found: Found,
+        report: ReplayReport,
     ) -> None:
         self._recording = recording
         self._calls = calls
         self._endpoint = endpoint
-        self._found = found
+        self._report = report
         self._turns = Turns(calls)
         of_session: dict[int, list[int]] = {}
         for number, call in enumerate(calls):
@@ -97,12 +96,12 @@ class _Player:
                 call = self._calls[number]
                 if session is None:
                     session = PlayedSession(
-                        self._recording, RemoteDevice(self._endpoint, _CLIENT), self._found, self._calls, numbers
+                        self._recording, RemoteDevice(self._endpoint, _CLIENT), self._report, self._calls, numbers
                     )
                 try:
                     session.play(number, call)
                 except DeadObjectError:
-                    self._found.differ(place(call), "the device has ended, or ended the session, in this call")
+                    self._report.differ(place(call), "the device has ended, or ended the session, in this call")
                     self._turns.fail()
                     return
                 self._turns.end(number)
@@ -114,7 +113,7 @@ class _Player:
                 session.close()
 
 
-def _origins(request: ReplayRequest, recording: DeviceRecording, found: Found) -> dict[int, str]:
+def _origins(request: ReplayRequest, recording: DeviceRecording, report: ReplayReport) -> dict[int, str]:
     """Say for each model whose values differ from which operation on."""
     # A device tells nothing beside itself: the recorded one does.
     name = recording.header.driver if request.device == request.reference else request.reference
@@ -125,18 +124,19 @@ def _origins(request: ReplayRequest, recording: DeviceRecording, found: Found) -
             return stack.enter_context(opened_device(name, _CLIENT))
 
         return {
-            number: _origin(request, recording, found, number, (name, reference)) for number in sorted(found.differing)
+            number: _origin(request, recording, report, number, (name, reference))
+            for number in sorted(report.differing)
         }
 
 
 def _origin(
     request: ReplayRequest,
     recording: DeviceRecording,
-    found: Found,
+    report: ReplayReport,
     number: int,
     reference: tuple[str, Callable[[], RemoteDevice]],
 ) -> str:
-    model, (place_of_run, run) = found.models[number], found.runs[number]
+    model, (place_of_run, run) = report.models[number], report.runs[number]
     with suppress(NnhalError, UnreadableError), opened_device(request.device, _CLIENT) as device:
         if is_right_by_itself(model, run, recording, device):
             return (

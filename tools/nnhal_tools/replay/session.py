@@ -33,7 +33,7 @@ from nnhal.types.layout import Dimensions, describe
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_tools.conformance.launched import awaited
 from nnhal_tools.record.report import place
-from nnhal_tools.replay.outcomes import Found, difference_of, is_random
+from nnhal_tools.replay.outcomes import ReplayReport, difference_of, is_random
 from nnhal_tools.replay.requests import PlayedRequest, RequestMemory, UnplayableError
 
 T = TypeVar("T")
@@ -86,14 +86,14 @@ class PlayedSession:
         self,
         recording: DeviceRecording,
         device: RemoteDevice,
-        found: Found,
+        report: ReplayReport,
         calls: Sequence[RecordedCall],
         numbers: Sequence[int],
     ) -> None:
         """``calls`` are those of all sessions, ``numbers`` the places of this session's calls among them."""
         self._recording = recording
         self._device = device
-        self._found = found
+        self._report = report
         self._memory = RequestMemory()
         self._models: dict[int, _PlayedModel] = {}
         self._requests: dict[int, PlayedRequest] = {}
@@ -124,9 +124,9 @@ class PlayedSession:
                 case "release":
                     self._release(number, recorded)
         except (UnplayableError, DeviceRecordingError) as error:
-            self._found.leave_out(str(error))
+            self._report.leave_out(str(error))
         except HalError:  # of decoding: what a device answers has been looked at before
-            self._found.leave_out("calls whose arguments cannot be made again")
+            self._report.leave_out("calls whose arguments cannot be made again")
 
     def close(self) -> None:
         """Leave the device."""
@@ -153,16 +153,16 @@ class PlayedSession:
         )
         if prepared is not None and about.prepared_model:
             self._models[about.prepared_model] = _PlayedModel(model, prepared)
-            self._found.models[about.prepared_model] = model
+            self._report.models[about.prepared_model] = model
 
     def _is_supported(self, number: int, model: Model) -> bool:
         """Whether the device supports all of a model; else the reasons are noted, as for a conformance test."""
-        self._found.made()
+        self._report.made()
         if all(self._device.supported_operations(model)):
             return True
         support = self._device.assess_model(model).operations
         reasons = dict.fromkeys(f"{s.code}: got {s.got}, allowed {s.allowed}" for s in support if not s.supported)
-        self._found.decline(number, "; ".join(reasons))
+        self._report.declined[number] = "; ".join(reasons)
         return False
 
     def _ask(self, recorded: RecordedCall) -> None:
@@ -203,7 +203,7 @@ class PlayedSession:
         for buffer in written:
             buffer.is_known = is_known and result is not None
         if result is not None and not recorded.event.status:
-            self._found.ran(played.model, about)
+            self._report.ran(played.model, about)
             self._compare(recorded, model, played, result, is_known)
 
     def _fill(self, about: wire.RecordedExecution, played: PlayedRequest) -> bool:
@@ -259,25 +259,24 @@ class PlayedSession:
         about, number = recorded.event.execution, played.model
         wrong = _difference_of_results(about, result)
         if wrong:
-            self._found.differ(place(recorded), wrong, number)
+            self._report.differ(place(recorded), wrong, number)
             return
         if not result.output_sufficient_size:  # there are no values, in the recording neither
             return
         if not about.outputs or not is_known:
-            self._found.leave_out("executions whose values are not in the recording: their answers were compared only")
+            self._report.leave_out("executions whose values are not in the recording: their answers were compared only")
             return
         if is_random(model.model):
-            self._found.leave_out("executions whose outputs are drawn: their answers were compared only")
+            self._report.leave_out("executions whose outputs are drawn: their answers were compared only")
             return
         for index, (content, operand) in enumerate(zip(about.outputs, model.outputs, strict=True)):
             if not self._recording.has(content):
                 continue
             expected = self._recording.content(content)
             wrong = difference_of(model.model, operand, expected, played.output(index, len(expected)))
-            self._found.compared()
+            self._report.compared()
             if wrong:
-                self._found.differ(place(recorded), f"output {index}: {wrong}", number)
-                self._found.differ_in_values(number)
+                self._report.differ(place(recorded), f"output {index}: {wrong}", number, in_values=True)
                 return
 
     def _allocate(self, recorded: RecordedCall) -> None:
@@ -322,13 +321,13 @@ class PlayedSession:
         if not self._succeeds(recorded, lambda: buffer.buffer.copy_to(target)) or recorded.event.status:
             return
         if not buffer.is_known or buffer.held is None or not self._recording.has(about.value):
-            self._found.leave_out("values of buffers that are not in the recording: they were not compared")
+            self._report.leave_out("values of buffers that are not in the recording: they were not compared")
             return
         got: Bytes = open_pool(target, writable=False).read(0, about.value.size)
         wrong = difference_of(*buffer.held, self._recording.content(about.value), got)
-        self._found.compared()
+        self._report.compared()
         if wrong:
-            self._found.differ(place(recorded), f"buffer {about.buffer}: {wrong}")
+            self._report.differ(place(recorded), f"buffer {about.buffer}: {wrong}")
 
     def _release(self, number: int, recorded: RecordedCall) -> None:
         about = recorded.event.release
@@ -352,17 +351,17 @@ class PlayedSession:
     def _attempt(self, recorded: RecordedCall, call: Callable[[], T], model: int = 0) -> T | None:
         """Make a call, and compare its status with the recorded one. Returns None if it has failed."""
         status = ErrorStatus(recorded.event.status)
-        self._found.made()
+        self._report.made()
         try:
             result = call()
         except HalError as error:
             if error.status != status:
                 was = "it succeeded" if status == ErrorStatus.NONE else status.name
-                self._found.differ(place(recorded), f"{error}; in the recording {was}", model)
+                self._report.differ(place(recorded), f"{error}; in the recording {was}", model)
             return None
         if status != ErrorStatus.NONE:
             said = f": {recorded.event.message}" if recorded.event.message else ""
-            self._found.differ(place(recorded), f"it succeeds; in the recording {status.name}{said}", model)
+            self._report.differ(place(recorded), f"it succeeds; in the recording {status.name}{said}", model)
         return result
 
     def _model(self, recorded: wire.RecordedModel) -> Model:
