@@ -176,7 +176,7 @@ def changed(system: System, settings: Sequence[str]) -> System:
     if not settings:
         return system
     table: dict[str, object] = {"accelerator": system.accelerator.name, "clock_hz": system.clock_hz}
-    regions = {region.name: _keys(system, region.name) for region in system.regions}
+    regions = {region.name: region.as_table() for region in system.regions}
     for setting in settings:
         key, separator, text = setting.partition("=")
         if not separator:
@@ -187,19 +187,6 @@ def changed(system: System, settings: Sequence[str]) -> System:
         target = regions[name] if dot else table
         target[key_of_region] = _value(text)
     return system_from({**table, "region": list(regions.values())}, _OPTION, system.name)
-
-
-def _keys(system: System, name: str) -> dict[str, object]:
-    region = system.region(name)
-    return {
-        "name": region.name,
-        "size": region.size,
-        "bandwidth": region.bandwidth,
-        "read_latency": region.read_latency,
-        "write_latency": region.write_latency,
-        "burst": region.burst,
-        "holds": sorted(region.holds),
-    }
 
 
 def _value(text: str) -> object:

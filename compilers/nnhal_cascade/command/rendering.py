@@ -17,7 +17,6 @@ from nnhal_cascade.command.report import (
     CrossingReport,
     FrontierPoint,
     PartReport,
-    RegionReport,
     SharedMemoryReport,
     SharedStepReport,
 )
@@ -258,21 +257,23 @@ def _buffers(report: CascadeReport) -> ReportTable[BufferReport]:
     return ReportTable("Buffers", columns, report.buffers, "buffers", caption)
 
 
-def _regions(report: CascadeReport) -> ReportTable[RegionReport]:
+def _regions(report: CascadeReport) -> ReportTable[dict[str, Any]]:
     read, written = report.planned.read, report.planned.written
-    columns: list[Column[RegionReport]] = [
-        Column("memory", lambda region: region.name),
-        Column("size", lambda region: formatting.kibibytes(region.size), number=True),
-        Column("bytes a cycle", lambda region: f"{region.bandwidth:g}", number=True, only=Medium.PAGE),
+    columns: list[Column[dict[str, Any]]] = [
+        Column("memory", lambda region: str(region["name"])),
+        Column("size", lambda region: formatting.kibibytes(region["size"]), number=True),
+        Column("bytes a cycle", lambda region: f"{region['bandwidth']:g}", number=True, only=Medium.PAGE),
         Column(
             "latency, read / write",
-            lambda region: f"{region.read_latency} / {region.write_latency}",
+            lambda region: f"{region['read_latency']} / {region['write_latency']}",
             number=True,
             only=Medium.PAGE,
         ),
-        Column("burst", lambda region: str(region.burst), number=True, only=Medium.PAGE),
-        Column("read", lambda region: f"{read.get(region.name, 0):,}", number=True, page_header="Bytes read"),
-        Column("written", lambda region: f"{written.get(region.name, 0):,}", number=True, page_header="Bytes written"),
+        Column("burst", lambda region: str(region["burst"]), number=True, only=Medium.PAGE),
+        Column("read", lambda region: f"{read.get(region['name'], 0):,}", number=True, page_header="Bytes read"),
+        Column(
+            "written", lambda region: f"{written.get(region['name'], 0):,}", number=True, page_header="Bytes written"
+        ),
     ]
     caption = f"The memories of {report.system.name}, and what a run moves."
     return ReportTable("Bytes moved in a run", columns, report.system.regions, "regions", caption)

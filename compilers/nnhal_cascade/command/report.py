@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,25 +24,6 @@ class RunFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionReport:
-    """A memory of the system."""
-
-    name: str
-    size: int
-    """Bytes."""
-    bandwidth: float
-    """Bytes a cycle."""
-    read_latency: int
-    """Cycles."""
-    write_latency: int
-    """Cycles."""
-    burst: int
-    """Bytes."""
-    holds: tuple[str, ...]
-    """``activations``, ``constants``."""
-
-
-@dataclass(frozen=True, slots=True)
 class SystemReport:
     """The accelerator with its memories."""
 
@@ -50,7 +32,8 @@ class SystemReport:
     clock_hz: int
     working: str
     """The region whose bytes the budget counts."""
-    regions: tuple[RegionReport, ...]
+    regions: tuple[dict[str, Any], ...]
+    """As ``MemoryRegion.as_table`` has them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from nnhal_cascade.command.report import (
     FrontierPoint,
     LeastReport,
     PartReport,
-    RegionReport,
     RunFigures,
     SystemReport,
 )
@@ -120,18 +119,7 @@ def _sorted(amounts: dict[str, int]) -> dict[str, int]:
 
 def system_report(system: System) -> SystemReport:
     """Return what a report says of an accelerator with its memories."""
-    regions = tuple(
-        RegionReport(
-            each.name,
-            each.size,
-            each.bandwidth,
-            each.read_latency,
-            each.write_latency,
-            each.burst,
-            tuple(sorted(each.holds)),
-        )
-        for each in system.regions
-    )
+    regions = tuple(region.as_table() for region in system.regions)
     return SystemReport(system.name, system.accelerator.name, system.clock_hz, system.working.name, regions)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 from nnhal_cascade.hardware.accelerators import Accelerator
 
@@ -29,6 +30,10 @@ class MemoryRegion:
     burst: int
     """Bytes of one access; a shorter one takes as long."""
     holds: frozenset[Content]
+
+    def as_table(self) -> dict[str, Any]:
+        """Return what a file of memories, and JSON, have of it."""
+        return {**asdict(self), "holds": sorted(self.holds)}
 
 
 @dataclass(frozen=True, slots=True)
