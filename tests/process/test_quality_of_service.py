@@ -14,7 +14,7 @@ import pytest
 from nnhal.clock import now_ns
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
-from nnhal.extensions.execution import NAME, priority_hints
+from nnhal.extensions.execution import priority_hints
 from nnhal.fence import FenceError
 from nnhal.remote import RemoteDevice
 from nnhal.types import (
@@ -24,18 +24,14 @@ from nnhal.types import (
     UNAVAILABLE_TIMING,
     ErrorStatus,
     ExecutionConfig,
-    ExtensionNameAndPrefix,
     OperandType,
-    OperationType,
     Priority,
-    TokenValuePair,
 )
 from nnhal.v1 import burst_pb2, device_pb2, types_pb2
 from tests.support.additions import addition_in_ashmem, addition_model
-from tests.support.caching import CachingDevice, broadcast_sum, chain, held_under
+from tests.support.caching import CachingDevice, broadcast_sum, held_under
 from tests.support.entry_points import ALL_ENTRY_POINTS, ENTRY_POINTS, PLAIN, EntryPoint, Target, synchronously
 from tests.support.gates import PATIENT, Gate, gate_model
-from tests.support.refusals import INVALID, refusal
 from tests.support.waiting import SECONDS, wait_until
 from tests.support.wire import NO_TOKEN, WireDevice
 
@@ -73,42 +69,12 @@ def entry(request: pytest.FixtureRequest) -> EntryPoint:
     return ENTRY_POINTS[request.param]
 
 
-@pytest.mark.contract("QS-01")
-@pytest.mark.parametrize("priority", [Priority.LOW, Priority.HIGH])
-def test_a_model_is_prepared_at_any_priority(preparing: CachingDevice, priority: Priority) -> None:
-    for code in (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM):
-        sample = broadcast_sum(code)
-        prepared = preparing.prepare(sample.model, priority=priority)
-        assert prepared.launched
-        preparing.check(prepared, sample)
-
-
-@pytest.mark.contract("QS-02", "QS-03")
-@pytest.mark.parametrize("ahead_ns", [0, SHORTLY_NS])
-def test_a_preparation_with_little_time_is_launched_and_succeeds_or_misses_its_deadline(
-    preparing: CachingDevice, ahead_ns: int
-) -> None:
-    for sample in (broadcast_sum(OperandType.TENSOR_FLOAT32), chain(OperandType.TENSOR_FLOAT32, OperationType.ADD)):
-        prepared = preparing.prepare(sample.model, deadline_ns=now_ns() + ahead_ns)
-        assert prepared.launched
-        if prepared.status == NONE:
-            preparing.check(prepared, sample)
-        else:
-            assert prepared.status in MISSED
-
-
 @pytest.mark.contract("QS-02", "QS-09")
 def test_a_preparation_whose_deadline_has_passed_is_launched_and_missed_persistently(preparing: CachingDevice) -> None:
     sample = broadcast_sum(OperandType.TENSOR_FLOAT32)
     for deadline in (0, now_ns() - 1):
         prepared = preparing.prepare(sample.model, deadline_ns=deadline)
         assert (prepared.launched, prepared.status, prepared.prepared_model) == (True, PERSISTENT, 0)
-
-
-@pytest.mark.contract("QS-04")
-def test_a_preparation_may_have_the_latest_possible_deadline(preparing: CachingDevice) -> None:
-    sample = broadcast_sum(OperandType.TENSOR_FLOAT32)
-    preparing.check(preparing.prepare(sample.model, deadline_ns=LATEST), sample)
 
 
 def status_of(target: Target, entry: EntryPoint, elements: int, operations: int, deadline_ns: int) -> ErrorStatus:
@@ -290,18 +256,6 @@ def test_an_execution_may_have_another_priority_than_its_model(
     assert not first.done()
     gates[0].open()
     first.result(SECONDS)
-
-
-@pytest.mark.parametrize("entry", WITH_CONFIG)
-def test_a_hint_that_is_not_a_priority_is_refused_and_one_of_another_extension_is_ignored(
-    wire: WireDevice, entry: str
-) -> None:
-    target, addition, run = Target(wire, wire.prepare(addition_model())), addition_in_ashmem(), ALL_ENTRY_POINTS[entry]
-    hint = TokenValuePair(priority_hints(Priority.HIGH).values[0].token, b"urgent")
-    names = [ExtensionNameAndPrefix(name, hint.token >> 16) for name in (NAME, "com.example.execution")]
-    ours, other = (ExecutionConfig(execution_hints=(hint,), extension_name_to_prefix=(name,)) for name in names)
-    addition.check(lambda: run(target, addition.request, other, NO_DEADLINE), 1, 2)
-    refusal(lambda: run(target, addition.request, ours, NO_DEADLINE), INVALID, "the priority hint")
 
 
 CANCELLED_OPERATIONS = 1500

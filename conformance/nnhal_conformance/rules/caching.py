@@ -234,7 +234,8 @@ def arguments(device: Subject) -> None:
     """A token of another length than 32 bytes is INVALID_ARGUMENT; a deadline that has passed may be missed."""
     cache = _Cache.of(device)
     cache.save(device)
-    for token in (bytes(31), bytes(33)):
+    for token in (b"", bytes(31), bytes(33)):
         _require_no_model(cache.load(token), f"a token of {len(token)} bytes", INVALID)
+    require(not cache.load(deadline_ns=None).status, "an error without a deadline", "NONE")
     outcome = cache.load(deadline_ns=0)
     require(not outcome.status or ErrorStatus(outcome.status) in MISSED, f"{outcome}", "NONE or MISSED_DEADLINE")

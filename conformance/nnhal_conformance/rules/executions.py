@@ -259,6 +259,14 @@ def deadlines(device: Subject, way: Way) -> None:
     work.run(run)
 
 
+@rule(GROUP, "messages.md#fields-that-are-absent", over=RUNS)
+def absent_fields(device: Subject, way: Way) -> None:
+    """A call without a deadline, and a config without a timeout, have none."""
+    held = device.prepare()
+    work = held.work()
+    work.run(lambda: way(held, work.request)(deadline_ns=None, loop_timeout_duration_ns=None))
+
+
 @rule(GROUP, _PAGE, "EX-04", "EX-06", "RQ-08", over=RUNS)
 def open_output(device: Subject, way: Way) -> None:
     """An output of open dimensions is answered with its dimensions; if its memory is too short, that is no error."""

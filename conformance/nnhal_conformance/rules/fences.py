@@ -171,6 +171,14 @@ def durations(device: Subject, way: Way) -> None:
     work.run(lambda: launched(duration_ns=2**63 - 1).require_success())
 
 
+@rule(GROUP, "messages.md#fields-that-are-absent", over=LAUNCHES)
+def absent_fields(device: Subject, way: Way) -> None:
+    """A launch without a deadline and a duration has none."""
+    held = device.prepare()
+    work = held.work()
+    work.run(lambda: way(held, work.request)(deadline_ns=None, duration_ns=None).require_success())
+
+
 @rule(GROUP, _PAGE)
 def dropped(device: Subject) -> None:
     """A launch keeps a copy of the fences that it waits for, which may be dropped when the call has returned."""

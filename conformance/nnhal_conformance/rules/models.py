@@ -259,12 +259,11 @@ def deadlines(device: Subject, prepare: Prepare) -> None:
         require(status.name in expected, f"{what}: {status.name}", " or ".join(expected))
 
 
-@rule(GROUP, "messages.md#fields-that-are-absent")
-def absent_fields(device: Subject) -> None:
-    """Fields that are absent have their defaults: a config without any field prepares a model."""
-    session = device.session()
-    message = device_pb2.PrepareModelWithConfigRequest(model=session.model(device.small.model))
-    events, error = session.preparation(session.device.PrepareModelWithConfig, message)
+@rule(GROUP, "messages.md#fields-that-are-absent", over=PREPARATIONS)
+def absent_fields(device: Subject, prepare: Prepare) -> None:
+    """Fields that are absent have their defaults: a call with nothing but the model prepares it."""
+    absent = {"preference": None, "priority": None, "deadline_ns": None, "token": b""}
+    events, error = prepare(device.session(), device.small.model, **absent)
     require(error is None and not events[-1].notified.status, f"{error or events[-1]}", "NONE")
 
 
