@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from nnhal.endpoint import Endpoint
 
 
+_SECONDS = 30.0
+"""How long the device may take to answer the first time."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option ``--nnhal-device``."""
     text = "Directory of a running device, which nnhal_conformance's tests ask."
@@ -30,8 +34,15 @@ def nnhal_device(pytestconfig: pytest.Config) -> Endpoint:
     """Return the endpoint of the device that is asked."""
     # Every run of pytest loads this plugin: what it needs is imported when it is asked.
     from nnhal.endpoint import Endpoint
+    from nnhal.errors import NnhalError
+    from nnhal_conformance.runner import require_served
 
     directory = pytestconfig.getoption("--nnhal-device")
     if directory is None:
         pytest.skip("got no --nnhal-device DIR, the directory of a running device")
-    return Endpoint(directory)
+    endpoint = Endpoint(directory)
+    try:
+        require_served(endpoint, _SECONDS)
+    except NnhalError as error:
+        pytest.exit(f"--nnhal-device {directory}: {error}", pytest.ExitCode.USAGE_ERROR)
+    return endpoint

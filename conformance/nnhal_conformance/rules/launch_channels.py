@@ -72,7 +72,9 @@ def sync(device: Subject) -> None:
     launches, bound, work = _open(device)
 
     def enqueue() -> None:
-        launches.launch(bound.handle, enqueue=True).require_success()
+        fence = launches.launch(bound.handle, enqueue=True).fence
+        if fence is not None:  # it signals when the work is enqueued
+            require(settled(fence, device.seconds), "a fence in error", "its signal")
         _, received = launches.exchange(sync=wire.Sync())
         if received:
             require(settled(Fence.received(received[0]), device.seconds), "a fence in error", "its signal")
