@@ -54,12 +54,12 @@ def create_backend(options):
 
 
 @contextmanager
-def uncollected_device(driver: str, directory: Path) -> Iterator[Endpoint]:
+def uncollected_device(driver: str, directory: Path, *options: str) -> Iterator[Endpoint]:
     """Serve a driver in such a process, which ends with the context."""
     backends = directory / "backends"
     backends.mkdir()
     (backends / "Test_Uncollected_backend.py").write_text(_BACKEND.format(name=NAME, driver=driver))
-    with device_process(NAME, directory, "--backend-path", str(backends)) as (_, endpoint):
+    with device_process(NAME, directory, "--backend-path", str(backends), *options) as (_, endpoint):
         yield endpoint
 
 
@@ -67,12 +67,13 @@ EXPIRED_NS = 1
 Use = Callable[[RemoteDevice], object]
 
 
-@pytest.fixture(scope="module", params=["cpu_ref", "cpu_acc", "gpu_acc"])
+@pytest.fixture(scope="module", params=["cpu_ref", "cpu_acc", "cpu_acc --allow-faults", "gpu_acc"])
 def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     """A device process that cannot collect garbage."""
+    driver, *options = request.param.split()
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        uncollected_device(request.param, Path(directory)) as served,
+        uncollected_device(driver, Path(directory), *options) as served,
     ):
         yield served
 

@@ -36,8 +36,16 @@ _FINITE = {"CAST", "FLOOR_DIV", "LOCAL_RESPONSE_NORMALIZATION", "QUANTIZE", "RES
 """Operators of whose infinities LiteRT makes what nnhal does not, as docs/tflite_coverage.md says."""
 _LIMITED = {*_WINDOWS, "ADD", "ADD_N", "DIV", "FULLY_CONNECTED", "MUL", "SUB", "TRANSPOSE_CONV"}
 """Operators that limit their results to finite numbers in LiteRT."""
+_VAST = 1e18
+"""A number whose products with others may be beyond those of a float."""
+_VARIABLE = "s"
+"""The letter that names of variables begin with."""
 Out = tuple[Any, float, int]
 """The type of an output, with its scale and zero point."""
+
+
+Branches = Callable[[TfliteFile, bool], Options]
+"""Adds the subgraphs of an operator to a file, with open axes or without, and returns its options."""
 
 
 class Node(NamedTuple):
@@ -46,7 +54,7 @@ class Node(NamedTuple):
     code: str
     inputs: Sequence[str]
     outputs: Sequence[Value]
-    options: Options | None
+    options: Options | Branches | None
     version: int
 
     def __str__(self) -> str:
@@ -71,16 +79,20 @@ def written(
     file = TfliteFile(versions={node.code: node.version for node in nodes})
     places = {"": -1}
     is_open = any(value.signature for value in inputs)
+    options = [node.options(file, is_open) if callable(node.options) else node.options for node in nodes]
     for value in inputs:
         places[value.name] = file.input(value.name, _spec(value))
     for value in constants:
-        places[value.name] = file.constant(value.array, _spec(value), value.name)
-    for node in nodes:
+        if value.name[0] == _VARIABLE:
+            places[value.name] = file.variable(value.name, _spec(value))
+        else:
+            places[value.name] = file.constant(value.array, _spec(value), value.name)
+    for node, chosen in zip(nodes, options, strict=True):
         made = file.operator(
             node.code,
             [places[name] for name in node.inputs],
             {value.name: _spec(value, is_open) for value in node.outputs},
-            node.options,
+            chosen,
         )
         places |= dict(zip((value.name for value in node.outputs), made, strict=True))
     return file.build(*(places[name] for name in outputs))
@@ -134,6 +146,12 @@ class TfliteDrawing(Drawing):
         add = self.constant if self.number(0, 2) == 2 else self.input
         return add(array, scale=value.scale, zero_point=value.zero_point)
 
+    def variable(self, shape: Sequence[int]) -> Value:
+        """Add a variable, whose elements are 0 before a run."""
+        name = f"{_VARIABLE}{len(self.fixed)}"
+        self.fixed[name] = Value(name, np.zeros(shape, np.float32))
+        return self.fixed[name]
+
     def indexes(self, values: Any, kind: Any = np.int32) -> Value:
         """Add what an operator takes as indices, axes or lengths: mostly a constant."""
         array = np.asarray(values, kind)
@@ -145,7 +163,7 @@ class TfliteDrawing(Drawing):
         inputs: Sequence[Value | None],
         outputs: Sequence[Value | Out | Any],
         limit: Limit = Limit.EXACT,
-        options: Options | None = None,
+        options: Options | Branches | None = None,
         version: int = 1,
     ) -> None:
         """Add an operator, unless LiteRT refuses it. An output is as a value, as stated, or of a type."""
@@ -170,6 +188,8 @@ class TfliteDrawing(Drawing):
         read = [value.array for value in known.values() if value.array.dtype.kind == "f"]
         if code in _WITHOUT_NAN and any(np.isnan(array).any() for array in read):
             return
+        if limit == Limit.SUM and any((np.isfinite(array) & (abs(array) > _VAST)).any() for array in read):
+            return  # sums that overflow are nobody's
         if code in _FINITE and not all(np.isfinite(array).all() for array in read):
             return
         carried = sum(value.epsilons for value in known.values())
@@ -870,3 +890,107 @@ def _conv_3d(d: Any) -> None:
     w = d.constant(d.array((2, d.number(1, 2), 2, x.array.shape[-1], d.number(1, 2))))
     fields = {f"Stride{axis}": d.number(1, 2) for axis in "DHW"} | {f"Dilation{axis}Factor": 1 for axis in "DHW"}
     d.operator("CONV_3D", [x, w], [np.float32], Limit.SUM, ("Conv3DOptions", fields | {"Padding": d.number(0, 1)}))
+
+
+def _sizes(d: Any) -> tuple[int, int, int, int]:
+    """Draw a batch, steps, features and units."""
+    return (d.number(1, 2), d.number(1, 3), d.number(1, 3), d.number(1, 3))
+
+
+def _small(d: Any, *shape: int) -> Value:
+    """Weights with which values neither vanish nor grow."""
+    made: Value = d.constant(d.array(shape) / 4)
+    return made
+
+
+def _steps(d: Any, code: str, batch: int, steps: int, size: int) -> tuple[Value, dict[str, bool]]:
+    """The input of an operator, of one step or of a sequence of them, and the options that say so."""
+    if not code.startswith("UNIDIRECTIONAL"):
+        return d.input(d.array((batch, size))), {}
+    time_major = d.chance()
+    return d.input(d.array((steps, batch, size) if time_major else (batch, steps, size))), {"TimeMajor": time_major}
+
+
+def _rnn(code: str, options: str) -> None:
+    def make(d: Any) -> None:
+        batch, steps, size, units = _sizes(d)
+        x, fields = _steps(d, code, batch, steps, size)
+        cell = [_small(d, units, size), _small(d, units, units), _small(d, units)]
+        fields |= {"FusedActivationFunction": d.one_of(0, 1, 3)}
+        d.operator(code, [x, *cell, d.variable((batch, units))], [np.float32], Limit.SUM, (options, fields))
+
+    MAKERS[code] = make
+
+
+_rnn("RNN", "RNNOptions")
+_rnn("UNIDIRECTIONAL_SEQUENCE_RNN", "SequenceRNNOptions")
+
+
+def _lstm(code: str, options: str) -> None:
+    def make(d: Any) -> None:
+        batch, steps, size, units = _sizes(d)
+        x, fields = _steps(d, code, batch, steps, size)
+        gates = ["", "f", "c", "o"] if d.number(0, 3) == 3 else ["i", "f", "c", "o"]
+        wide, narrow, bias = (
+            [_small(d, *shape) if g else None for g in gates] for shape in ((units, size), (units, units), (units,))
+        )
+        peepholes = [_small(d, units) if g else None for g in (gates[0], *gates[1::2])] if d.chance() else [None] * 3
+        cell = [*wide, *narrow, *peepholes, *bias, None, None]
+        states = [d.variable((batch, units)) for _ in range(2)]
+        norms = [_small(d, units) if g else None for g in gates] if d.number(0, 3) == 3 else []
+        fields |= {"FusedActivationFunction": d.one_of(4, 1), "CellClip": d.one_of(0.0, 0.5)}
+        d.operator(code, [x, *cell, *states, *norms], [np.float32], Limit.SUM, (options, fields))
+
+    MAKERS[code] = make
+
+
+_lstm("LSTM", "LSTMOptions")
+_lstm("UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions")
+
+
+@_add("SVDF")
+def _svdf(d: Any) -> None:
+    batch, memory, size, units = _sizes(d)
+    rank = d.number(1, 2)
+    x, state = d.input(d.array((batch, size))), d.variable((batch, units * rank * memory))
+    weights = [_small(d, units * rank, size), _small(d, units * rank, memory), _small(d, units) if d.chance() else None]
+    options = ("SVDFOptions", {"Rank": rank, "FusedActivationFunction": d.one_of(0, 1)})
+    d.operator("SVDF", [x, *weights, state], [np.float32], Limit.SUM, options)
+
+
+_BRANCHES = ("ABS", "NEG", "FLOOR", "SQUARE", "RELU", "TANH")
+
+
+def _applied(file: TfliteFile, code: str, x: int, spec: Spec) -> list[int]:
+    return file.operator(code, [x], {"r": spec})
+
+
+@_add("IF")
+def _if(d: Any) -> None:
+    x, codes = d.pick(FLOAT, exact=True), [d.one_of(*_BRANCHES) for _ in range(2)]
+
+    def branches(file: TfliteFile, is_open: bool) -> Options:
+        spec = _spec(Value("x", x.array), is_open)
+        made = [file.subgraph(*_applied(file, code, file.input("x", spec), spec)) for code in codes]
+        return ("IfOptions", {"ThenSubgraphIndex": made[0], "ElseSubgraphIndex": made[1]})
+
+    d.operator("IF", [d.input(d.array((), np.bool_)), x], [x], Limit.FUNCTION, branches)
+
+
+@_add("WHILE")
+def _while(d: Any) -> None:
+    x, code, turns = d.pick(FLOAT, exact=True), d.one_of(*_BRANCHES), d.number(0, 3)
+    number = Spec((), np.int32)
+
+    def branches(file: TfliteFile, is_open: bool) -> Options:
+        spec = _spec(Value("x", x.array), is_open)
+        n, _ = file.input("n", number), file.input("x", spec)
+        condition = file.subgraph(
+            *file.operator("LESS", [n, file.constant(np.int32(turns))], {"more": Spec((), np.bool_)})
+        )
+        n, x_before = file.input("n", number), file.input("x", spec)
+        (after,) = file.operator("ADD", [n, file.constant(np.int32(1))], {"after": number}, ("AddOptions", {}))
+        body = file.subgraph(after, *_applied(file, code, x_before, spec))
+        return ("WhileOptions", {"CondSubgraphIndex": condition, "BodySubgraphIndex": body})
+
+    d.operator("WHILE", [d.input(np.asarray(d.number(0, 2), np.int32)), x], [np.int32, x], Limit.FUNCTION, branches)

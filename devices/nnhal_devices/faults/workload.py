@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from nnhal.arrays import Array
 from nnhal.clock import now_ns
@@ -65,8 +65,8 @@ class FaultyWorkload:
         if isinstance(workload, ShownWorkload):
             self.figures = workload.figures
         if isinstance(workload, TimedWorkload):
-            self._timed = workload
-            self.operation_times = self._operation_times
+            # A method of its own would be a reference cycle, which keeps constants until the next garbage collection.
+            self.operation_times = partial(_slowed_times, workload, faults, self.facts)
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
         """Bind it to memory. Raises HalError."""
@@ -75,10 +75,6 @@ class FaultyWorkload:
         if isinstance(bound, AsynchronousWorkload):
             return _FaultyAsynchronous(bound, self, inputs, outputs)
         return _FaultyBound(bound, self, inputs, outputs)
-
-    def _operation_times(self, control: Control) -> OperationTimes:
-        """Return the times of the operations, with what faults add to those that they slow down."""
-        return slowed(self._timed.operation_times(control), self.faults.set.states(), self.facts)
 
     def altered(self, result: ExecutionResult, known: Sequence[Dimensions]) -> tuple[ExecutionResult, Sequence[Copy]]:
         """Return the result that is told in place of one, and notes of the faults.
@@ -161,6 +157,11 @@ class _FaultyBound:
         workload = self._workload
         done = DoneExecution(workload.model, workload.facts, workload.faults, self._outputs, took_ns, control)
         return altered_outcome(outcome, met, done)
+
+
+def _slowed_times(workload: TimedWorkload, faults: DeviceFaults, facts: ModelFacts, control: Control) -> OperationTimes:
+    """Return the times of a workload's operations, with what faults add to those that they slow down."""
+    return slowed(workload.operation_times(control), faults.set.states(), facts)
 
 
 def slowed(times: OperationTimes, faults: Sequence[CountedFault], facts: ModelFacts) -> OperationTimes:
