@@ -666,6 +666,54 @@ def _dequantised_sum(d: Drawing) -> None:
     d.node("QuantizeLinear", [d.values[-1], d.constant(4.0, np.float32), d.constant(3, out)], Limit.STEP)
 
 
+def _sequence(d: Drawing) -> None:
+    """Operators over a sequence, of which the last gives an array."""
+    x = d.pick((np.float32, np.int64, np.object_), 1)
+    members = [x, *(d.fresh(d.value(x.array.shape, x.array.dtype)) for _ in range(d.number(0, 2)))]
+    name = f"s{len(d.nodes)}"
+    nodes, count = [helper.make_node("SequenceConstruct", [m.name for m in members], [name])], len(members)
+    if d.chance():
+        place = d.constant(np.int64(d.number(-count, count)))
+        nodes.append(helper.make_node("SequenceInsert", [name, x.name, place.name], [f"{name}i"]))
+        members, name, count = [*members, place], f"{name}i", count + 1
+    if d.chance():
+        nodes.append(helper.make_node("SequenceErase", [name], [f"{name}e"]))
+        name, count = f"{name}e", count - 1
+    way = d.one_of("ConcatFromSequence", "SequenceAt", "SequenceLength")
+    if way == "SequenceLength":
+        d.node(way, [name], outer=members, before=nodes)
+    elif count and way == "SequenceAt":
+        d.node(way, [name, d.fresh(np.asarray(d.number(-count, count - 1)))], outer=members, before=nodes)
+    elif count:
+        axis, added = d.axis(x.array.ndim), d.number(0, 1)
+        d.node("ConcatFromSequence", [name], outer=members, before=nodes, axis=axis, new_axis=added)
+
+
+def _pieces(d: Drawing) -> None:
+    x = d.pick((np.float32, np.int64), 1)
+    axis = d.axis(x.array.ndim)
+    name, pieces = f"s{len(d.nodes)}", d.constant(np.int64(d.number(1, 3))) if d.chance() else None
+    nodes = [helper.make_node("SplitToSequence", [x.name, *([pieces.name] if pieces else [])], [name], axis=axis)]
+    d.node("SequenceAt", [name, d.constant(np.int64(0))], outer=[x, *([pieces] if pieces else [])], before=nodes)
+
+
+def _optional(d: Drawing) -> None:
+    x, name = d.pick((np.float32, np.int64)), f"s{len(d.nodes)}"
+    way = d.one_of("OptionalGetElement", "OptionalHasElement")
+    d.node(way, [name], outer=[x], before=[helper.make_node("Optional", [x.name], [name])])
+
+
+def _bfloat16(d: Drawing) -> None:
+    """To BFLOAT16 and back, by which a float is rounded."""
+    x, name = d.pick(FLOATS, exact=True), f"s{len(d.nodes)}"
+    moved = d.one_of("Identity", "Transpose", "Flatten", "")
+    nodes = [helper.make_node("Cast", [x.name], [name], to=onnx.TensorProto.BFLOAT16)]
+    if moved:
+        nodes.append(helper.make_node(moved, [name], [f"{name}m"]))
+        name = f"{name}m"
+    d.node("Cast", [name], outer=[x], before=nodes, to=onnx.TensorProto.FLOAT)
+
+
 def _string_concat(d: Drawing) -> None:
     x = d.pick((np.object_,))
     d.node("StringConcat", [x, d.like(x)])
@@ -693,6 +741,10 @@ for _operator, _maker in {
     "Loop": _loop,
     "Scan": _scan,
     "quantised": _dequantised_sum,
+    "sequence": _sequence,
+    "SplitToSequence": _pieces,
+    "Optional": _optional,
+    "BFLOAT16": _bfloat16,
     "StringConcat": _string_concat,
     "StringNormalizer": _string_normalizer,
     "RegexFullMatch": _regex,

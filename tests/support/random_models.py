@@ -243,26 +243,31 @@ class Drawing:
     def node(
         self,
         operator: str,
-        inputs: Sequence[Value | None],
+        inputs: Sequence[Value | str | None],
         limit: Limit = Limit.EXACT,
         outputs: int = 1,
         domain: str = "",
         outer: Sequence[Value] = (),
+        before: Sequence[onnx.NodeProto] = (),
         **attributes: Any,
     ) -> None:
-        """Add an operator, unless ONNX Runtime refuses it. Graphs in its attributes read the ``outer`` values."""
+        """Add an operator, unless ONNX Runtime refuses it.
+
+        Graphs in its attributes read the ``outer`` values, and so do the nodes ``before`` it, whose results it reads by
+        name: those that are no arrays.
+        """
         names = [f"v{len(self.nodes)}_{n}" for n in range(outputs)]
-        given = [value.name if value else "" for value in inputs]
-        node = helper.make_node(operator, given, names, domain=domain, **attributes)
-        known = {value.name: value for value in (*inputs, *outer) if value is not None}
+        given = [value.name if isinstance(value, Value) else value or "" for value in inputs]
+        nodes = [*before, helper.make_node(operator, given, names, domain=domain, **attributes)]
+        known = {value.name: value for value in (*inputs, *outer) if isinstance(value, Value)}
         if not domain and not onnx.defs.has(operator, self.opset, ""):
             return  # some are in ONNX Runtime before they are in ONNX
         if limit == Limit.SUM and any(_is_vast(value.array) for value in known.values()):
             return  # sums that overflow are nobody's
-        results = run_alone(node, {name: value.array for name, value in known.items()}, self.opset)
+        results = run_alone(nodes, {name: value.array for name, value in known.items()}, self.opset)
         if results is None or sum(result.size for result in results) > 1 << 16:
             return
-        self.nodes.append(node)
+        self.nodes += nodes
         self.read.update(known)
         carried = sum(value.epsilons for value in known.values())
         for name, result in zip(names, results, strict=True):
@@ -299,10 +304,11 @@ def _info(name: str, array: Array, shape: Sequence[str | int] | None) -> onnx.Va
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shape)
 
 
-def run_alone(node: onnx.NodeProto, inputs: dict[str, Array], opset: int) -> list[Array] | None:
-    """Run one node by ONNX Runtime; None if it refuses."""
+def run_alone(nodes: Sequence[onnx.NodeProto], inputs: dict[str, Array], opset: int) -> list[Array] | None:
+    """Run one node, and those before it that it needs, by ONNX Runtime; None if it refuses."""
+    node = nodes[-1]
     graph = helper.make_graph(
-        [node],
+        nodes,
         "node",
         [_info(name, array, array.shape) for name, array in inputs.items()],
         [onnx.ValueInfoProto(name=name) for name in node.output],

@@ -90,6 +90,9 @@ FOUND = {
     "the mean of nothing": "(float[2,n0,3] a) => (float[] y) <int64[1] x = {1}> { y = ReduceMean(a, x) }",
     "pads that take away": """(float[2,n0] a, float[2,n3] b) => (float[] y, float[] z)
         <int64[4] p = {1, 1, 0, -1}, int64[4] q = {0, -4, 0, 1}> { y = Pad(a, p) z = Pad(b, q) }""",
+    "Optional": """(float[2,n3] a) => (float[] y, bool z, float[] s)
+        { o = Optional(a) y = OptionalGetElement(o) z = OptionalHasElement(o)
+          q = SequenceConstruct(a, y) p = Optional(q) e = OptionalGetElement(p) s = ConcatFromSequence<axis=1>(e) }""",
     "Softsign": "(float a) => (float[] y) { b = ReduceLogSumExp(a) y = Softsign(b) }",
     "a large constant": """(bool[n2] a) => (double[] y, bool[] z) <double k = {1.5}, int64[2] s = {20, 20}>
         { y = Expand(k, s) z = Not(a) }""",

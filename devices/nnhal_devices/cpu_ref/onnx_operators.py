@@ -409,6 +409,15 @@ class Hardmax(_Flattened):
         return np.where(equal, result, 0).astype(x.dtype)
 
 
+class Optional(OpRun):
+    """The value itself, or None."""
+
+    op_domain = ""
+
+    def _run(self, x: Any = None, type: object = None) -> tuple[Any, ...]:  # noqa: A002 - the specification's name
+        return (x,)
+
+
 class GlobalMaxPool(OpRun):
     """Any number of spatial axes."""
 
@@ -448,7 +457,7 @@ OPERATORS = (
     *(AveragePool, LpPool, MaxPool),
     *(Loop, RNN, GRU, LSTM, Pad, ReduceSumSquare, ReduceLogSum, ReduceLogSumExp, ConvTranspose, GridSample),
     *(NonMaxSuppression, OneHot, DequantizeLinear, StringNormalizer, Softmax, LogSoftmax, Hardmax),
-    *(BatchNormalization, Dropout, RegexFullMatch, RoiAlign, StringSplit),
+    *(BatchNormalization, Dropout, Optional, RegexFullMatch, RoiAlign, StringSplit),
     *(QuantizeLinear, ReduceMax, ReduceMin, GlobalMaxPool, LpNormalization, LRN, Resize, Upsample),
     *CORNERS,
 )
