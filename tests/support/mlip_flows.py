@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from nnhal.arrays import Array
 from nnhal_mlip.command.model_file import FlowModel
-from nnhal_mlip.command.sharing import SharingChoices, share
-from nnhal_mlip.flow.flow_partition import FlowPartition, FlowSubgraph
+from nnhal_mlip.command.sharing import share
+from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition, FlowSubgraph
 from nnhal_mlip.timing.profile import read_profile
 
 
-def shared(model: FlowModel, choices: SharingChoices | None = None) -> FlowPartition:
+def shared(model: FlowModel, choices: FlowOptions | None = None) -> FlowPartition:
     """Return the partition that the command makes."""
-    return share(model.graph, choices or SharingChoices(), read_profile(), 8, False)
+    return share(model.graph, choices or FlowOptions(), read_profile(), 8, False)
 
 
 class NoAccelerator:

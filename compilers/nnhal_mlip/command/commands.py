@@ -76,10 +76,11 @@ def partition(
     from nnhal_mlip.command.model_file import read_flow_model
     from nnhal_mlip.command.partition_report import partition_report
     from nnhal_mlip.command.rendering import partition_parts
-    from nnhal_mlip.command.sharing import SharingChoices, share
+    from nnhal_mlip.command.sharing import share
+    from nnhal_mlip.flow.flow_partition import FlowOptions
     from nnhal_mlip.timing.profile import read_profile
 
-    choices = SharingChoices(public=public, keep=keep, to_host=tuple(to_host or ()))
+    choices = FlowOptions(not public, keep=keep, to_host=tuple(to_host or ()))
     figures = read_profile(profile)
     found = read_flow_model(model, parse_shapes(shape or ()), public)
     report = partition_report(found, share(found.graph, choices, figures, 8, False), choices)
@@ -125,8 +126,8 @@ def _compiled(
     """Compile a network by the options of a command."""
     from nnhal_frontends.input_shapes import parse_shapes
     from nnhal_mlip.command.compiling import CompilationRequest, compile_network, target_options
-    from nnhal_mlip.command.sharing import SharingChoices
     from nnhal_mlip.flow.files.options import check_target
+    from nnhal_mlip.flow.flow_partition import FlowOptions
     from nnhal_mlip.timing.profile import read_profile
 
     check_target(target)
@@ -135,7 +136,7 @@ def _compiled(
             model,
             target_options(mattr, mcpu, num_tiles, quantize, wb_pin_ocm),
             read_profile(profile),
-            SharingChoices(public=public, keep=keep, to_host=tuple(to_host or ())),
+            FlowOptions(not public, keep=keep, to_host=tuple(to_host or ())),
             parse_shapes(shape or ()),
             tuple(calibrate or ()),
         )

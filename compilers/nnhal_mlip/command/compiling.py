@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 from nnhal_mlip.command.calibration import ValueRanges, calibrate
 from nnhal_mlip.command.model_file import FlowModel, read_flow_model
 from nnhal_mlip.command.samples import read_samples
-from nnhal_mlip.command.sharing import SharingChoices, share
+from nnhal_mlip.command.sharing import share
 from nnhal_mlip.compiler.compiler import CompiledSubgraph, compile_files
 from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_mlip.costs import node_host_ns
 from nnhal_mlip.flow.files.describing import describe
 from nnhal_mlip.flow.files.options import MlipTargetOptions, parse_options
 from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
-from nnhal_mlip.flow.flow_partition import FlowPartition, FlowSubgraph
+from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition, FlowSubgraph
 from nnhal_mlip.flow.partition.cutting import steps
 from nnhal_mlip.simulator.report import PerfReport, perf_report
 from nnhal_mlip.simulator.simulator import Simulator
@@ -35,7 +35,7 @@ class CompilationRequest:
     model: Path
     target: MlipTargetOptions
     profile: TimingProfile
-    sharing: SharingChoices = field(default_factory=SharingChoices)
+    sharing: FlowOptions = field(default_factory=FlowOptions)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     calibration: tuple[Path, ...] = ()
     """Files and directories with samples of the inputs."""
@@ -173,7 +173,7 @@ def compile_network(request: CompilationRequest) -> CompiledNetwork:
         NnhalError, ValueError: the model, the options or the samples are not what they have to be, or something does
             not fit.
     """
-    model = read_flow_model(request.model, request.shapes, request.sharing.public)
+    model = read_flow_model(request.model, request.shapes, not request.sharing.beyond_public)
     target = request.target
     found = share(model.graph, request.sharing, request.profile, target.num_tiles, target.wb_pin_ocm)
     model = replace(model, graph=found.graph)  # so that the weights are not there twice, in two layouts

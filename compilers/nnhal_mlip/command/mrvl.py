@@ -16,10 +16,10 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal_mlip.command.model_file import read_flow_model
 from nnhal_mlip.command.pair import PairRequest, compile_pair, run_binary
-from nnhal_mlip.command.sharing import SharingChoices, share
+from nnhal_mlip.command.sharing import share
 from nnhal_mlip.flow.files.describing import describe
 from nnhal_mlip.flow.files.options import parse_options
-from nnhal_mlip.flow.flow_partition import FlowPartition
+from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition
 from nnhal_mlip.timing.profile import read_profile
 
 __all__ = ["build", "dump_json_meta_data_files", "partition_for_mrvl", "run"]
@@ -42,7 +42,7 @@ def partition_for_mrvl(
     Raises OSError if the file cannot be read, and NnhalError or ValueError if something is not what it has to be.
     """
     target = parse_options(mattr)
-    choices = SharingChoices(public=public, keep=keep, to_host=tuple(to_host))
+    choices = FlowOptions(not public, keep=keep, to_host=tuple(to_host))
     graph = read_flow_model(Path(model), shapes, public).graph
     return share(graph, choices, read_profile(), target.num_tiles, target.wb_pin_ocm)
 

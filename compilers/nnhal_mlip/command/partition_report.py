@@ -6,8 +6,8 @@ from typing import Any
 
 from nnhal_mlip.command.layer_names import layer_kind
 from nnhal_mlip.command.model_file import FlowModel
-from nnhal_mlip.command.sharing import SharingChoices, rule
-from nnhal_mlip.flow.flow_partition import FlowPartition, FlowSubgraph
+from nnhal_mlip.command.sharing import rule
+from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition, FlowSubgraph
 from nnhal_mlip.flow.graph.flow_graph import FlowNode
 from nnhal_mlip.flow.partition.cutting import steps
 
@@ -15,12 +15,12 @@ Told = dict[str, Any]
 """An object of the JSON that ``nnhal mlip partition --json`` prints."""
 
 
-def partition_report(model: FlowModel, found: FlowPartition, choices: SharingChoices) -> Told:
+def partition_report(model: FlowModel, found: FlowPartition, choices: FlowOptions) -> Told:
     """Return all of a partition by the user's names, with the reasons of what stays on the host."""
     names = {node.output: node.name for node in found.graph.nodes}
     return {
         "model": model.name,
-        "public": choices.public,
+        "public": not choices.beyond_public,
         "rule": rule(choices),
         "subgraphs": [_subgraph(found, subgraph) for subgraph in found.subgraphs],
         "host": [_host(model, found, node) for node in found.host],

@@ -7,17 +7,18 @@ import pytest
 from nnhal_mlip.command.model_file import read_flow_model
 from nnhal_mlip.command.partition_report import Told, partition_report
 from nnhal_mlip.command.rendering import partition_parts
-from nnhal_mlip.command.sharing import SharingChoices, rule
+from nnhal_mlip.command.sharing import rule
 from nnhal_mlip.flow.errors import FlowError
+from nnhal_mlip.flow.flow_partition import FlowOptions
 from tests.support.consoles import printed_parts
 from tests.support.mlip_flows import shared
 from tests.support.mlip_onnx import OnnxNetwork
 from tests.support.mlip_tflite import write_tflite
 
 
-def told(path: Path, choices: SharingChoices | None = None) -> Told:
-    choices = choices or SharingChoices()
-    model = read_flow_model(path, public=choices.public)
+def told(path: Path, choices: FlowOptions | None = None) -> Told:
+    choices = choices or FlowOptions()
+    model = read_flow_model(path, public=not choices.beyond_public)
     return partition_report(model, shared(model, choices), choices)
 
 
@@ -45,7 +46,7 @@ def test_what_stays_on_the_host_has_a_reason(digits: Path) -> None:
 def test_a_reverted_subgraph_is_told_by_the_users_names(tmp_path: Path) -> None:
     net = OnnxNetwork()
     pooled = net.node("MaxPool", ["x"], "alone", kernel_shape=[2, 2])
-    story = told(net.write(tmp_path / "pool.onnx", {"x": (1, 4, 8, 8)}, [pooled]), SharingChoices(public=True))
+    story = told(net.write(tmp_path / "pool.onnx", {"x": (1, 4, 8, 8)}, [pooled]), FlowOptions(beyond_public=False))
     assert not story["subgraphs"]
     (reversion,) = story["reversions"]
     assert "alone" in reversion["nodes"]
@@ -69,7 +70,7 @@ def test_an_explanation_shows_layers_reasons_and_order(digits: Path) -> None:
 
 
 def test_the_first_layers_are_kept(digits: Path) -> None:
-    (subgraph,) = told(digits, SharingChoices(keep=3))["subgraphs"]
+    (subgraph,) = told(digits, FlowOptions(keep=3))["subgraphs"]
     assert [kernel["user_names"] for kernel in subgraph["kernels"] if kernel["user_names"]] == [
         ("conv1", "relu1"),
         ("pool1",),
@@ -78,9 +79,9 @@ def test_the_first_layers_are_kept(digits: Path) -> None:
 
 def test_an_unknown_node_is_refused_with_those_there_are(digits: Path) -> None:
     with pytest.raises(FlowError, match="got 'conv9', expected names of nodes of the model: conv1, relu1"):
-        told(digits, SharingChoices(to_host=("conv9",)))
+        told(digits, FlowOptions(to_host=("conv9",)))
 
 
 def test_the_rule_says_which_flow_it_is_of() -> None:
-    assert "of the public flow" in rule(SharingChoices(public=True))
-    assert "modelled time" in rule(SharingChoices())
+    assert "of the public flow" in rule(FlowOptions(beyond_public=False))
+    assert "modelled time" in rule(FlowOptions())

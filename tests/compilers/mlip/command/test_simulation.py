@@ -10,8 +10,8 @@ from nnhal.arrays import Array
 from nnhal_mlip.command.compiling import CompilationRequest, CompiledNetwork, compile_network, target_options
 from nnhal_mlip.command.rendering import simulation_parts
 from nnhal_mlip.command.samples import write_arrays
-from nnhal_mlip.command.sharing import SharingChoices
 from nnhal_mlip.command.simulation import network_trace, simulate
+from nnhal_mlip.flow.flow_partition import FlowOptions
 from nnhal_mlip.timing.profile import read_profile
 from tests.support.consoles import printed_parts
 from tests.support.mlip_onnx import write_encoder
@@ -77,7 +77,7 @@ def test_tflite_networks_run_in_their_own_types(kind: str, tolerance: float, tmp
 
 def test_int8_has_the_scales_of_the_calibration(digits: Path, images: Path, image: Path) -> None:
     target = target_options("", "cn10ka", 2, "int8", False)
-    request = CompilationRequest(digits, target, read_profile(), SharingChoices(), {}, (images,))
+    request = CompilationRequest(digits, target, read_profile(), FlowOptions(), {}, (images,))
     network = compile_network(request)
     result = simulate(network, image)
     np.testing.assert_allclose(result.outputs["scores:0"], by_onnxruntime(network, image)[0], atol=0.05)
