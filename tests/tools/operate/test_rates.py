@@ -29,25 +29,25 @@ def test_a_device_between_two_samples() -> None:
     before = device(5 * SECOND, 100, SECOND)
     after = device(7 * SECOND, 300, 2 * SECOND)
     (rates,) = device_rates(before, after)
-    assert (rates.executions_per_second, rates.busy, rates.staged_bytes_per_second) == (100.0, 0.25, 6400.0)
+    assert (rates["executions_per_second"], rates["busy"], rates["staged_bytes_per_second"]) == (100.0, 0.25, 6400.0)
 
 
 def test_a_device_that_was_restarted_has_no_rates_and_a_silent_one_is_left_out() -> None:
     before = device(5 * SECOND, 100, SECOND)
     after = device(7 * SECOND, 3, 10, started_ns=2)
     (rates,) = device_rates(before, after)
-    assert (rates.name, rates.executions_per_second, rates.busy) == ("npu", None, None)
+    assert (rates["name"], rates["executions_per_second"], rates["busy"]) == ("npu", None, None)
 
 
 def test_a_model_between_two_samples() -> None:
     before, after = Snapshot(framework=framework(SECOND, 100, 5)), Snapshot(framework=framework(3 * SECOND, 500, 7))
     (rates,) = model_rates(before, after)
-    assert (rates.requests_per_second, rates.failures_per_second) == (200.0, 1.0)
-    assert rates.p50_ns is not None
-    assert DURATION_BOUNDS_NS[8] < rates.p50_ns < DURATION_BOUNDS_NS[9]
+    assert (rates["requests_per_second"], rates["failures_per_second"]) == (200.0, 1.0)
+    assert rates["p50_ns"] is not None
+    assert DURATION_BOUNDS_NS[8] < rates["p50_ns"] < DURATION_BOUNDS_NS[9]
 
 
 @pytest.mark.parametrize(("first", "second"), [(500, 100), (100, 100)])
 def test_a_model_without_new_requests_has_no_quantiles(first: int, second: int) -> None:
     (rates,) = model_rates(Snapshot(framework=framework(1, first)), Snapshot(framework=framework(2, second)))
-    assert (rates.p50_ns, rates.p99_ns) == (None, None)
+    assert (rates["p50_ns"], rates["p99_ns"]) == (None, None)

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +27,7 @@ from nnhal_tools.cli.logs import logs
 from nnhal_tools.cli.operating import at_a_testbed, print_json, print_rows, printable_text, say
 from nnhal_tools.fitted_rows import fitted_rows
 from nnhal_tools.operate.operator_session import OperatorError, OperatorSession
-from nnhal_tools.operate.rates import DeviceRates, ModelRates, device_rates, model_rates
+from nnhal_tools.operate.rates import Rates, device_rates, model_rates
 
 _DEVICE_RATES = ("device", "runs", "waits", "busy", "executions/s", "staged/s", "staged", "buffers", "memory")
 _MODEL_RATES = ("model", "version", "state", "requests/s", "failures/s", "queued", "oldest", "p50", "p99")
@@ -185,8 +184,7 @@ def rates(
     if as_json or not follow:
         for before, after in islice(looks, None if follow else 1):
             if as_json:
-                devices, models = device_rates(before, after), model_rates(before, after)
-                print_json({"devices": [asdict(d) for d in devices], "models": [asdict(m) for m in models]})
+                print_json({"devices": device_rates(before, after), "models": model_rates(before, after)})
             else:
                 console.print(_tables(before, after, console.width))
         return
@@ -208,7 +206,7 @@ def _looks(operator: OperatorSession, seconds: float) -> Iterator[tuple[Snapshot
 
 
 def _tables(before: Snapshot, after: Snapshot, width: int) -> Group:
-    known = {device.name: device for device in device_rates(before, after)}
+    known = {device["name"]: device for device in device_rates(before, after)}
     silent = ("does not answer", *[""] * (len(_DEVICE_RATES) - 2))
     devices = [_device_row(known[d.name]) if d.name in known else (d.name, *silent) for d in after.devices]
     models = [_model_row(model) for model in model_rates(before, after)]
@@ -222,30 +220,30 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) ->
     return fitted_rows(columns, [[printable_text(cell) for cell in row] for row in rows], width)
 
 
-def _device_row(device: DeviceRates) -> tuple[str, ...]:
+def _device_row(device: Rates) -> tuple[str, ...]:
     return (
-        device.name,
-        f"{device.running}/{device.workers}",
-        str(device.waiting),
-        "-" if device.busy is None else f"{device.busy:.0%}",
-        _rate(device.executions_per_second),
-        "-" if device.staged_bytes_per_second is None else size(device.staged_bytes_per_second),
-        size(device.staged_bytes),
-        size(device.buffer_bytes),
-        size(device.resident_bytes),
+        device["name"],
+        f"{device['running']}/{device['workers']}",
+        str(device["waiting"]),
+        "-" if device["busy"] is None else f"{device['busy']:.0%}",
+        _rate(device["executions_per_second"]),
+        "-" if device["staged_bytes_per_second"] is None else size(device["staged_bytes_per_second"]),
+        size(device["staged_bytes"]),
+        size(device["buffer_bytes"]),
+        size(device["resident_bytes"]),
     )
 
 
-def _model_row(model: ModelRates) -> tuple[str, ...]:
+def _model_row(model: Rates) -> tuple[str, ...]:
     return (
-        model.name,
-        model.version,
-        model.state,
-        _rate(model.requests_per_second),
-        _rate(model.failures_per_second),
-        str(model.queued),
-        lasting(model.oldest_request_ns) if model.oldest_request_ns else "-",
-        *(duration(-1 if quantile is None else quantile) for quantile in (model.p50_ns, model.p99_ns)),
+        model["name"],
+        model["version"],
+        model["state"],
+        _rate(model["requests_per_second"]),
+        _rate(model["failures_per_second"]),
+        str(model["queued"]),
+        lasting(model["oldest_request_ns"]) if model["oldest_request_ns"] else "-",
+        *(duration(-1 if quantile is None else quantile) for quantile in (model["p50_ns"], model["p99_ns"])),
     )
 
 
