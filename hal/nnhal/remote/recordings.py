@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,18 +23,7 @@ _ANSWER_SECONDS = 600.0
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Omissions:
-    """Parts that are left out of a recording."""
-
-    contents: bool = False
-    """The values of inputs, outputs and buffers."""
-    weights: bool = False
-    """The values of constants of more than 1,024 bytes."""
-    names: bool = False
-    """The names of sessions, and the messages of errors."""
-
-
+Omissions = wire.RecordingOmissions
 NO_OMISSIONS = Omissions()
 
 
@@ -64,13 +52,7 @@ class RecordingControl(Closing):
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             os.fchmod(file.fileno(), 0o600)  # also one that was there: it has the data of all clients
         descriptor = self._calls.issue(file)
-        request = wire.StartDeviceRecordingRequest(
-            descriptor_id=descriptor,
-            omissions=wire.RecordingOmissions(
-                contents=omissions.contents, weights=omissions.weights, names=omissions.names
-            ),
-            max_bytes=max_bytes,
-        )
+        request = wire.StartDeviceRecordingRequest(descriptor_id=descriptor, omissions=omissions, max_bytes=max_bytes)
         self._ask(self._stub.StartDeviceRecording, request)
 
     def figures(self) -> wire.RecordingFigures:

@@ -72,7 +72,7 @@ def record(
     if output is None:
         raise ValueError("--device without --output FILE, expected both")
     left_out = set(leave_out or ())
-    omissions = Omissions(*(name in left_out for name in LeftOut))
+    omissions = Omissions(**{name.value: name in left_out for name in LeftOut})
     root = (directory or ClientSettings().directory).absolute()
     with recorded_device(device, root, given) as recorded, RecordingControl(recorded.endpoint) as control:
         control.start(output, omissions, max_bytes)
