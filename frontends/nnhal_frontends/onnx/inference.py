@@ -25,7 +25,8 @@ _STRING_LABELS = {"classlabels_strings", "classlabels_ints_strings"}
 _WRONG_TYPES = re.compile(
     r"\(op_type:(\w+)(?:, node name: ([^\n]*?))?\): [^\n]*?"
     r"(?:elem type differs from existing elem type: \((\d+)\) vs \((\d+)\)"
-    r"|has (?:inconsistent type|unsupported type:) tensor\(\w+\))"
+    r"|has (?:inconsistent type|unsupported type:) tensor\(\w+\)"
+    r"|\[TypeInferenceError\](?! Inferred elem type|[^\n]*ShapeInferenceError)[^\n]*)"
 )
 """What onnx says of a node whose inputs, or results as they are declared, have other types than its operator has."""
 _NO_NAMES = ("?", "-1", "None")
@@ -80,14 +81,12 @@ def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[
             value.type.tensor_type.ClearField("shape")
     _drop_empty_axes(bare.graph)
     try:
-        inferred = inferred_as_computed(bare, _inferred)
-    except InferenceError as error:
-        _require_types(error)
-        if not lenient:
-            raise InvalidModel(f"the shapes of the ONNX model contradict one another: {error}") from error
-        inferred = _without_inner_shapes(bare)
+        inferred = _inferred_leniently(bare) if lenient else inferred_as_computed(bare, _inferred)
     except UninferableNode as error:
         raise InvalidModel(str(error)) from error
+    except InferenceError as error:
+        _require_types(error)
+        raise InvalidModel(f"the shapes of the ONNX model contradict one another: {error}") from error
     except (IndexError, RuntimeError, ValueError) as error:  # of onnx, of values that it does not check
         raise InvalidModel(f"the shapes of the ONNX model cannot be inferred: {error}") from error
     warnings = [_merge(declared[value.name], value, inferred.graph.input) for value in inferred.graph.output]
@@ -112,6 +111,7 @@ def _require_types(error: InferenceError) -> None:
     if computed is not None:
         names = [onnx.TensorProto.DataType.Name(int(code)) for code in (computed, declared)]
         says = f"computes {names[0]}, declared as {names[1]}"
+    says = says.removeprefix("[TypeInferenceError] ")
     where = f"node '{node or ''}' ({operator})"
     raise InvalidModel(f"the types of the ONNX model contradict one another: {where}: {says}") from error
 
@@ -137,8 +137,12 @@ def _add_known(graph: onnx.GraphProto) -> bool:
     return _add_ranks(graph) | _add_batches(graph)
 
 
-def _without_inner_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Infer without what the model declares of inner tensors, unless that does not help either."""
+def _inferred_leniently(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Infer without what the model declares of inner tensors if that is wrong, unless that does not help either."""
+    try:
+        return inferred_as_computed(model, _inferred)
+    except InferenceError as error:
+        _require_types(error)
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
     del bare.graph.value_info[:]

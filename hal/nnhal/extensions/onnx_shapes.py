@@ -19,6 +19,7 @@ _MOST_ROUNDS = 8
 """Rounds of inference; each finds nodes that read what the one before it has corrected."""
 _MOST_AXES = 64
 _LONGEST = 1 << 62
+_LARGEST_BLOCK = 1 << 24
 _TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
 _EQUATION = re.compile(rf"{_TERM}(?:,{_TERM})*(?:->{_TERM})?")
 _TYPES = ("dtype", "output_datatype", "stash_type", "to")
@@ -53,6 +54,9 @@ def _require_inferable(node: onnx.NodeProto, attribute: onnx.AttributeProto) -> 
     elif name == "batch_dims" and node.op_type == "GatherND":
         if not 0 <= number <= _MOST_AXES:
             expected = "a number of axes"
+    elif name == "block_size" and node.op_type in ("DequantizeLinear", "QuantizeLinear"):
+        if not 0 <= number <= _LARGEST_BLOCK:
+            expected = f"0 to {_LARGEST_BLOCK}"
     elif name == "axis":
         if abs(number) > _MOST_AXES:
             expected = f"at most {_MOST_AXES}, as there are axes"

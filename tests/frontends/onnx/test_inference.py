@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,24 @@ def typed(node: onnx.NodeProto, computed: int, declared: int, inner: int = Tenso
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def branch(name: str, operator: str, kind: int, **attributes: Any) -> onnx.GraphProto:
+    made = helper.make_tensor_value_info(name, kind, [3])
+    return helper.make_graph([helper.make_node(operator, ["x"], [name], **attributes)], name, [], [made])
+
+
 @pytest.mark.parametrize("as_one", [True, False])
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        *(
+            (
+                typed(helper.make_node("If", ["b"], ["h"], then_branch=ours, else_branch=theirs), 9, 1),
+                r"\(If\): Mismatched tensor element type: inferred=(int64|float) declared=(int64|float)",
+            )
+            for ours, theirs in permutations(
+                [branch("t", "Relu", 1), branch("e", "Cast", TensorProto.INT64, to=TensorProto.INT64)]
+            )
+        ),
         (
             typed(helper.make_node("Relu", ["x"], ["h"]), 1, 6),
             r"node 'Neg_1' .*computes FLOAT, declared as INT32",
@@ -175,6 +190,7 @@ UNSOUND = [
     (node("Split", 3, num_outputs=2), r"num_outputs is 2, expected 3, the number of its outputs"),
     (node("Split", 2, num_outputs=2**31), r"num_outputs is 2147483648, expected 2"),
     (node("Softmax", axis=2**31), "axis is 2147483648, expected at most 64"),
+    (helper.make_node("QuantizeLinear", ["x", "x"], ["y"], block_size=2**62), f"block_size is {2**62}, expected 0 to"),
     (helper.make_node("GatherND", ["x", "x"], ["y"], batch_dims=-2), "batch_dims is -2, expected a number of axes"),
     (node("RandomNormalLike", dtype=-1), "dtype is -1, expected one of ONNX's element types"),
 ]
@@ -186,7 +202,7 @@ def test_attributes_that_shape_inference_does_not_survive_are_refused(
     unsound: onnx.NodeProto, message: str, as_one: bool
 ) -> None:
     given = model([unsound], [4, 4], [4, 4])
-    given.opset_import[0].version = 18
+    given.opset_import[0].version = 21
     with pytest.raises(InvalidModel, match=message):
         import_onnx(given, as_one=as_one)
 
@@ -197,6 +213,18 @@ def test_a_function_with_too_many_inputs_is_refused() -> None:
     given.functions.append(helper.make_function("own", "F", ["x"], ["y"], RELU, given.opset_import))
     with pytest.raises(InvalidModel, match="called otherwise than it is defined: Number of actual parameters"):
         import_onnx(given)
+
+
+@pytest.mark.parametrize(("kind", "shape"), [(TensorProto.INT32, [3]), (TensorProto.FLOAT, [9])])
+@pytest.mark.parametrize("as_one", [True, False])
+def test_a_constant_of_another_type_or_shape_than_the_input_of_its_name_is_refused(
+    kind: int, shape: Sizes, as_one: bool
+) -> None:
+    given = model([helper.make_node("Add", ["x", "k"], ["y"])], [3], [3])
+    given.graph.input.append(helper.make_tensor_value_info("k", kind, shape))
+    given.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float32), "k"))
+    with pytest.raises(InvalidModel, match="contradict one another"):
+        import_onnx(given, as_one=as_one)
 
 
 def test_factors_that_are_no_numbers_are_inferred_to_nothing() -> None:
