@@ -43,8 +43,9 @@ _FIRST_STRIDE = 1 / 256
 each time. So a space in which nothing fits takes little time, if others spill more.
 """
 
-_VAIN_CHOICES = 2
-"""After how many of them in a row that make nothing faster the others are left out."""
+_MOST_VAIN, _VAIN_PARTS = 2, 100
+"""After how many of them in a row that make nothing faster the others are left out: so many at most, and for more
+parts ``_VAIN_PARTS`` divided by their number, but one at least."""
 
 
 class DoesNotFitError(ValueError):
@@ -104,6 +105,7 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     options = options or CompilerOptions()
     budget = _limit(system, options)
     best: Schedule | None = None
+    patience = min(max(_VAIN_PARTS // max(1, len(graph.parts)), 1), _MOST_VAIN)
     for homes in _homes(graph, system, options):
         vain = 0
         for spaces in homes:
@@ -117,7 +119,7 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
             elif best is not None:
                 # Each space spills more than the one before. Beyond what the budget asks for, that costs cycles.
                 vain += 1
-                if vain == _VAIN_CHOICES:
+                if vain == patience:
                     break
     if best is not None:
         return best

@@ -7,13 +7,13 @@ from functools import partial
 from itertools import product
 from typing import NamedTuple
 
-from nnhal_cascade.geometry.box import Axis, Interval, cut_evenly, whole
+from nnhal_cascade.geometry.box import Axis, cut_evenly, whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.hardware.memory import Content
 from nnhal_cascade.plans.demand import halvings
-from nnhal_cascade.plans.growth import Growth
+from nnhal_cascade.plans.growth import Group, Growth
 from nnhal_cascade.plans.homes import Homes, WorkingSet
-from nnhal_cascade.plans.part_costs import PartCosts
+from nnhal_cascade.plans.part_costs import Cut, PartCosts, copied_to
 from nnhal_cascade.plans.plan import Plan, WeightsIn
 
 _DEPTH = 16
@@ -49,7 +49,7 @@ class PlanCandidate(NamedTuple):
 
     def plan(self, graph: CascaderGraph) -> Plan:
         parts = tuple(range(self.first, self.stop))
-        copied = _copied_to(self.along)
+        copied = copied_to(self.along)
         weights = tuple(
             WeightsIn.NONE
             if graph.parts[part].constants is None
@@ -69,17 +69,6 @@ class PlanCandidate(NamedTuple):
     def cycles(self) -> int:
         """An estimate of its cycles."""
         return self.busy + self.waits
-
-
-class _Cut(NamedTuple):
-    """A part in a plan, as far as its cycles depend on it."""
-
-    part: int
-    along: Axis
-    extent: int
-    bands: tuple[Interval, ...]
-    away: frozenset[int]
-    """The tensors that it touches in the spill region."""
 
 
 class Tried(NamedTuple):
@@ -114,8 +103,6 @@ class PlanSpace:
         self._held = WorkingSet(homes)
         self._may_copy = Content.CONSTANTS in homes.system.working.holds
         self._fastest: list[int] = []
-        self._streamed_cycles: dict[_Cut, tuple[int, int]] = {}
-        self._copied_cycles: dict[_Cut, tuple[int, int]] = {}
         self._scaling = {
             along: [
                 any(each.along(along).affine().coefficient != 1 for each in part.inputs) for part in self._graph.parts
@@ -175,17 +162,19 @@ class PlanSpace:
 
     def _alone(self, stop: int, along: Axis, extent: int) -> Iterator[PlanCandidate]:
         """The plans of the last part alone, in one tile."""
-        growth = Growth(self._held, stop, along, extent)
-        if growth.grow():
-            yield from self._weighed(growth, _BOUNDLESS)
+        growth = self._growth(stop, along, extent)
+        group = growth.group(1)
+        if group is not None:
+            yield from self._weighed(growth, group, _BOUNDLESS)
 
     def _banded(self, stop: int, depths: Sequence[int], band: int) -> Iterator[PlanCandidate]:
         """The last part alone, in bands of rows, each of them in stripes of channels with double-buffered constants."""
         part, along, doubled = stop - 1, Axis.CHANNELS, WeightsIn.DOUBLE_BUFFERED
-        growth = Growth(self._held, stop, along, max(depths, default=1), band=band)
-        growth.grow()
+        growth = self._growth(stop, along, max(depths, default=1), band=band)
+        group = growth.group(1)
+        assert group is not None, "bands of one part"
         places, bands = self._homes.places(part, doubled), growth.bands[part]
-        activations, limit = growth.memory, self._useful(self._fastest[part])
+        activations, limit = group.memory(self._held), self._useful(self._fastest[part])
         for depth in depths:
             memory = activations + self._homes.constants_bytes(part, along, depth)
             if memory < limit:
@@ -199,19 +188,29 @@ class PlanSpace:
 
         A cascade is of no use if each of its parts runs at its fastest, uncut, in the same memory.
         """
-        growth = Growth(self._held, stop, along, extent, scaled, band)
+        growth = self._growth(stop, along, extent, scaled, band)
         limit, differs, slack = 0, not scaled, self.slack
-        for first in range(stop - 1, max(-1, stop - 1 - self._tried.parts), -1):
-            if not growth.grow():
+        for parts in range(1, min(stop, self._tried.parts) + 1):
+            group = growth.group(parts)
+            if group is None:
                 return
+            first = group.first
             if self._floors:
-                slack -= self._excess(_Cut(first, along, growth.stripes[first], growth.bands.get(first, ()), _NOWHERE))
+                slack -= self._excess((first, along, growth.stripes[first], growth.bands.get(first, ()), _NOWHERE))
                 if slack <= 0:
                     return
             differs = differs or growth.stripes[first] != extent
             limit = max(limit, self._fastest[first])
             if differs and self._left[first] + slack > self.slack:
-                yield from self._weighed(growth, self._useful(limit))
+                yield from self._weighed(growth, group, self._useful(limit))
+
+    def _growth(self, stop: int, along: Axis, extent: int, scaled: bool = False, band: int = 0) -> Growth:
+        """The groups that end with a part, for one choice of stripes: the same for all homes of the tensors."""
+        key = stop, along, extent, scaled, band
+        found = self._costs.growths.get(key)
+        if found is None:
+            found = self._costs.growths[key] = Growth(self._held.lifetimes, *key)
+        return found
 
     def _useful(self, uncut: int) -> int:
         """The bytes from which on a plan is of no use if its parts run at their fastest in ``uncut`` bytes.
@@ -220,30 +219,35 @@ class PlanSpace:
         """
         return self._limit + 1 if self._homes.spilled else min(uncut, self._limit + 1)
 
-    def _weighed(self, growth: Growth, limit: int) -> Iterator[PlanCandidate]:
+    def _weighed(self, growth: Growth, group: Group, limit: int) -> Iterator[PlanCandidate]:
         """One cut, with the constants of no part copied, of the part where that saves most for its bytes, and so on.
 
         What takes ``limit`` bytes or more is left out.
         """
-        memory = uncopied = growth.memory
+        memory = uncopied = group.memory(self._held)
         if memory >= limit:
             return
-        stripes = dict(reversed(growth.stripes.items()))
-        first, along, interior, band = min(stripes), growth.along, growth.interior, growth.band
+        first, along, interior, band = group.first, growth.along, group.interior, growth.band
+        stripes = {part: growth.stripes[part] for part in range(first, growth.stop)}
         times: dict[int, int] = {}
         gains: list[tuple[float, int, int, int, int]] = []
+        spare = self._left[first] + sum(self._floors[first : growth.stop])
         for part, extent in stripes.items():
-            cut = _Cut(part, along, extent, growth.bands.get(part, ()), self._homes.away(part, interior))
-            times[part], size = self._streamed(cut)
+            cut = part, along, extent, growth.bands.get(part, ()), self._homes.away(part, interior)
+            times[part], size = self._costs.streamed(cut)
             is_always = 0 < size <= self._tried.always_copied
             if self._may_copy and size and (memory + size < limit or is_always):
-                copied, ready = self._copied(cut)
+                copied, ready = self._costs.copied(cut)
                 if copied < times[part] or is_always:
+                    spare += times[part] - min(times[part], ready)
                     # The stripes of other parts, between this one's, may leave the copies all the time they take.
                     order = 0.0 if is_always else size / (times[part] - copied)
                     gains.append((order, part, size, copied, copied - ready if len(stripes) > 1 else 0))
         extents, chosen = tuple(stripes.values()), frozenset[int]()
         busy, hidden, moved = sum(times.values()), 0, 0
+        # Even without waits it is in nothing that is faster than the rival. What runs alone is a measure of others.
+        if busy >= spare and limit < _BOUNDLESS:
+            return
         gains.sort()
         if not gains or gains[0][0]:
             yield PlanCandidate(first, growth.stop, memory, busy, 0, along, band, extents, chosen)
@@ -257,42 +261,22 @@ class PlanSpace:
             ready = min(busy, max(busy - hidden, moved))
             if number < len(gains) and not gains[number][0]:
                 continue
-            waits, room = self._waits(growth, times, chosen) + busy - ready, memory - uncopied
+            waits, room = self._waits(growth, stripes, times, chosen) + busy - ready, memory - uncopied
             yield PlanCandidate(first, growth.stop, memory, ready, waits, along, band, extents, chosen, room, moved)
 
-    def _streamed(self, cut: _Cut) -> tuple[int, int]:
-        """The cycles of a part whose constants are streamed, and the bytes that it takes to copy them."""
-        found = self._streamed_cycles.get(cut)
-        if found is None:
-            where = WeightsIn.NONE if self._graph.parts[cut.part].constants is None else WeightsIn.STREAMED
-            size = self._homes.constants_bytes(cut.part, cut.along, cut.extent)
-            found = self._streamed_cycles[cut] = self._cycles(cut, where, where), size
-        return found
-
-    def _copied(self, cut: _Cut) -> tuple[int, int]:
-        """The cycles of a part whose constants are copied, and if no stripe waits for its copy."""
-        found = self._copied_cycles.get(cut)
-        if found is None:
-            where = _copied_to(cut.along)
-            cycles = self._cycles(cut, where, where)
-            found = self._copied_cycles[cut] = cycles, self._cycles(cut, WeightsIn.RESIDENT, where)
-        return found
-
-    def _excess(self, cut: _Cut) -> int:
+    def _excess(self, cut: Cut) -> int:
         """The cycles that a part takes beyond its least for being cut, with its constants where that is best."""
-        cycles, size = self._streamed(cut)
+        cycles, size = self._costs.streamed(cut)
         if size and self._may_copy:
-            cycles = min(cycles, self._copied(cut)[1])
-        return cycles - self._floors[cut.part]
+            cycles = min(cycles, self._costs.copied(cut)[1])
+        return cycles - self._floors[cut[0]]
 
-    def _cycles(self, cut: _Cut, weights: WeightsIn, where: WeightsIn) -> int:
-        part, along, extent, bands, away = cut
-        return self._costs.cycles(part, along, extent, weights, self._homes.places_of(part, where, away), bands)
-
-    def _waits(self, growth: Growth, times: Mapping[int, int], copied: frozenset[int]) -> int:
+    def _waits(
+        self, growth: Growth, stripes: Mapping[int, int], times: Mapping[int, int], copied: frozenset[int]
+    ) -> int:
         """An estimate of the cycles for which a plan waits for constants that are copied as it starts."""
         waited = issued = begun = 0
-        for part, extent in reversed(growth.stripes.items()):
+        for part, extent in stripes.items():
             if part in copied:
                 issued += self._costs.first_copy(part, growth.along, extent)
                 waited = max(waited, issued - begun)
@@ -303,10 +287,6 @@ class PlanSpace:
 def _bands(rows: int) -> list[int]:
     """The heights of bands that are tried: for 2 to 8 bands, and for as many as halving leads to."""
     return sorted({-(-rows // count) for count in range(2, 9)} | set(halvings(rows)[1:]))
-
-
-def _copied_to(along: Axis) -> WeightsIn:
-    return WeightsIn.DOUBLE_BUFFERED if along == Axis.CHANNELS else WeightsIn.RESIDENT
 
 
 def _efficient(candidates: list[PlanCandidate]) -> list[PlanCandidate]:

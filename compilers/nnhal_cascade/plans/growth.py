@@ -21,7 +21,36 @@ from nnhal_cascade.plans.demand import (
     rolling_extent,
     rounded_up,
 )
-from nnhal_cascade.plans.homes import WorkingSet
+from nnhal_cascade.plans.homes import Lifetimes, WorkingSet
+
+
+class Group:
+    """The last parts of a growth, whatever homes their tensors have."""
+
+    __slots__ = ("_dying", "_growth", "_kept", "_rolled", "_shares", "first")
+
+    def __init__(self, growth: Growth, first: int, rolled: int, kept: tuple[int, ...], dying: tuple[int, ...]) -> None:
+        self.first = first
+        self._growth, self._rolled, self._kept, self._dying = growth, rolled, kept, dying
+        self._shares: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def interior(self) -> frozenset[int]:
+        """Return the tensors between the parts."""
+        growth = self._growth
+        return frozenset(part.output for part in growth.graph.parts[self.first : growth.stop - 1])
+
+    def memory(self, held: WorkingSet) -> int:
+        """Return the bytes of the working memory for the group, without constants."""
+        output = self._growth.output
+        total = held.sizes[output] + held.alive[self.first] + self._rolled
+        total += sum(held.sizes[each] for each in self._kept)
+        if output in held.spilled:
+            return total
+        if self._shares is None:
+            shares = ((each, self._growth.shared(each, self.first)) for each in self._dying)
+            self._shares = tuple((each, size) for each, size in shares if size)
+        return total - max((size for each, size in self._shares if each not in held.spilled), default=0)
 
 
 class Growth:
@@ -34,60 +63,68 @@ class Growth:
     """
 
     def __init__(
-        self, held: WorkingSet, stop: int, along: Axis, extent: int, scaled: bool = False, band: int = 0
+        self, lifetimes: Lifetimes, stop: int, along: Axis, extent: int, scaled: bool = False, band: int = 0
     ) -> None:
         self.along, self.stop, self.band = along, stop, band
         self.stripes: dict[int, int] = {}
         """The extent of each part's stripes, from the last part to the first."""
-        self.interior: frozenset[int] = frozenset()
-        """The tensors between the parts."""
         self.bands: dict[int, tuple[Interval, ...]] = {}
         """For each part the rows of its output that each band needs; empty if there are no bands."""
-        self._held, self._graph, self._last = held, held.graph, held.lifetimes.last
+        self.graph, self._last = lifetimes.graph, lifetimes.last
+        self.output = self.graph.parts[stop - 1].output
         self._scaled, self._extent = scaled, extent
-        self._output = self._graph.parts[stop - 1].output
-        length = self._length(self._output)
+        length = self._length(self.output)
         self._starts: Steps = np.arange(0, length, extent)
         self._done: dict[int, Steps] = {stop - 1: np.minimum(self._starts + extent, length)}
         self._dying: set[int] = set()
-        self._buffers = 0
+        self._rolled, self._kept = 0, tuple[int, ...]()
+        self._groups: list[Group] = []
+        self._has_ended = False
         if band:
-            self.bands[stop - 1] = tuple(cut_evenly(Interval(0, self._graph.tensors[self._output].shape.rows), band))
+            self.bands[stop - 1] = tuple(cut_evenly(Interval(0, self.graph.tensors[self.output].shape.rows), band))
 
-    def grow(self) -> bool:
-        """Take in the part before the group. Returns False if no group with it can be a cascade."""
-        part = self.stop - 1 - len(self.stripes)
-        if not self.band and not hands_over(self._graph, part, self.along):
+    def group(self, parts: int) -> Group | None:
+        """Return the group of the last ``parts`` parts, None if it can be no cascade."""
+        while len(self._groups) < parts <= self.stop and not self._has_ended:
+            part = self.stop - 1 - len(self.stripes)
+            self._has_ended = not self._take(part)
+            if not self._has_ended:
+                self._groups.append(Group(self, part, self._rolled, self._kept, tuple(self._dying)))
+        return self._groups[parts - 1] if parts <= len(self._groups) else None
+
+    def _take(self, part: int) -> bool:
+        """Take in the part before the groups. Returns False if no group with it can be a cascade."""
+        if not self.band and not hands_over(self.graph, part, self.along):
             return False
         if part == self.stop - 1:
             self.stripes[part] = self._extent
-            self._take(part)
+            self._account(part)
             return True
-        tensor = self._graph.parts[part].output
-        readers = self._readers(tensor)
+        tensor = self.graph.parts[part].output
+        readers = self._readers(tensor, part)
         length = self._length(tensor)
         extents = [self._asked(access, self.stripes[reader]) for reader, access in readers]
         if not readers or (self.along != Axis.ROWS and not all(extents)):
             return False
         extent = min(length, max(extents) or length) if self._scaled else min(self._extent, length)
+        escapes = self._last[tensor] >= self.stop
+        if self.band and escapes:
+            return False
         self.stripes[part] = extent
         demanded = [needed_stop(access, self._reach(reader))[self._done[reader]] for reader, access in readers]
         self._done[part] = rounded_up(_most(demanded), extent, length)
         if self.band:
-            if self._last[tensor] >= self.stop:
-                return False
-            self.bands[part] = self._needed_rows(tensor)
-        self.interior |= {tensor}
-        if self._last[tensor] >= self.stop:
-            self._buffers += self._held.sizes[tensor]
+            self.bands[part] = self._needed_rows(tensor, part)
+        if escapes:
+            self._kept = *self._kept, tensor
         else:
-            self._buffers += self._rolling(part, readers, length, extent)
-        self._take(part)
+            self._rolled += self._rolling(part, readers, length, extent)
+        self._account(part)
         return True
 
-    def _take(self, part: int) -> None:
+    def _account(self, part: int) -> None:
         """Keep account of the tensors that the group reads last."""
-        node = self._graph.parts[part]
+        node = self.graph.parts[part]
         self._dying.discard(node.output)
         self._dying.update(each.tensor for each in node.inputs if self._last[each.tensor] < self.stop)
 
@@ -95,21 +132,12 @@ class Growth:
         """Return the share of a part that has run when the last part first runs."""
         return float(self._done[part][0]) / self._reach(part) if part < self.stop - 1 else 0.0
 
-    @property
-    def memory(self) -> int:
-        """Bytes of the working memory for the group, without constants."""
-        first = self.stop - len(self.stripes)
-        total = self._held.sizes[self._output] + self._held.alive[first] + self._buffers
-        return total - max((self._shared(each, self._output) for each in self._dying), default=0)
-
-    def _shared(self, dying: int, output: int) -> int:
-        """The bytes that an output need not have, since it is written over a dying input."""
-        if {dying, output} & self._held.spilled:
-            return 0
+    def shared(self, dying: int, first: int) -> int:
+        """Return the bytes that the output of the group from ``first`` on may have in common with a dying input."""
         if self.band:
-            freed = np.array([rows.start for rows in self._needed_rows(dying)])
+            freed = np.array([rows.start for rows in self._needed_rows(dying, first)])
             written = np.array([rows.stop for rows in self.bands[self.stop - 1]])
-            return self._saved(dying, output, written, freed)
+            return self._saved(dying, written, freed)
         if self.along != Axis.ROWS:
             return 0
         freed = _least(
@@ -117,20 +145,20 @@ class Growth:
                 needed_start(access, self._reach(reader), self._length(dying))[
                     self._starts if reader == self.stop - 1 else self._done[reader]
                 ]
-                for reader, access in self._readers(dying)
+                for reader, access in self._readers(dying, first)
             ]
         )
-        return self._saved(dying, output, self._done[self.stop - 1], freed)
+        return self._saved(dying, self._done[self.stop - 1], freed)
 
-    def _saved(self, dying: int, output: int, written: Steps, freed: Steps) -> int:
-        """The bytes that are shared if an output has ``written`` rows while ``freed`` rows of an input are dead."""
-        lead = greatest_lead(written * self._row(output), freed * self._row(dying))
-        before, after = self._held.sizes[dying], self._held.sizes[output]
+    def _saved(self, dying: int, written: Steps, freed: Steps) -> int:
+        """The bytes that are shared if the output has ``written`` rows while ``freed`` rows of an input are dead."""
+        lead = greatest_lead(written * self._row(self.output), freed * self._row(dying))
+        before, after = self.graph.tensors[dying].bytes, self.graph.tensors[self.output].bytes
         return before + after - max(after, min(lead, after) + before)
 
     def _rolling(self, part: int, readers: list[tuple[int, AxisAccess]], length: int, extent: int) -> int:
         """The bytes of the rolling buffer between a part and its readers."""
-        shape = self._graph.tensors[self._graph.parts[part].output]
+        shape = self.graph.tensors[self.graph.parts[part].output]
         if len(readers) == 1:
             reader, access = readers[0]
             rows = rolling_extent(access, self._reach(reader), length, self.stripes[reader], extent)
@@ -147,13 +175,13 @@ class Growth:
             size = size // shape.shape.rows * max(1, max(each.length for each in self.bands[part]))
         return size
 
-    def _needed_rows(self, tensor: int) -> tuple[Interval, ...]:
-        """The rows of a tensor that the parts of the group need for each band."""
+    def _needed_rows(self, tensor: int, first: int) -> tuple[Interval, ...]:
+        """The rows of a tensor that the parts from ``first`` on need for each band."""
         accesses = [
             (self.bands[reader], each.rows)
-            for reader in self._graph.consumers[tensor]
-            if reader in self.stripes
-            for each in self._graph.parts[reader].inputs
+            for reader in self.graph.consumers[tensor]
+            if first <= reader < self.stop
+            for each in self.graph.parts[reader].inputs
             if each.tensor == tensor
         ]
         needed = [[access.needs(rows) for rows in bands] for bands, access in accesses]
@@ -164,25 +192,25 @@ class Growth:
         row = access.affine()
         return ceil(extent * row.coefficient) if row.coefficient else int(row.constant == 1)
 
-    def _readers(self, tensor: int) -> list[tuple[int, AxisAccess]]:
-        """The parts of the group that read a tensor, each with its dependency along the axis."""
+    def _readers(self, tensor: int, first: int) -> list[tuple[int, AxisAccess]]:
+        """The parts from ``first`` on that read a tensor, each with its dependency along the axis."""
         return [
             (reader, each.along(self.along))
-            for reader in self._graph.consumers[tensor]
-            if reader in self.stripes
-            for each in self._graph.parts[reader].inputs
+            for reader in self.graph.consumers[tensor]
+            if first <= reader < self.stop
+            for each in self.graph.parts[reader].inputs
             if each.tensor == tensor
         ]
 
     def _reach(self, part: int) -> int:
-        return self._length(self._graph.parts[part].output)
+        return self._length(self.graph.parts[part].output)
 
     def _length(self, tensor: int) -> int:
-        return self._graph.tensors[tensor].shape[self.along]
+        return self.graph.tensors[tensor].shape[self.along]
 
     def _row(self, tensor: int) -> int:
-        found: Shape = self._graph.tensors[tensor].shape
-        return found.columns * found.channels * self._graph.tensors[tensor].element_bytes
+        found: Shape = self.graph.tensors[tensor].shape
+        return found.columns * found.channels * self.graph.tensors[tensor].element_bytes
 
 
 def _least(steps: list[Steps]) -> Steps:

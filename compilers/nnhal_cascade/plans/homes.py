@@ -24,6 +24,9 @@ class Homes:
         self._working, self._rest = system.working.name, system.constants.name
         self._spill = system.spill.name if system.spill else self._working
         self._places: dict[tuple[int, WeightsIn, frozenset[int]], StripePlaces] = {}
+        self._away = [
+            self.spilled.intersection((part.output, *(each.tensor for each in part.inputs))) for part in graph.parts
+        ]
 
     def places(self, part: int, weights: WeightsIn, interior: frozenset[int] = frozenset()) -> StripePlaces:
         """Return where a part finds its data. ``interior`` tensors lie between parts of a plan, in working memory."""
@@ -31,10 +34,8 @@ class Homes:
 
     def away(self, part: int, interior: frozenset[int]) -> frozenset[int]:
         """Return the tensors that a part touches in the spill region."""
-        if not self.spilled:
-            return self.spilled
-        node = self.graph.parts[part]
-        return self.spilled & {node.output, *(each.tensor for each in node.inputs)} - interior
+        away = self._away[part]
+        return away - interior if away else away
 
     def places_of(self, part: int, weights: WeightsIn, away: frozenset[int]) -> StripePlaces:
         """Return where a part finds its data if it touches the tensors ``away`` in the spill region."""
@@ -74,7 +75,7 @@ class Lifetimes:
     """The lifetimes of a graph's tensors: alive from before part ``born`` up to and with part ``last``."""
 
     def __init__(self, graph: CascaderGraph) -> None:
-        self._graph = graph
+        self.graph = graph
         self.born = [0 if producer is None else producer + 1 for producer in graph.producers]
         self.last = [
             len(graph.parts)
@@ -85,17 +86,17 @@ class Lifetimes:
 
     def dying(self, first: int, stop: int) -> tuple[int, ...]:
         """Return the tensors that are alive before part ``first`` and read for the last time before part ``stop``."""
-        read = {each.tensor: None for part in self._graph.parts[first:stop] for each in part.inputs}
+        read = {each.tensor: None for part in self.graph.parts[first:stop] for each in part.inputs}
         return tuple(tensor for tensor in read if self.born[tensor] <= first and self.last[tensor] < stop)
 
     def escaping(self, first: int, stop: int) -> tuple[int, ...]:
         """Return what the parts from ``first`` up to, and without, the last write that is needed after them."""
-        written = (part.output for part in self._graph.parts[first : stop - 1])
+        written = (part.output for part in self.graph.parts[first : stop - 1])
         return tuple(tensor for tensor in written if self.last[tensor] >= stop)
 
     def alive_bytes(self, sizes: Sequence[int]) -> list[int]:
         """Return the bytes that are alive before each part, and after the last. ``sizes`` are those of the tensors."""
-        changes = [0] * (len(self._graph.parts) + 2)
+        changes = [0] * (len(self.graph.parts) + 2)
         for size, born, last in zip(sizes, self.born, self.last, strict=True):
             changes[born] += size
             changes[last + 1] -= size

@@ -9,13 +9,23 @@ from itertools import combinations
 
 from nnhal_cascade.geometry.accesses import AxisAccess
 from nnhal_cascade.geometry.box import Axis, Interval, Shape, cut, whole
+from nnhal_cascade.graph.cascader_graph import Part, PartConstants
 from nnhal_cascade.performance.price import StripePlaces
 from nnhal_cascade.performance.stripe_pricer import StripePricer
+from nnhal_cascade.performance.workload import PartWorkload, workload_of
+from nnhal_cascade.plans.growth import Growth
 from nnhal_cascade.plans.homes import Homes
 from nnhal_cascade.plans.plan import WeightsIn
 
 _MARGIN = 64
 """One of so many of a part's least known cycles is taken to be saved by some cut that has not been priced."""
+
+Cut = tuple[int, Axis, int, tuple[Interval, ...], frozenset[int]]
+"""A part in a plan, as far as its cycles depend on it: the axis and the extent of its stripes, the rows of its bands,
+and the tensors that it touches in the spill region."""
+
+_Kind = tuple[PartWorkload, tuple[tuple[AxisAccess, AxisAccess, AxisAccess], ...], PartConstants | None]
+"""What the cycles of a part depend on: equal parts have equal kinds."""
 
 Lengths = tuple[tuple[tuple[int, ...], int], ...]
 """The length of a piece of an axis and of what it needs of each input, with the number of such pieces."""
@@ -25,20 +35,27 @@ class PartCosts:
     """The cycles of each part, cut in stripes, without waiting for its constants at the start. Answers are kept.
 
     They are the same for all homes of one graph on one system: what differs is in the ``places`` that are asked for.
+    Equal parts share their answers, in whichever graph they are.
     """
 
-    def __init__(self, homes: Homes, pricer: StripePricer) -> None:
+    def __init__(self, homes: Homes, pricer: StripePricer, shared: PartCosts | None = None) -> None:
         self._homes, self.pricer = homes, pricer
-        self._floors: dict[int, int] = {}
+        self._kinds: dict[_Kind, int] = shared._kinds if shared else {}
+        self._floors: dict[int, int] = shared._floors if shared else {}
         """For the tensor that a part writes the least cycles that are known of the part, in whichever graph."""
-        self._known: dict[tuple[int, Axis, int, tuple[Interval, ...], bool, StripePlaces], int] = {}
+        self._known: dict[tuple[int, Axis, int, tuple[Interval, ...], bool, StripePlaces], int] = (
+            shared._known if shared else {}
+        )
+        self._streamed: dict[Cut, tuple[int, int]] = {}
+        self._copied: dict[Cut, tuple[int, int]] = {}
         self._copies: dict[tuple[int, Axis, int], int] = {}
+        self.growths: dict[tuple[int, Axis, int, bool, int], Growth] = {}
+        """The groups that end with a part, by how they are cut."""
+        self._kind_of = [self._kinds.setdefault(self._kind(part), len(self._kinds)) for part in homes.graph.parts]
 
     def of(self, homes: Homes) -> PartCosts:
         """Return the costs for another graph of the same tensors, and maybe more, which share what is known."""
-        found = PartCosts(homes, self.pricer.of(homes.graph))
-        found._floors = self._floors
-        return found
+        return PartCosts(homes, self.pricer.of(homes.graph), self)
 
     def floor(self, part: int, homes: Homes) -> int:
         """Return the least cycles that are known of a part, at least of it as a whole wherever ``homes`` let it be.
@@ -66,13 +83,41 @@ class PartCosts:
 
         ``bands`` are the rows of its tiles, none for one tile. ``places`` are where its data are, with ``weights``.
         """
-        key = part, along, extent, bands, weights == WeightsIn.DOUBLE_BUFFERED, places
+        doubled = weights == WeightsIn.DOUBLE_BUFFERED
+        key = self._kind_of[part], along, extent, bands, doubled, places
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._counted(*key)
-            output = self._homes.graph.parts[part].output
-            self._floors[output] = min(found, self._floors.get(output, found))
+            found = self._known[key] = self._counted(part, along, extent, bands, doubled, places)
+        output = self._homes.graph.parts[part].output
+        if found < self._floors.get(output, found + 1):
+            self._floors[output] = found
         return found
+
+    def streamed(self, cut: Cut) -> tuple[int, int]:
+        """Return the cycles of a part whose constants are streamed, and the bytes that it takes to copy them."""
+        found = self._streamed.get(cut)
+        if found is None:
+            part, along, extent, bands, away = cut
+            where = WeightsIn.NONE if self._homes.graph.parts[part].constants is None else WeightsIn.STREAMED
+            cycles = self.cycles(part, along, extent, where, self._homes.places_of(part, where, away), bands)
+            found = self._streamed[cut] = cycles, self._homes.constants_bytes(part, along, extent)
+        return found
+
+    def copied(self, cut: Cut) -> tuple[int, int]:
+        """Return the cycles of a part whose constants are copied, and if no stripe waits for its copy."""
+        found = self._copied.get(cut)
+        if found is None:
+            part, along, extent, bands, away = cut
+            where = copied_to(along)
+            places = self._homes.places_of(part, where, away)
+            cycles = self.cycles(part, along, extent, where, places, bands)
+            ready = self.cycles(part, along, extent, WeightsIn.RESIDENT, places, bands)
+            found = self._copied[cut] = cycles, ready
+        return found
+
+    def _kind(self, part: Part) -> _Kind:
+        accesses = tuple((each.rows, each.columns, each.channels) for each in part.inputs)
+        return workload_of(self._homes.graph, part), accesses, part.constants
 
     def first_copy(self, part: int, along: Axis, extent: int) -> int:
         """Return the cycles of the copy of a part's constants that its first stripe waits for."""
@@ -119,6 +164,11 @@ class PartCosts:
         if doubled:
             total -= max(last, copies[0]) - last
         return total + fill
+
+
+def copied_to(along: Axis) -> WeightsIn:
+    """Return where the constants of a plan's parts are if they are copied."""
+    return WeightsIn.DOUBLE_BUFFERED if along == Axis.CHANNELS else WeightsIn.RESIDENT
 
 
 @lru_cache(maxsize=16384)
