@@ -117,6 +117,8 @@ def _cast(d: Drawing) -> None:
 def _reduce(name: str, limit: Limit, kinds: Any = (np.float32, np.int32)) -> None:
     def make(d: Drawing) -> None:
         x = d.pick(kinds, exact=limit == Limit.FUNCTION)
+        if name == "ReduceLogSumExp" and np.isnan(x.array).any():
+            return  # beside an infinity, ONNX Runtime finds the one that comes first
         inputs: list[Value | None] = [x]
         if d.chance():
             inputs.append(d.fresh(np.asarray(d.axes(x.array.ndim), np.int64)))
