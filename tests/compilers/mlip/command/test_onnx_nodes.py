@@ -72,10 +72,15 @@ def test_unknown_dimensions_are_refused_with_what_to_do() -> None:
 
 
 def test_results_of_unknown_shape_and_what_reads_them_are_for_the_host() -> None:
-    nodes = [node("NonZero", ["x"], ["i"]), node("Cast", ["i"], ["f"], to=1), node("Relu", ["f"], ["y"])]
-    graph = imported(onnx_model(nodes, {"x": (2, 3)}, ["y"])).graph
-    assert operators(graph) == ["onnx.NonZero", "onnx.Cast", "hal.RELU"]
-    assert graph.shape("y") == (2, 0)
+    nodes = [
+        node("NonZero", ["x"], ["i"]),
+        node("Cast", ["i"], ["f"], to=1),
+        node("Unsqueeze", ["f", "axes"], ["u"]),
+        node("Erf", ["u"], ["y"]),
+    ]
+    graph = imported(onnx_model(nodes, {"x": (2, 3)}, ["y"], {"axes": np.array([0])})).graph
+    assert operators(graph) == ["onnx.NonZero", "onnx.Cast", "hal.RESHAPE", "onnx.Erf"]
+    assert graph.shape("y") == (1, 2, 0)
 
 
 def test_control_flow_is_for_the_host_with_what_it_captures() -> None:
