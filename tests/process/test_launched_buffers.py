@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnhal.endpoint import Endpoint
-from nnhal.fence import FenceError, FenceState, create_fence
+from nnhal.fence import FenceState, create_fence
 from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice, RemoteFencedExecution, RemotePreparedModel
 from nnhal.types import BufferRole, ErrorStatus, Request
@@ -33,7 +33,6 @@ from tests.support.device_memory import (
     is_busy,
     memory_with,
     request_of,
-    require_nothing_in,
     result_in,
     room,
     twice,
@@ -85,42 +84,11 @@ def test_a_launch_with_invalid_buffers_is_refused_at_once(
     assert contents(fixed).tolist() == FLOAT32.values(1).tolist()
 
 
-@pytest.mark.contract("MD-62", "FC-12")
-def test_the_output_of_a_launched_execution_is_in_the_buffer_when_its_fence_signals(
-    any_device: RemoteDevice, doubler: RemotePreparedModel
-) -> None:
-    buffer = allocate(any_device, doubler, [0], [0])
-    signal, fence = create_fence()
-    launched = doubler.execute_fenced(request_of([given(1)], [inside(buffer)]), [fence])
-    require_nothing_in(buffer)
-    signal.send()
-    wait(launched)
-    assert contents(buffer).tolist() == twice(1)
-
-
 def wait(launched: RemoteFencedExecution) -> None:
     if launched.fence is not None:
         launched.fence.wait(30)
     info = launched.info()
     assert info.status == ErrorStatus.NONE, info.message
-
-
-@pytest.mark.contract("MD-62")
-def test_launches_can_be_chained_over_buffers_that_are_still_empty(
-    any_device: RemoteDevice, doubler: RemotePreparedModel
-) -> None:
-    first, second = (allocate(any_device, doubler, [0], [0]) for _ in range(2))
-    result = room()
-    signal, fence = create_fence()
-    launched, fences = [], [fence]
-    for source, target in ((given(1), inside(first)), (inside(first), inside(second)), (inside(second), result)):
-        launched.append(doubler.execute_fenced(request_of([source], [target]), fences))
-        assert launched[-1].fence is not None
-        fences = [launched[-1].fence]
-    signal.send()
-    for execution in launched:
-        wait(execution)
-    assert result_in(result) == [4 * value for value in twice(1)]
 
 
 @pytest.mark.contract("MD-62")
@@ -167,80 +135,6 @@ def test_a_launch_that_needs_more_memory_does_not_disturb_a_buffer_that_is_being
         wait(launched)
     assert set(result_in(result)) == {3.0}
     assert set(contents(buffer, count=2 * count)) == {2.0}
-
-
-@pytest.mark.contract("MD-62", "MD-55", "FC-12")
-def test_a_launched_execution_that_never_runs_leaves_its_output_buffer_uninitialised(
-    any_device: RemoteDevice, doubler: RemotePreparedModel
-) -> None:
-    first, second = (allocate(any_device, doubler, [0], [0]) for _ in range(2))
-    fill(first, 1)
-    fill(second, 2)
-    signal, fence = create_fence()
-    writing = doubler.execute_fenced(request_of([given(3)], [inside(first)]), [fence])
-    assert writing.fence is not None
-    reading = doubler.execute_fenced(request_of([inside(first)], [inside(second)]), [writing.fence])
-    assert reading.fence is not None
-    assert contents(first).tolist() == FLOAT32.values(1).tolist()
-    signal.fail()
-    for launched in (writing, reading):
-        assert launched.fence is not None
-        with pytest.raises(FenceError):
-            launched.fence.wait(30)
-        assert launched.fence.state is FenceState.ERROR
-        assert launched.info().status == FAILURE
-    for buffer in (first, second):
-        require_nothing_in(buffer)
-
-
-@pytest.mark.contract("MD-62")
-def test_a_launch_that_reads_a_buffer_before_the_launch_that_writes_it_has_ended_fails(
-    any_device: RemoteDevice, doubler: RemotePreparedModel
-) -> None:
-    buffer = allocate(any_device, doubler, [0], [0])
-    signal, fence = create_fence()
-    writing = doubler.execute_fenced(request_of([given(1)], [inside(buffer)]), [fence])
-    reading = doubler.execute_fenced(request_of([inside(buffer)], [room()]))  # waits for nothing
-    assert reading.fence is not None
-    with pytest.raises(FenceError):
-        reading.fence.wait(30)
-    assert (reading.info().status, reading.info().message) == (FAILURE, "input 0 is an uninitialised buffer")
-    signal.send()
-    wait(writing)
-    assert contents(buffer).tolist() == twice(1)
-
-
-@pytest.mark.contract("MD-58")
-@pytest.mark.parametrize("reusable", [False, True])
-def test_buffers_that_are_released_while_a_launched_execution_uses_them_still_serve_it(
-    any_device: RemoteDevice, doubler: RemotePreparedModel, reusable: bool
-) -> None:
-    before = any_device.usage().buffer_bytes
-    source, target = allocate(any_device, doubler, [0]), allocate(any_device, doubler, (), [0])
-    fill(source, 1)
-    result = room()
-    requests = request_of([inside(source)], [result]), request_of([given(2)], [inside(target)])
-    signal, fence = create_fence()
-    if reusable:
-        executions = [doubler.create_reusable_execution(request) for request in requests]
-        launched = [execution.execute_fenced([fence]) for execution in executions]
-        for one in executions:
-            one.release()
-    else:
-        launched = [doubler.execute_fenced(request, [fence]) for request in requests]
-    source.release()
-    target.release()
-    usage = any_device.usage()
-    assert (usage.launched, usage.buffer_bytes) == (2, before + 2 * FLOAT32.size)
-    for buffer in (source, target):
-        refusal(partial(buffer.copy_to, create_ashmem(FLOAT32.size)), INVALID, "does not exist")
-    signal.send()
-    for execution in launched:
-        assert execution.fence is not None
-        execution.fence.wait(30)
-        assert execution.info().status == ErrorStatus.NONE
-    assert result_in(result) == twice(1)
-    wait_until(lambda: any_device.usage().buffer_bytes == before, "their memory is released")
 
 
 @pytest.mark.contract("MD-54")

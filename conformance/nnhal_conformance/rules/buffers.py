@@ -10,19 +10,21 @@ from typing import Any
 import numpy as np
 
 from nnhal.errors import HalError
+from nnhal.fence import create_fence
 from nnhal.memory import create_ashmem, open_pool
-from nnhal.types import DataLocation, Request, RequestArgument
+from nnhal.types import DataLocation, ErrorStatus, Request, RequestArgument
 from nnhal.v1 import buffer_pb2, device_pb2, memory_pb2
 from nnhal_conformance.device import Prepared, Subject
 from nnhal_conformance.rule import FAILURE, INVALID, NotOfferedError, offered, refused, require, rule
 from nnhal_conformance.small_models import SHAPE
-from nnhal_conformance.ways import ALL_RUNS, Run
+from nnhal_conformance.ways import ALL_RUNS, LAUNCHES, Launcher, Run
 
 GROUP = "buffers"
 _PAGE = "memory.md#where-it-lies"
 _WHOLE = RequestArgument(DataLocation(1))
 """An argument that is a whole buffer, which is the second pool of its request."""
 Way = Callable[[Prepared, Request], Run]
+LaunchWay = Callable[[Prepared, Request], Launcher]
 
 
 def _allocate(held: Prepared, inputs: Any = (), outputs: Any = (), **fields: Any) -> device_pb2.AllocateResponse:
@@ -288,6 +290,84 @@ def cached_in_bursts(device: Subject) -> None:
     buffer.fill(2)
     for memory_tokens in ([-1, -1], [0, 1], [5, 5], [7, 7]):
         buffer.work.run(lambda each=memory_tokens: burst.execute(buffer.reading(), each), 2)  # type: ignore[misc]
+
+
+@rule(GROUP, _PAGE, "MD-62", over=LAUNCHES)
+def refused_at_once(device: Subject, launch: LaunchWay) -> None:
+    """A launch with buffers that it cannot use is refused, though it would wait for fences."""
+    buffer = _Buffer(device)
+    twin = device.prepare(session=buffer.held.session)
+    foreign = buffer.of(twin).token
+    _, pending = create_fence()
+    cases: dict[str, tuple[Request, ErrorStatus]] = {
+        "an empty buffer": (buffer.reading(), FAILURE),
+        "a buffer of another preparation": (buffer.reading(foreign), INVALID),
+        "such a buffer as output": (buffer.writing(foreign), INVALID),
+        "one buffer as input and output": (replace(buffer.reading(), outputs=(_WHOLE,)), INVALID),
+    }
+    waiting = [pending.descriptor]
+    for what, (request, status) in cases.items():
+        refused(lambda request=request: launch(buffer.held, request)(waiting), status, what=what)  # type: ignore[misc]
+
+
+@rule(GROUP, _PAGE, "MD-62", "FC-12", over=LAUNCHES)
+def launched(device: Subject, launch: LaunchWay) -> None:
+    """The output of a launch is in its buffer when the fence signals, and may be read by a launch behind it."""
+    buffer = _Buffer(device)
+    signal, pending = create_fence()
+    buffer.work.fill(1)
+    writing = launch(buffer.held, buffer.writing())([pending.descriptor])
+    assert writing.fence is not None
+    reading = launch(buffer.held, buffer.reading())([writing.fence.descriptor])
+    refused(lambda: buffer.copy_to(buffer.size), FAILURE, what="copyTo before the launch has begun")
+    require(buffer.work.is_untouched, "an output before the fence has signalled", "nothing written")
+    signal.send()
+    writing.require_success()
+    reading.require_success()
+    require(not buffer.work.is_untouched, "nothing written", "the output of the launch behind it")
+    buffer.require_output_in_it()
+
+
+@rule(GROUP, _PAGE, "MD-55", "MD-62", "FC-12", over=LAUNCHES)
+def never_launched(device: Subject, launch: LaunchWay) -> None:
+    """If a fence fails, the launch and those behind it do not run, and their output buffers hold nothing."""
+    buffer = _Buffer(device)
+    buffer.fill(1)
+    signal, pending = create_fence()
+    writing = launch(buffer.held, buffer.writing())([pending.descriptor])
+    require(buffer.copy_to(buffer.size) == buffer.held.small.values(1)[0].tobytes(), "other bytes", "the same bytes")
+    signal.fail()
+    writing.require_error(FAILURE)
+    refused(lambda: buffer.copy_to(buffer.size), FAILURE, what="copyTo")
+
+
+@rule(GROUP, _PAGE, "MD-62", over=LAUNCHES)
+def read_too_early(device: Subject, launch: LaunchWay) -> None:
+    """A launch that reads a buffer before the one that writes it has ended fails; the other one goes on."""
+    buffer = _Buffer(device)
+    signal, pending = create_fence()
+    buffer.work.fill(1)
+    writing = launch(buffer.held, buffer.writing())([pending.descriptor])
+    launch(buffer.held, buffer.reading())().require_error(FAILURE)
+    signal.send()
+    writing.require_success()
+    buffer.require_output_in_it()
+
+
+@rule(GROUP, _PAGE, "MD-58", over=LAUNCHES)
+def released_while_used(device: Subject, launch: LaunchWay) -> None:
+    """A buffer that is released while a launch uses it still serves it."""
+    buffer = _Buffer(device)
+    session = buffer.held.session
+    buffer.work.fill(1)
+    buffer.fill(1)
+    signal, pending = create_fence()
+    reading = launch(buffer.held, buffer.reading())([pending.descriptor])
+    session.call(session.buffer.Release, buffer_pb2.BufferServiceReleaseRequest(buffer=buffer.made.buffer))
+    refused(lambda: buffer.copy_to(buffer.size), INVALID, what="copyTo of a released buffer")
+    signal.send()
+    reading.require_success()
+    buffer.work.require_output()
 
 
 @rule(GROUP, "link.md#when-a-session-ends")
