@@ -79,6 +79,7 @@ def import_model(
     tensors_only: bool = False,
     signature: str | None = None,
     weights: Weights = MappingProxyType({}),
+    apart: bool = False,
 ) -> ImportedModel:
     """Import a model file. Without ``format``, the format follows from the content, which may be a message of ONNX,
     or a TFLite file that has been read.
@@ -89,14 +90,15 @@ def import_model(
     format, nnhal.onnx or nnhal.tflite; it has no effect on a TFLite model with variables. ``tensors_only`` has maps of
     probabilities, with which classifiers in ONNX end, become tensors. ``signature`` is the name of an entry point of a
     TFLite file, whose names inputs and outputs then have. ``weights`` is the memory of other files in which an ONNX
-    file has values, by the names that it has for them; the model refers to it.
+    file has values, by the names that it has for them; the model refers to it. ``apart`` makes every node of an ONNX
+    model an operation of nnhal.onnx, for who must see the nodes as they are.
 
     Raises FrontendError: InvalidModel if the file breaks the
     rules of its format, exceeds the limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if
     neither HAL nor extension can express the model.
     """
     with _foreseen(content):
-        make = partial(_imported, content, format, as_one, limits, tensors_only, signature, weights)
+        make = partial(_imported, content, format, as_one, limits, tensors_only, signature, weights, apart)
         imported = _with_states(make, shapes or {}, states) if states else make(shapes or {}, {})
         _require_expressible(imported)
         return imported
@@ -219,6 +221,7 @@ def _imported(
     tensors_only: bool,
     signature: str | None,
     weights: Weights,
+    apart: bool,
     shapes: Mapping[str, Sequence[int]],
     outputs: Mapping[str, Sequence[int]],
 ) -> ImportedModel:
@@ -251,7 +254,9 @@ def _imported(
         model = model if isinstance(content, (bytes, mmap)) else type(model).FromString(model.SerializeToString())
         drop_defaults(model, overridden)
     state_outputs(model, outputs)
-    imported = import_onnx(model, shapes, as_one=as_one, limits=limits, tensors_only=tensors_only, weights=weights)
+    imported = import_onnx(
+        model, shapes, as_one=as_one, limits=limits, tensors_only=tensors_only, weights=weights, apart=apart
+    )
     return replace(imported, optional_inputs=tuple(each for each in optional if each.name not in overridden))
 
 

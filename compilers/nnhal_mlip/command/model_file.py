@@ -81,7 +81,8 @@ class FlowModel:
 def read_flow_model(path: Path, shapes: Mapping[str, Sequence[int]] | None = None, public: bool = False) -> FlowModel:
     """Read an ONNX or TFLite model; the content tells which it is. ``shapes`` fixes those of an ONNX model's inputs.
 
-    The model is what the framework makes of it, and what a device sees.
+    Of an ONNX model the public flow sees every node as it is. Otherwise it is what the framework makes of it, and what
+    a device sees.
 
     Raises:
         OSError: the file cannot be read.
@@ -121,11 +122,11 @@ def _parsed(name: str, content: bytes) -> onnx.ModelProto:
 
 
 def onnx_flow_model(name: str, model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], public: bool) -> FlowModel:
-    """Return a model of ONNX by the framework's import."""
+    """Return a model of ONNX by the framework's import; for the public flow each node as it is."""
     from nnhal_frontends import import_model
 
     kinds = [node.op_type for node in model.graph.node]
-    source = import_model(model, ModelFormat.ONNX, shapes=shapes)
+    source = import_model(model, ModelFormat.ONNX, shapes=shapes, apart=public)
     del model
     for tensor in source.inputs:
         _require_known(tensor)
@@ -157,7 +158,7 @@ def _tflite(name: str, content: bytes, public: bool) -> FlowModel:
 
 
 def _flow_model(name: str, source: ImportedModel, sources: Sequence[tuple[SourceNode, ...]], public: bool) -> FlowModel:
-    from nnhal_mlip.command.onnx_nodes import import_message
+    from nnhal_mlip.command.onnx_nodes.messages import import_message
     from nnhal_mlip.importing.model_import import import_hal_model, is_opaque
 
     # The user asks for the accelerator's arithmetic, so float32 may be computed in fewer bits.

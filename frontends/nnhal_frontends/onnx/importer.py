@@ -60,12 +60,13 @@ def import_onnx(
     limits: ImportLimits = DEFAULT_LIMITS,
     tensors_only: bool = False,
     weights: Weights = MappingProxyType({}),
+    apart: bool = False,
 ) -> ImportedModel:
     """Import an ONNX model; ``weights`` are what other files have of its values.
 
     ``shapes`` fixes the shapes of inputs. Dimensions that stay unknown are 0. What the HAL cannot express becomes
     operations of the extension nnhal.onnx, unless ``extension`` is false; with ``as_one`` the whole model becomes
-    one such operation. With ``tensors_only`` maps of probabilities become tensors, if that
+    one such operation, with ``apart`` each node. With ``tensors_only`` maps of probabilities become tensors, if that
     can be. Raises InvalidModel if the model is not valid or the shapes do not fit it; without the extension also
     UnsupportedInput or UnsupportedNode, and InvalidModel for an opset before 7.
     """
@@ -83,7 +84,7 @@ def import_onnx(
     if raised is not model and [n.op_type for n in raised.graph.node] != [n.op_type for n in model.graph.node]:
         source = replace(source, places={})
     if not as_one:
-        imported = _with_extension(source, limits)
+        imported = _with_extension(source, limits, apart)
         if imported is not None:
             return imported
     builder = OnnxGraphBuilder.within(limits, whole(source), extension=True)
@@ -135,8 +136,10 @@ def _converted(source: OnnxGraph, graph: OnnxGraph, limits: ImportLimits) -> Imp
     return _imported(source, builder)
 
 
-def _with_extension(source: OnnxGraph, limits: ImportLimits) -> ImportedModel | None:
+def _with_extension(source: OnnxGraph, limits: ImportLimits, apart: bool) -> ImportedModel | None:
     """Import the model with every node that cannot be converted left to the extension; None if that is not enough.
+
+    ``apart`` leaves all of them.
 
     Passes merge nodes with their neighbours. So if a node cannot be converted, all nodes that it stands for are left to
     the extension, and the passes run again.
@@ -145,7 +148,7 @@ def _with_extension(source: OnnxGraph, limits: ImportLimits) -> ImportedModel | 
         simple = simplified(source, limits)
     except _CONTRADICTIONS:
         return None
-    left: set[str] = set()
+    left = {node.name for node in simple.nodes} if apart else set[str]()
     while True:
         try:
             graph = prepare_graph(simple, left, limits)

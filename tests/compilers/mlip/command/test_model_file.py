@@ -16,7 +16,7 @@ from nnhal_mlip.flow.errors import FlowError
 from tests.support.mlip_flows import NoAccelerator, shared
 from tests.support.mlip_onnx import write_digits
 from tests.support.mlip_tflite import write_tflite
-from tests.support.onnx_flow import checked
+from tests.support.onnx_flow import as_devices_see_it
 from tests.support.onnx_models import onnx_model
 
 
@@ -98,7 +98,7 @@ def test_functions_of_onnx_are_tables_by_the_way_of_devices(op_type: str, attrib
         helper.make_node("MatMul", ["x", "w"], ["d"], name="dense"),
         helper.make_node(op_type, ["d"], ["y"], name="bent", **attributes),
     ]
-    model = checked(onnx_model(nodes, {"x": (2, 4)}, ["y"], {"w": np.ones((4, 3), np.float32)}))
+    model = as_devices_see_it(onnx_model(nodes, {"x": (2, 4)}, ["y"], {"w": np.ones((4, 3), np.float32)}))
     found = shared(model)
     (layer,) = found.subgraphs[0].kernels
     assert (layer.user_names, len(layer.nodes), found.host) == (("dense", "bent"), 2, ())

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from nnhal.arrays import Array
-from tests.support.onnx_flow import checked, node
+from tests.support.onnx_flow import as_devices_see_it, checked, node
 from tests.support.onnx_models import onnx_model
 
 
@@ -18,6 +18,7 @@ from tests.support.onnx_models import onnx_model
 def test_random_networks(seed: int) -> None:
     model = random_network(np.random.default_rng(seed))
     checked(model, 1e-4)
+    as_devices_see_it(model, 1e-4)
 
 
 def random_network(generator: np.random.Generator) -> onnx.ModelProto:
