@@ -663,7 +663,8 @@ def _dequantised_sum(d: Drawing) -> None:
     operator = d.one_of("Conv", "Add", "Relu", "AveragePool", "Sigmoid", "Concat", "MatMul")
     given = {"Conv": [real, d.values[-1]], "Add": [real, real], "MatMul": [real, real], "Concat": [real, real]}
     more: dict[str, Any] = {"AveragePool": {"kernel_shape": [2, 2]}, "Concat": {"axis": 1}}
-    d.node(operator, given.get(operator, [real]), Limit.EXACT, **more.get(operator, {}))
+    limits = {"Sigmoid": Limit.FUNCTION, "AveragePool": Limit.ROUNDED, "Conv": Limit.SUM, "MatMul": Limit.SUM}
+    d.node(operator, given.get(operator, [real]), limits.get(operator, Limit.EXACT), **more.get(operator, {}))
     out = d.one_of(np.uint8, np.int8)
     d.node("QuantizeLinear", [d.values[-1], d.constant(4.0, np.float32), d.constant(3, out)], Limit.STEP)
 

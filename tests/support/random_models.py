@@ -271,8 +271,9 @@ class Drawing:
         self.read.update(known)
         carried = sum(value.epsilons for value in known.values())
         for name, result in zip(names, results, strict=True):
-            jumps = result.dtype.kind != "f" and limit != Limit.STEP
-            self.values.append(Value(name, result, 0 if jumps else 2 * carried + limit.value))
+            steps = limit.value if limit == Limit.STEP else 0
+            epsilons = 2 * carried + limit.value if result.dtype.kind == "f" else steps
+            self.values.append(Value(name, result, epsilons))
 
     def case(self) -> Case | None:
         """Return the model; None if it has no operator, or if ONNX Runtime refuses it as a whole."""

@@ -31,7 +31,7 @@ from nnhal.operations._window import (
     windows_along,
 )
 from nnhal.types import OperationType
-from nnhal.types.layout import Dimensions
+from nnhal.types.layout import Dimensions, describe
 
 
 class Conv2dImplicit(IntEnum):
@@ -322,12 +322,20 @@ def images_out(op: OperationContext) -> Images:
     if images.channels not in (0, depth):
         op.refuse(f"the filter's depth is {depth}, expected {images.channels}: the input's channels")
     height, width = _asked(op) or (None, None)
-    return Images(
+    result = Images(
         images.batch,
         _output(op, window.height, images.height, height),
         _output(op, window.width, images.width, width),
         channels,
     )
+    if height is not None:
+        asked = op.integers(TransposeConv2dImplicit.OUTPUT_SHAPE)
+        made = result.dimensions(window.channels_first)
+        # A file whose batch is open keeps the 1 that it was exported with.
+        fits = [one in (0, other) for one, other in zip(made, asked, strict=True)]
+        if not all(fits[1:]) or not (fits[0] or asked[0] == 1):
+            op.refuse(f"output shape {list(asked)}, expected {describe(made)} by batch and filters")
+    return result
 
 
 def prepare_transpose_conv_2d(op: OperationContext) -> tuple[Dimensions, ...]:

@@ -235,9 +235,18 @@ def test_the_shape_asked_for_is_in_the_layout() -> None:
     assert dimensions_of(TRANSPOSE, inputs, output(TRANSPOSE_CONV_2D_F32)) == ((1, 2, 4, 6),)
 
 
-@pytest.mark.parametrize(("shape", "scheme"), [((1, 5, 6, 2), SAME), ((1, 4, 7, 2), VALID), ((1, 0, 6, 2), SAME)])
-def test_a_shape_that_no_window_takes_to_the_input_is_refused(shape: tuple[int, ...], scheme: int) -> None:
-    with pytest.raises(HalError, match="an output of"):
+@pytest.mark.parametrize(
+    ("shape", "scheme", "wrong"),
+    [
+        ((1, 5, 6, 2), SAME, "an output of"),
+        ((1, 4, 7, 2), VALID, "an output of"),
+        ((1, 0, 6, 2), SAME, "an output of"),
+        ((2, 4, 6, 2), SAME, "output shape"),
+        ((1, 4, 6, 1), SAME, "output shape"),
+    ],
+)
+def test_a_shape_that_the_input_cannot_have_is_refused(shape: tuple[int, ...], scheme: int, wrong: str) -> None:
+    with pytest.raises(HalError, match=wrong):
         dimensions_of(TRANSPOSE, asking(tensor(TRANSPOSE_CONV_2D_I32, shape), scheme), output(TRANSPOSE_CONV_2D_F32))
 
 
