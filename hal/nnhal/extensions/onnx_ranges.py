@@ -43,6 +43,17 @@ def _different(what: str, got: Sequence[int], expected: Sequence[int]) -> Iterat
         yield f"{what} {list(got)}, expected {list(expected)}"
 
 
+def _convolution(inputs: _Inputs, attributes: _Attributes) -> Iterator[str]:
+    image, rank = inputs[0], inputs[0].ndim - 2
+    pads, dilations = attributes.get("pads") or [0] * 2 * rank, attributes.get("dilations") or [1] * rank
+    if image.size and attributes.get("auto_pad", b"NOTSET") in (b"NOTSET", b"VALID"):
+        for axis, size in enumerate(inputs[1].shape[2:]):
+            reach = (size - 1) * dilations[axis] + 1
+            length = image.shape[axis + 2] + pads[axis] + pads[axis + rank]
+            if length < reach:
+                yield f"a filter over {reach} elements of an axis of {length} with its pads"
+
+
 def _gather_elements(inputs: _Inputs, attributes: _Attributes) -> Iterator[str]:
     length = inputs[0].shape[attributes.get("axis", 0)]
     yield from _outside("index", inputs[1], -length, length - 1)
@@ -167,6 +178,8 @@ def _division(inputs: _Inputs, _: _Attributes) -> Iterator[str]:
 
 CHECKS: Mapping[str, _Check] = {
     "AffineGrid": _affine_grid,
+    "Conv": _convolution,
+    "ConvInteger": _convolution,
     "Div": _division,
     "Dropout": _dropout,
     "GatherElements": _gather_elements,

@@ -347,6 +347,7 @@ def test_refusals_name_the_attribute(given: Case, got: str) -> None:
             case("RotaryEmbedding", floats(1, 1, 2, 4), floats(5, 2), floats(5, 2), [integers(0, -1)], opset=23),
             "position -1, expected from 0 to 4",
         ),
+        (case("Conv", floats(1, 1, 2), floats(1, 1, 3)), "3 elements"),
         (case("Div", integers(4, 5), integers(1, 0)), "integers are divided by 0"),
         (case("Mod", integers(4, 5), integers(1, 0)), "integers are divided by 0"),
         (case("Div", np.array([4, 5], np.int32), np.array([1, 0], np.int32)), "integers are divided by 0"),
