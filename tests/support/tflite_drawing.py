@@ -939,7 +939,9 @@ def _lstm(code: str, options: str) -> None:
         states = [d.variable((batch, units)) for _ in range(2)]
         norms = [_small(d, units) if g else None for g in gates] if d.number(0, 3) == 3 else []
         fields |= {"FusedActivationFunction": d.one_of(4, 1), "CellClip": d.one_of(0.0, 0.5)}
-        d.operator(code, [x, *cell, *states, *norms], [np.float32], Limit.SUM, (options, fields))
+        d.operator(
+            code, [x, *cell, *states, *norms], [np.float32], Limit.MAGNIFIED if norms else Limit.SUM, (options, fields)
+        )
 
     MAKERS[code] = make
 
