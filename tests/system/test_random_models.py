@@ -93,6 +93,8 @@ FOUND = {
     "Optional": """(float[2,n3] a) => (float[] y, bool z, float[] s)
         { o = Optional(a) y = OptionalGetElement(o) z = OptionalHasElement(o)
           q = SequenceConstruct(a, y) p = Optional(q) e = OptionalGetElement(p) s = ConcatFromSequence<axis=1>(e) }""",
+    "no axes": """(float[1,2,3,n3] a) => (float[] y)
+        { b = MeanVarianceNormalization(a) y = Abs(b) }""",
     "Softsign": "(float a) => (float[] y) { b = ReduceLogSumExp(a) y = Softsign(b) }",
     "a large constant": """(bool[n2] a) => (double[] y, bool[] z) <double k = {1.5}, int64[2] s = {20, 20}>
         { y = Expand(k, s) z = Not(a) }""",

@@ -26,7 +26,7 @@ _WRONG_TYPES = re.compile(
     r"\(op_type:(\w+)(?:, node name: ([^\n]*?))?\): [^\n]*?"
     r"(?:elem type differs from existing elem type: \((\d+)\) vs \((\d+)\)"
     r"|has (?:inconsistent type|unsupported type:) tensor\(\w+\)"
-    r"|\[TypeInferenceError\](?! Inferred elem type|[^\n]*ShapeInferenceError)[^\n]*)"
+    r"|\[TypeInferenceError\](?! Inferred elem type|[^\n]*(?:ShapeInferenceError|instead is null))[^\n]*)"
 )
 """What onnx says of a node whose inputs, or results as they are declared, have other types than its operator has."""
 _NO_NAMES = ("?", "-1", "None")
