@@ -32,6 +32,7 @@ LEFT = frozenset({"DequantizeLinear", *_RANDOM}).union(
         "LRN",
         "LSTM",
         "LogSoftmax",
+        "Optional",
     ),
     ("LpNormalization", "LpPool", "MaxPool", "NonMaxSuppression", "OneHot", "Pad", "RNN", "ReduceLogSum"),
     (
