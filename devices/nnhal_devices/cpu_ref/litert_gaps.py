@@ -156,7 +156,7 @@ class Gaps:
         from tflite import BuiltinOperator, Model
 
         model = Model.GetRootAs(content, 0)
-        names = {number: name for name, number in vars(BuiltinOperator).items() if name in _GAPS}
+        names = {getattr(BuiltinOperator, name): name for name in _GAPS}
         depthwise = BuiltinOperator.DEPTHWISE_CONV_2D
         codes = [model.OperatorCodes(index) for index in range(model.OperatorCodesLength())]
         numbers = [max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) for code in codes]
@@ -167,16 +167,21 @@ class Gaps:
         self._after: list[_Watched] = []
         self._unchecked: list[_Watched] = []
         for index, graph in enumerate(map(model.Subgraphs, range(model.SubgraphsLength()))):
-            buffers = [graph.Tensors(tensor).Buffer() for tensor in range(graph.TensorsLength())]
-            constants = {tensor for tensor, buffer in enumerate(buffers) if model.Buffers(buffer).DataLength()}
-            given = {graph.Inputs(place) for place in range(graph.InputsLength())} | constants
+            found = []
             for operator in map(graph.Operators, range(graph.OperatorsLength())):
                 number = numbers[operator.OpcodeIndex()]
                 self.needs_reference_kernels |= number == depthwise and operator.InputsLength() == 2
-                options = _slices(operator)
-                if number in names and (names[number] != "STRIDED_SLICE" or options.shrink or options.is_offset):
+                if number in names:
                     inputs = [operator.Inputs(place) for place in range(operator.InputsLength())]
-                    self._watch(_Watched(names[number], inputs, index, options), constants, given)
+                    found.append(_Watched(names[number], inputs, index, _slices(operator)))
+            watched = [
+                each for each in found if each.name != "STRIDED_SLICE" or each.options.shrink or each.options.is_offset
+            ]
+            read = {tensor for each in watched for tensor in each.inputs if tensor >= 0}
+            constants = {tensor for tensor in read if model.Buffers(graph.Tensors(tensor).Buffer()).DataLength()}
+            given = {graph.Inputs(place) for place in range(graph.InputsLength())} | constants
+            for each in watched:
+                self._watch(each, constants, given)
 
     def _watch(self, operator: _Watched, constants: set[int], given: set[int]) -> None:
         read = {operator.inputs[place] for place in operator.gap.values}
