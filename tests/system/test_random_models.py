@@ -64,7 +64,7 @@ def answers(model: Model, case: Case) -> dict[str, Any]:
         for name, array in case.inputs.items():
             binding.inputs[name][...] = array
         binding.run()
-        return {name: np.array(array) for name, array in binding.outputs.items()}
+        return {name: binding.value(name) for name in binding.outputs}
 
 
 FOUND = {
