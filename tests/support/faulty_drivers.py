@@ -35,6 +35,8 @@ class Faulty:
 
     def supported_operations(self, model):
         answers = self._reference.supported_operations(model)
+        if {asked!r} in [operation.type.name for operation in model.model.main.operations]:
+            signal.raise_signal(signal.SIGSEGV)
         return [
             Unsupported("OP", operation.type.name, "others") if operation.type.name in {declined!r} else answer
             for operation, answer in zip(model.model.main.operations, answers, strict=True)
@@ -103,6 +105,7 @@ def write_faulty_driver(
     endless: str = "",
     crashing: str = "",
     falling: str = "",
+    asked: str = "",
 ) -> None:
     """Write the backend file of a driver that computes some operations as others, by their names.
 
@@ -110,7 +113,7 @@ def write_faulty_driver(
     declines the operations ``declined``. Its process ends if it is to prepare the operation ``deadly`` alone. Executing
     the operation ``endless`` never ends.
     Its process is killed by SIGSEGV if it is to prepare the operation ``crashing``, alone or with others, and by
-    SIGABRT if it is to run ``falling``.
+    SIGABRT if it is to run ``falling``, by SIGSEGV also if it is asked about ``asked``.
     """
     directory.mkdir(exist_ok=True)
     source = _SOURCE.format(
@@ -122,5 +125,6 @@ def write_faulty_driver(
         endless=endless,
         crashing=crashing,
         falling=falling,
+        asked=asked,
     )
     (directory / f"Acme_{name}_backend.py").write_text(source)

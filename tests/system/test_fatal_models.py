@@ -22,23 +22,26 @@ from tests.support.onnx_models import onnx_model
 from tests.support.waiting import wait_until
 
 ACME = "Acme"
+KINDS = ("Floor", "Relu", "Sigmoid", "Tanh")
 X = np.linspace(-1, 1, 4, dtype=np.float32)
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("fatal")
-    for kind in ("Relu", "Sigmoid", "Tanh"):
+    for kind in KINDS:
         model = onnx_model([helper.make_node(kind, ["x"], ["y"])], {"x": [4]}, ["y"])
         (folder / f"{kind}.onnx").write_bytes(model.SerializeToString())
-    return {kind: folder / f"{kind}.onnx" for kind in ("Relu", "Sigmoid", "Tanh")}
+    return {kind: folder / f"{kind}.onnx" for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
-    """A driver that dies while it prepares LOGISTIC and when it runs TANH, and a framework with a cache."""
+    """A driver that dies when asked about FLOOR, while it prepares LOGISTIC and when it runs TANH; a framework with a
+    cache.
+    """
     folder = tmp_path_factory.mktemp("drivers")
-    write_faulty_driver(folder, ACME, crashing="LOGISTIC", falling="TANH")
+    write_faulty_driver(folder, ACME, crashing="LOGISTIC", falling="TANH", asked="FLOOR")
     devices = (DeviceEntry(driver=ACME), DeviceEntry(driver="cpu_ref"))
     topology = Topology(device=devices, framework={"cache_directory": str(folder / "cache")})
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
@@ -66,17 +69,20 @@ def run(model: Model, direct: bool = False) -> list[float]:
         return [float(value) for value in binding.outputs["y"]]
 
 
-def test_a_driver_is_not_given_again_what_it_died_of(bed: Testbed, files: dict[str, Path]) -> None:
+@pytest.mark.parametrize(("kind", "what"), [("Sigmoid", "prepared"), ("Floor", "was asked about")])
+def test_a_driver_is_not_given_again_what_it_died_of(
+    bed: Testbed, files: dict[str, Path], kind: str, what: str
+) -> None:
     with connect(bed.framework) as session:
         neighbour = loaded(session, files["Relu"])
         before = deaths(bed)
         for _ in range(2):  # the first is its death, the second is refused
-            with pytest.raises(HalError, match=r"Acme was killed by SIGSEGV at .* while it prepared the"):
-                session.load(files["Sigmoid"], devices=[ACME])
+            with pytest.raises(HalError, match=f"Acme was killed by SIGSEGV at .* while it {what} the"):
+                session.load(files[kind], devices=[ACME])
             assert deaths(bed) == before + 1
-        model = session.load(files["Sigmoid"])
+        model = session.load(files[kind])
         assert model.steps == ("cpu_ref",)
-        assert run(model) == pytest.approx(1 / (1 + np.exp(-X)))
+        assert run(model) == pytest.approx(np.floor(X) if kind == "Floor" else 1 / (1 + np.exp(-X)))
         assert run(neighbour) == pytest.approx(np.maximum(X, 0))
         assert deaths(bed) == before + 1
     with FrameworkAdmin(Endpoint(bed.framework, "framework"), bed.admin_key) as admin:

@@ -131,6 +131,13 @@ _GAPS = {
     "TOPK_V2": _Gap(lambda inputs, _: _negative(inputs[1:], _), (1,)),
     "TRANSPOSE": _Gap(_repeats, (1,)),
 }
+_UNSCALED = {
+    **dict.fromkeys(("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"), ("INT8", "UINT8")),
+    **dict.fromkeys(("ADD", "SQUARED_DIFFERENCE"), ("INT8", "UINT8")),
+    **dict.fromkeys(("LOG", "RSQRT", "SQRT"), ("INT16",)),
+    "SUB": ("INT8", "INT16", "UINT8"),
+}
+"""Types whose elements these operators take for codes of quantised values. Without a scale, the process ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +158,14 @@ class Gaps:
     """The operators of a message that have gaps, in all of its subgraphs."""
 
     def __init__(self, content: bytes) -> None:
-        """Read a message, which LiteRT has found well-formed."""
+        """Read a message, which LiteRT has found well-formed. Raises ValueError for codes without a scale."""
         # As LiteRT, it takes a while to load.
-        from tflite import BuiltinOperator, Model
+        from tflite import BuiltinOperator, Model, TensorType
 
         model = Model.GetRootAs(content, 0)
         names = {getattr(BuiltinOperator, name): name for name in _GAPS}
+        unscaled = {getattr(BuiltinOperator, name): name for name in _UNSCALED}
+        types = {number: name for name, number in vars(TensorType).items()}
         depthwise = BuiltinOperator.DEPTHWISE_CONV_2D
         codes = [model.OperatorCodes(index) for index in range(model.OperatorCodesLength())]
         numbers = [max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) for code in codes]
@@ -170,6 +179,11 @@ class Gaps:
             found = []
             for operator in map(graph.Operators, range(graph.OperatorsLength())):
                 number = numbers[operator.OpcodeIndex()]
+                if number in unscaled and operator.InputsLength():
+                    tensor = graph.Tensors(operator.Inputs(0))
+                    element, scales = types.get(tensor.Type()), tensor.Quantization()
+                    if element in _UNSCALED[unscaled[number]] and not (scales and scales.ScaleLength()):
+                        raise ValueError(f"{unscaled[number]} takes {element} only with a scale")
                 self.needs_reference_kernels |= number == depthwise and operator.InputsLength() == 2
                 if number in names:
                     inputs = [operator.Inputs(place) for place in range(operator.InputsLength())]

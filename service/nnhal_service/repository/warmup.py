@@ -79,6 +79,8 @@ def _array(given: wire.ModelWarmup.Input, shape: tuple[int, ...], tensor: ModelT
             return _random(shape, kind.dtype)
         case "input_data_file":
             return _from_file(given.input_data_file, shape, kind, source)
+        case None:
+            raise _invalid(f"{tensor.name!r} has none of zero_data, random_data and input_data_file, expected one")
         case _:
             return np.full(shape, b"" if kind is BYTES else 0, kind.dtype)
 

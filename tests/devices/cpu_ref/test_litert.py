@@ -114,6 +114,22 @@ def test_what_kernels_of_litert_fail_at_without_a_word_is_refused(operator: OneO
     assert answer.got == f"LiteRT: it has no result for {got}"
 
 
+@pytest.mark.parametrize(
+    "operator",
+    [
+        one("SUB", [Spec((3,), np.int16), Spec((3,), np.int16)], Spec((3,), np.int16), ("SubOptions", {})),
+        one("SQRT", [Spec((3,), np.int16)], Spec((3,), np.int16)),
+        one("ADD", [Spec((3,), np.uint8), Spec((3,), np.uint8)], Spec((3,), np.uint8), ("AddOptions", {})),
+        one("LESS", [Spec((3,), np.uint8), Spec((3,), np.uint8)], booleans(3), ("LessOptions", {})),
+    ],
+    ids=lambda value: value.code,
+)
+def test_codes_without_a_scale_at_which_kernels_of_litert_end_the_process_are_refused(operator: OneOperator) -> None:
+    (answer,) = CpuRef().supported_operations(with_message(operator.file()))
+    assert isinstance(answer, Unsupported)
+    assert answer.got.endswith("only with a scale")
+
+
 def in_branch(code: str, bounds: Sequence[Array | Spec], options: Options | None = None) -> bytes:
     """A file of an IF whose branches apply an operator to an input and bounds, or to two inputs."""
     file = TfliteFile()

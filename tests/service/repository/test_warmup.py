@@ -57,12 +57,12 @@ def test_strings_are_written_with_their_lengths() -> None:
 
 def test_dims_are_without_the_batch_if_the_model_has_batches() -> None:
     assert one("zero_data: true", dims="3", batch=4).shape == (1, 3)
-    text = 'model_warmup { batch_size: 4 inputs { key: "x" value { data_type: TYPE_FP32 dims: 3 } } }'
+    text = 'model_warmup { batch_size: 4 inputs { key: "x" value { data_type: TYPE_FP32 dims: 3 zero_data: true } } }'
     assert requests(text, batch=4)[0].inputs["x"].shape == (4, 3)
 
 
 def test_a_count_is_so_many_runs() -> None:
-    text = 'model_warmup { count: 3 inputs { key: "x" value { data_type: TYPE_FP32 dims: [1, 3] } } }'
+    text = 'model_warmup { count: 3 inputs { key: "x" value { data_type: TYPE_FP32 dims: [1, 3] zero_data: true } } }'
     assert len(requests(text)) == 3
     assert requests("") == []
 
@@ -75,6 +75,10 @@ def test_a_count_is_so_many_runs() -> None:
         ('inputs { key: "x" value { data_type: TYPE_INT8 } }', "'x' has data_type TYPE_INT8, expected TYPE_FP32"),
         ('inputs { key: "x" value { data_type: TYPE_FP32 dims: [3] } }', r"'x' has dims \[3\], expected \[-1, 3\]"),
         ('inputs { key: "x" value { data_type: TYPE_FP32 dims: [-1, 3] } }', "all of them known"),
+        (
+            'inputs { key: "x" value { data_type: TYPE_FP32 dims: [1, 3] } }',
+            "'x' has none of zero_data, random_data and",
+        ),
         ('inputs { key: "x" value { data_type: TYPE_FP32 dims: [9999999999, 3] } }', "more than 67108864 elements"),
         ('batch_size: 1 inputs { key: "x" value {} }', "batch_size is 1, expected at most max_batch_size, which is 0"),
         (

@@ -93,7 +93,9 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
     """
     members, descriptions = described(fleet, devices)
     sides = {name: _side(name, description) for name, description in descriptions.items()}
-    return _survey(imported, members, descriptions, sides, _asked(imported, members.values(), sides, descriptions))
+    return _survey(
+        imported, members, descriptions, sides, _asked(imported, fleet, members.values(), sides, descriptions)
+    )
 
 
 def survey_unasked(
@@ -183,6 +185,7 @@ class _Answer(NamedTuple):
 
 def _asked(
     imported: ImportedModel,
+    fleet: Fleet,
     members: Collection[FleetMember],
     sides: Mapping[str, Side],
     descriptions: Mapping[str, DeviceDescription | None],
@@ -192,7 +195,7 @@ def _asked(
     graphs = graphs_to_wire(imported.model)
 
     def ask(member: FleetMember) -> _Answer:
-        return _answer(member, imported, graphs, sides[member.name], descriptions[member.name])
+        return _answer(member, fleet, imported, graphs, sides[member.name], descriptions[member.name])
 
     if len(members) < 2:
         return [ask(member) for member in members]
@@ -252,13 +255,21 @@ def _side(name: str, description: DeviceDescription | None) -> Side:
 
 
 def _answer(
-    member: FleetMember, imported: ImportedModel, graphs: bytes, side: Side, description: DeviceDescription | None
+    member: FleetMember,
+    fleet: Fleet,
+    imported: ImportedModel,
+    graphs: bytes,
+    side: Side,
+    description: DeviceDescription | None,
 ) -> _Answer:
-    """Ask a device, which refuses all operations if it cannot answer."""
+    """Ask a device, which refuses all operations if it cannot answer, or has died of the question."""
+    model, fatal = imported.model, fleet.fatal_models
     try:
-        refusals, costs, wants, together = _assessed(member, imported.model, graphs)
-        numbers = range(len(imported.model.referenced))
-        referenced = [_assessed(member, as_main(imported.model, number)).refusals for number in numbers]
+        fatal.require_harmless(member, lambda: [model])
+        with fatal.doing(member, "was asked about", lambda: [model]):
+            refusals, costs, wants, together = _assessed(member, model, graphs)
+            numbers = range(len(model.referenced))
+            referenced = [_assessed(member, as_main(model, number)).refusals for number in numbers]
     except NnhalError as error:
         _log.warning("a device does not say what it takes of a model", device=member.name, reason=str(error))
         operations = range(len(imported.model.main.operations))
