@@ -64,6 +64,7 @@ def _places_given_twice(attributes: Attributes) -> bool:
 
 
 _STRING = 8
+_TRACKS = "nodes_missing_value_tracks_true"
 _INPUT_TYPE = "input type"
 """Stands among the attributes of a node for the element type of its first input, if the graph declares it."""
 
@@ -112,6 +113,22 @@ def _policy_of_negative_axes(attributes: Attributes) -> bool:
     return policy != b"stretch" and any(axis < 0 for axis in attributes.get("axes", ()))
 
 
+def _transforms_margins(attributes: Attributes) -> bool:
+    # Without probabilities ONNX Runtime transforms the two signs of a margin.
+    transform = attributes.get("post_transform", b"NONE")
+    return transform not in (b"NONE", b"LOGISTIC") and not attributes.get("prob_a")
+
+
+def _one_score_of_two(attributes: Attributes) -> bool:
+    # ONNX Runtime makes the score of the other class, in another way for each transform.
+    labels = max(len(attributes.get(name, ())) for name in ("classlabels_ints", "classlabels_strings"))
+    return len(attributes.get("intercepts", ())) < labels and attributes.get("post_transform") != b"LOGISTIC"
+
+
+def _no_float32(attributes: Attributes) -> bool:
+    return attributes.get(_INPUT_TYPE) not in (1, None)
+
+
 _OTHER_EXPRESSIONS = re.compile(
     r"\[:|\\[pPzZCQEuUN0-9]|\\x\{|\(\?[=!<(>#]|\(\?P=|[*+?}]\+|\{,"
     r"|\(\?[a-z]*[UuLax]"
@@ -151,8 +168,13 @@ REFUSALS: Sequence[Refusal] = (
     Refusal("GRU", "activations", "those of the specification", _unknown_activation),
     Refusal("GridSample", "padding_mode", "zeros or reflection for cubic modes", _cubic_at_borders),
     Refusal("LSTM", "activations", "those of the specification", _unknown_activation),
+    Refusal(
+        "LinearClassifier", "intercepts", "one for each class beside other transforms than LOGISTIC", _one_score_of_two
+    ),
+    Refusal("LinearClassifier", "post_transform", "other than PROBIT", _one_of("post_transform", b"PROBIT")),
     Refusal("LinearRegressor", "post_transform", "NONE", _other_than("post_transform", b"NONE")),
     Refusal("Normalizer", "norm", "L1 or L2", lambda a: a.get("norm", b"MAX") == b"MAX"),
+    Refusal("Normalizer", _INPUT_TYPE, "FLOAT", _no_float32),
     Refusal("ReduceLogSumExp", _INPUT_TYPE, "floating point", _integers),
     Refusal("RegexFullMatch", "pattern", "what RE2 and Python's re read alike", _not_of_both),
     Refusal("RNN", "activations", "those of the specification", _unknown_activation),
@@ -176,7 +198,13 @@ REFUSALS: Sequence[Refusal] = (
         )
     ),
     Refusal("Scan", "opset", "at least 9", _always, 8),
+    Refusal("SVMClassifier", "post_transform", "NONE or LOGISTIC without prob_a", _transforms_margins),
+    Refusal("SVMRegressor", "post_transform", "NONE", _other_than("post_transform", b"NONE")),
+    Refusal("Scaler", _INPUT_TYPE, "FLOAT", _no_float32),
     Refusal("TreeEnsembleClassifier", "post_transform", "another operator", _always),
+    Refusal("TreeEnsembleRegressor", "base_values", "none", _any_set("base_values")),
+    Refusal("TreeEnsembleRegressor", _TRACKS, "0", _any_set(_TRACKS)),
+    Refusal("TreeEnsembleRegressor", "post_transform", "NONE", _other_than("post_transform", b"NONE")),
     Refusal("Unique", "sorted", "1", _one_of("sorted", 0)),
     Refusal("Upsample", "mode", "nearest or linear", _none_of("mode", b"nearest", b"linear")),
     Refusal("Upsample", _INPUT_TYPE, _INTERPOLATED, _interpolates_others),

@@ -185,6 +185,15 @@ class ScatterND(op_scatternd.ScatterND):
         return (_extremes(data, updates, places, reduction),)
 
 
+class NonZero(OpRun):
+    """The indices of an element of rank 0 are those of a vector of one, as ONNX Runtime has it."""
+
+    op_domain = ""
+
+    def _run(self, x: Array) -> tuple[Array, ...]:
+        return (np.array(np.nonzero(np.atleast_1d(x)), np.int64),)
+
+
 class Shape(OpRun):
     """The lengths from ``start`` to ``end``, which are clamped to the rank."""
 
@@ -236,6 +245,7 @@ CORNERS = (
     GatherElements,
     GlobalAveragePool,
     Mean,
+    NonZero,
     Pow,
     ReduceMean,
     ScatterElements,

@@ -146,6 +146,7 @@ def others() -> list[Case]:
             for opset in (10, 16)
             for mode in ("avg", "max")
         ),
+        *(case("NonZero", value) for value in (np.float32(2), np.float32(0), x)),
         *(case("Dropout", x, opset=opset, outputs=2) for opset in (7, 10, 12, 13)),
         case("NonMaxSuppression", boxes, scores, np.int64(2), np.float32(0.5), np.float32(0), opset=11),
         *(case("Pad", x, integers(-1, 2, 1, -1), opset=19, mode=mode) for mode in ("constant", "reflect", "edge")),
@@ -291,6 +292,18 @@ def test_cases_of_letters_need_no_locale() -> None:
         ),
         (case("ReduceLogSumExp", integers(1, 2)), "input type 7"),
         (case("Cast", floats(2), to=TensorProto.STRING), "to 8"),
+        (case("SVMClassifier", floats(2), post_transform="SOFTMAX"), "post_transform SOFTMAX"),
+        (case("SVMRegressor", floats(2), post_transform="LOGISTIC"), "post_transform LOGISTIC"),
+        (case("LinearClassifier", floats(2), classlabels_ints=[0, 1], intercepts=[0.5]), "intercepts [0.5]"),
+        (case("LinearClassifier", floats(2), intercepts=[0.5, 1], post_transform="PROBIT"), "post_transform PROBIT"),
+        (case("TreeEnsembleRegressor", floats(2), base_values=[0.5]), "base_values [0.5]"),
+        (
+            case("TreeEnsembleRegressor", floats(2), nodes_missing_value_tracks_true=[0, 1]),
+            "nodes_missing_value_tracks_true [0",
+        ),
+        (case("TreeEnsembleRegressor", floats(2), post_transform="SOFTMAX"), "post_transform SOFTMAX"),
+        (case("Scaler", integers(1)), "input type 7"),
+        (case("Normalizer", integers(1), norm="L1"), "input type 7"),
         *(
             (case("RegexFullMatch", np.array(["a"], object), opset=20, pattern=pattern), f"pattern {pattern}")
             for pattern in ("[[:alpha:]]", r"\pL", r"a\z", "(?=a)", "a{,2}", r"(?i)\d", "(a")
