@@ -208,6 +208,7 @@ def _given(declared: TypeProto, array: Array | None) -> Value:
 def _stored(element: np.dtype[np.generic], is_value: bool, operand: Operand, result: Value) -> Array:
     """A result in the form that it has in memory; of rank 0 only if the rank of its operand is unknown."""
     if is_value:
-        return np.frombuffer(value_to_bytes(result), np.uint8)
+        is_none = isinstance(result, list) and any(each is None for each in result)  # as Optional has it
+        return np.frombuffer(value_to_bytes(None if is_none else result), np.uint8)
     array = np.asarray(result).astype(element, copy=False)
     return np.atleast_1d(array) if operand.dimensions else array

@@ -262,6 +262,41 @@ class Dropout(op_dropout.DropoutBase):
         return (x, np.zeros_like(x, np.bool_ if opset >= 10 else x.dtype))[: self.n_outputs]
 
 
+class Optional(OpRun):
+    """An optional value is the value itself, as ONNX Runtime has it; the evaluator's is a list of it. None is [None],
+    since the evaluator takes no None for a result.
+    """
+
+    op_domain = ""
+
+    def _run(self, x: Any = None, type: Any = None) -> tuple[Any, ...]:  # noqa: A002 - the specification's name
+        del type
+        return ([None] if x is None else x,)
+
+
+class OptionalHasElement(OpRun):
+    """Return False for [None], which Optional makes of nothing."""
+
+    op_domain = ""
+
+    def _run(self, x: Any = None) -> tuple[Any, ...]:
+        return (np.array(x is not None and not (isinstance(x, list) and any(each is None for each in x))),)
+
+
+class SequenceInsert(OpRun):
+    """A position that is the length of the sequence is its end."""
+
+    op_domain = ""
+
+    def _run(self, sequence: Any, element: Any, position: Array | None = None) -> tuple[Any, ...]:
+        values = list(sequence)
+        place = len(values) if position is None else int(np.reshape(position, ()))
+        if not -len(values) <= place <= len(values):
+            raise ValueError(f"position is {place}, expected {-len(values)} to {len(values)}")
+        values.insert(place, element)
+        return (values,)
+
+
 class RegexFullMatch(OpRun):
     """Expressions of RE2, whose classes of characters are those of ASCII."""
 
@@ -409,15 +444,6 @@ class Hardmax(_Flattened):
         return np.where(equal, result, 0).astype(x.dtype)
 
 
-class Optional(OpRun):
-    """The value itself, or None."""
-
-    op_domain = ""
-
-    def _run(self, x: Any = None, type: object = None) -> tuple[Any, ...]:  # noqa: A002 - the specification's name
-        return (x,)
-
-
 class GlobalMaxPool(OpRun):
     """Any number of spatial axes."""
 
@@ -457,7 +483,7 @@ OPERATORS = (
     *(AveragePool, LpPool, MaxPool),
     *(Loop, RNN, GRU, LSTM, Pad, ReduceSumSquare, ReduceLogSum, ReduceLogSumExp, ConvTranspose, GridSample),
     *(NonMaxSuppression, OneHot, DequantizeLinear, StringNormalizer, Softmax, LogSoftmax, Hardmax),
-    *(BatchNormalization, Dropout, Optional, RegexFullMatch, RoiAlign, StringSplit),
+    *(BatchNormalization, Dropout, Optional, OptionalHasElement, SequenceInsert, RegexFullMatch, RoiAlign, StringSplit),
     *(QuantizeLinear, ReduceMax, ReduceMin, GlobalMaxPool, LpNormalization, LRN, Resize, Upsample),
     *CORNERS,
 )

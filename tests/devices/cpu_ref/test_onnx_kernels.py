@@ -248,6 +248,39 @@ def test_results_are_those_of_onnx_runtime(given: Case) -> None:
             np.testing.assert_array_equal(got, expected, strict=True)
 
 
+def of_values(*nodes: onnx.NodeProto) -> onnx.ModelProto:
+    """A model from two arrays of floats, x and z, to a value y."""
+    given = [helper.make_tensor_value_info(*each) for each in (("x", 1, [2]), ("z", 1, [3]), ("at", 7, []))]
+    graph = helper.make_graph(nodes, "g", given, [onnx.ValueInfoProto(name="y")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+SEQUENCE = helper.make_node("SequenceConstruct", ["x", "x"], ["s"])
+NOTHING = helper.make_node("Optional", [], ["o"], type=helper.make_tensor_type_proto(1, [2]))
+SOMETHING = helper.make_node("Optional", ["x"], ["o"])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "place"),
+    [
+        *(([SEQUENCE, helper.make_node("SequenceInsert", ["s", "z", "at"], ["y"])], place) for place in range(-2, 3)),
+        ([SEQUENCE, helper.make_node("SequenceInsert", ["s", "z"], ["y"])], 0),
+        ([SOMETHING, helper.make_node("OptionalGetElement", ["o"], ["y"])], 0),
+        ([SOMETHING, helper.make_node("OptionalHasElement", ["o"], ["y"])], 0),
+        ([NOTHING, helper.make_node("OptionalHasElement", ["o"], ["y"])], 0),
+    ],
+    ids=str,
+)
+def test_sequences_and_optional_values_are_those_of_onnx_runtime(nodes: Sequence[onnx.NodeProto], place: int) -> None:
+    model = of_values(*nodes)
+    feeds = {"x": floats(2), "z": floats(3), "at": np.array(place, np.int64)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (wanted,), (result,) = session.run(None, feeds), ReferenceEvaluator(model, new_ops=[*OPERATORS]).run(None, feeds)
+    pairs = zip(result, wanted, strict=True) if isinstance(wanted, list) else [(result, wanted)]
+    for got, expected in pairs:
+        np.testing.assert_array_equal(got, expected, strict=True)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
