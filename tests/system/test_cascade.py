@@ -144,6 +144,8 @@ def test_what_is_wrong_is_said_in_a_sentence(network: str, tmp_path: Path) -> No
         ("cascade", network, "--memory", str(broken)): "broken.toml",
         ("cascade", network, "--input", "rows"): "--input: got 'rows', expected resident or streamed",
         ("cascade", parts, "--input", "streamed"): "--input streamed: expected a network that the NPU runs whole",
+        ("cascade", network, "--iterative-pooling"): "expected a pooling or a mean of whole channels",
+        ("cascade", parts, "--iterative-pooling"): "--iterative-pooling: expected a network that the NPU runs whole",
         ("cascade", str(tmp_path / "none.tflite")): "No such file",
     }
     for arguments, expected in cases.items():

@@ -83,6 +83,12 @@ def cascade(
             "--input", help="Inputs lie in the working memory, or are handed over.", metavar="resident|streamed"
         ),
     ] = "resident",
+    iterative_pooling: Annotated[
+        bool,
+        typer.Option(
+            "--iterative-pooling", help="Poolings of whole channels add up rows as they arrive, in sums of 32 bits."
+        ),
+    ] = False,
     like_vela: Annotated[
         bool, typer.Option("--like-vela", help="Take only what the report of Vela 5.2 has for Ethos-U55 and U65.")
     ] = False,
@@ -120,7 +126,7 @@ def cascade(
     system = chosen_system(device, memory, settings or [], block_config, cascade_region)
     search = chosen_search(system, max_parts, recompute, stripe_factors, always_copy_size, max_proposals)
     given = CascadeRequest(system, chosen_budget(sram, system), search)
-    network, refused = _read(model, like_vela, inputs)
+    network, refused = _read(model, like_vela, inputs, iterative_pooling)
     steps = steps_of(refused) if refused is not None else ()
     own = next((step for step in steps if step.network is network), None)
     request = given if own is None else own.within(given)
@@ -153,7 +159,9 @@ def cascade(
         raise typer.Exit(1)
 
 
-def _read(model: Path, only_like_vela: bool, inputs: str) -> tuple[Network, UnsupportedNetworkError | None]:
+def _read(
+    model: Path, only_like_vela: bool, inputs: str, iterative_pooling: bool
+) -> tuple[Network, UnsupportedNetworkError | None]:
     """Return a network, or its largest subgraph with what says why it is not all.
 
     Raises what ``read_network`` does, and ValueError if ``inputs`` is no place or if a part of a network is to get its
@@ -161,6 +169,7 @@ def _read(model: Path, only_like_vela: bool, inputs: str) -> tuple[Network, Unsu
     """
     from nnhal_cascade.command.network import UnsupportedNetworkError, read_network
     from nnhal_cascade.graph.feeds import InputPlace, input_place, with_inputs
+    from nnhal_cascade.graph.running_sums import with_running_sums
 
     try:
         place = input_place(inputs)
@@ -168,12 +177,20 @@ def _read(model: Path, only_like_vela: bool, inputs: str) -> tuple[Network, Unsu
         raise ValueError(f"--input: {error}") from error
     try:
         network = read_network(model, only_like_vela)
-        return replace(network, graph=with_inputs(network.graph, place)), None
+        graph = with_running_sums(network.graph, network.model) if iterative_pooling else network.graph
+        if iterative_pooling and graph == network.graph:
+            raise ValueError(
+                f"--iterative-pooling: got {network.name}, expected a pooling or a mean of whole channels, of 8 bits "
+                "and of one scale"
+            )
+        return replace(network, graph=with_inputs(graph, place)), None
     except UnsupportedNetworkError as error:
         if not error.subgraphs:
             raise
         if place is not InputPlace.RESIDENT:
             raise ValueError(f"--input {place}: expected a network that the NPU runs whole; {error}") from error
+        if iterative_pooling:
+            raise ValueError(f"--iterative-pooling: expected a network that the NPU runs whole; {error}") from error
         return error.subgraphs[0], error
 
 

@@ -34,7 +34,7 @@ def _by_branches(graph: CascaderGraph) -> list[int]:
     branches: list[list[int]] = []
     for part in graph.parts:
         producers = (graph.producers[each.tensor] for each in part.inputs)
-        before = dict.fromkeys(producer for producer in producers if producer is not None)
+        before = dict.fromkeys(producer for producer in producers if producer not in (None, part.index))
         ordered = sorted(before, key=lambda each: _left(graph, each) - needed[each])
         held = most = 0
         for each in ordered:

@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_cascade.geometry.box import Box, Interval, Shape, whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph, CascaderTensor, PartKind
+from nnhal_cascade.graph.running_sums import sums_up
 from nnhal_cascade.hardware.memory import System
 from nnhal_cascade.machine.arena import ArenaRegion, Buffer, Owner
 from nnhal_cascade.machine.constants import Slots, image_of
@@ -73,7 +76,10 @@ class Machine:
         self.programs = [self.operands.program(part) for part in graph.parts]
         self.pricer = StripePricer(graph, system)
         main = model.model.main
-        self.elements = [ELEMENT_TYPES[main.operands[tensor.operand].type] for tensor in graph.tensors]
+        self.elements = [
+            np.dtype(np.int32) if sums_up(graph, tensor.index) else ELEMENT_TYPES[main.operands[tensor.operand].type]
+            for tensor in graph.tensors
+        ]
         self.owners = ByteOwners(
             [(tensor.name, tensor.shape) for tensor in graph.tensors],
             [(f"constants of {part.name}", self.constants_shape(part.index)) for part in graph.parts],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +13,10 @@ from nnhal.types import Operation
 from nnhal.types.layout import is_scalar
 from nnhal_cascade.geometry.box import Box, Interval, Shape, whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part, PartInput
+from nnhal_cascade.graph.running_sums import sums_read
 from nnhal_cascade.machine.arithmetic import stripe_kernel
 from nnhal_cascade.machine.arithmetic.kernel import OperationCall, StripeKernel, shape_of
+from nnhal_cascade.machine.arithmetic.running_sums import SUMS, AverageOfSums
 from nnhal_cascade.machine.errors import StreamError
 
 
@@ -61,7 +63,12 @@ class Programs:
         return [values[index] for index in used if index in values and not is_scalar(main.operands[index].type)]
 
     def program(self, part: Part) -> PartProgram:
-        """Build a part's program; one without operations copies. Raises ValueError for those that do not make it."""
+        """Build a part's program; one without operations copies, or sums up.
+
+        Raises ValueError for operations that do not make the part.
+        """
+        if part.operation in SUMS:
+            return PartProgram(part.name, (), SUMS[part.operation])
         made: dict[int, int] = {}
         steps: list[_Step] = []
         unread = dict(enumerate(part.inputs))
@@ -71,9 +78,16 @@ class Programs:
             call = OperationCall(
                 self._model.context(0, number, self._dimensions), shape_of(self._dimensions[output]), position
             )
-            kernel = stripe_kernel(call)
-            operands = [operation.inputs[index] for index in call.activations]
-            steps.append(_Step(kernel, tuple(self._source(part, made, unread, operand) for operand in operands)))
+            sums = sums_read(self._graph, part.index) if not steps else None
+            if sums is not None:
+                shape = self._graph.tensors[sums].shape
+                kernel: StripeKernel = AverageOfSums(call, shape)
+                sources: tuple[_Source, ...] = (_Source(False, 0, shape),)
+            else:
+                kernel = stripe_kernel(call)
+                operands = (operation.inputs[index] for index in call.activations)
+                sources = tuple(self._source(part, made, unread, operand) for operand in operands)
+            steps.append(_Step(kernel, sources))
             made[output] = len(steps) - 1
         return PartProgram(part.name, tuple(steps))
 
@@ -102,11 +116,15 @@ class Programs:
 class PartProgram:
     """The operations of a part. It holds no state between runs."""
 
-    def __init__(self, name: str, steps: tuple[_Step, ...]) -> None:
-        self._name, self._steps = name, steps
+    def __init__(
+        self, name: str, steps: tuple[_Step, ...], sums: Callable[[Sequence[Array]], Array] | None = None
+    ) -> None:
+        self._name, self._steps, self._sums = name, steps, sums
 
     def run(self, output: Box, given: Sequence[Given]) -> Array:
         """Compute a box of the part's output. Raises StreamError if it needs more than is given."""
+        if self._sums is not None:
+            return self._sums([each.values for each in given])
         if not self._steps:
             return self._fetched(_Source(False, 0, output.shape), output, given)
         return self._made(len(self._steps) - 1, output, given)

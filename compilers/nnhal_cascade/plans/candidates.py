@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from nnhal_cascade.geometry.box import Axis, cut_evenly, whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.graph.running_sums import sums_read
 from nnhal_cascade.hardware.memory import Content
 from nnhal_cascade.plans.demand import halvings
 from nnhal_cascade.plans.growth import Group, Growth
@@ -137,7 +138,10 @@ class PlanSpace:
         for along in (Axis.ROWS, Axis.COLUMNS, Axis.CHANNELS):
             if along == Axis.COLUMNS and shape.columns <= shape.rows:
                 continue
-            for extent in cut(shape[along])[1:]:
+            extents = cut(shape[along])[1:]
+            if along == Axis.ROWS and sums_read(self._graph, stop - 1) is not None:
+                extents = (1,)  # of the parts before, which go row by row
+            for extent in extents:
                 if along == Axis.CHANNELS and extent % _DEPTH:
                     continue
                 for scaled in (True, False) if self._scales(stop, along) else (False,):

@@ -13,6 +13,7 @@ import numpy as np
 from nnhal_cascade.geometry.accesses import AxisAccess
 from nnhal_cascade.geometry.box import Axis, Interval, Shape, cut_evenly, hull
 from nnhal_cascade.graph.feeds import hands_over
+from nnhal_cascade.graph.running_sums import runs_on, sums_read
 from nnhal_cascade.plans.demand import (
     Steps,
     greatest_lead,
@@ -76,6 +77,11 @@ class Growth:
         length = self._length(self.output)
         self._starts: Steps = np.arange(0, length, extent)
         self._done: dict[int, Steps] = {stop - 1: np.minimum(self._starts + extent, length)}
+        self._sums = sums_read(self.graph, stop - 1) if along == Axis.ROWS else None
+        if self._sums is not None:
+            # The last part runs once. Steps are those of the part before, which adds up row by row.
+            self._starts = np.zeros(self._length(self._sums), np.int64)
+            self._done[stop - 1] = np.append(self._starts[1:], length)
         self._dying: set[int] = set()
         self._rolled, self._kept = 0, tuple[int, ...]()
         self._groups: list[Group] = []
@@ -101,7 +107,7 @@ class Growth:
             self._account(part)
             return True
         tensor = self.graph.parts[part].output
-        readers = self._readers(tensor, part)
+        readers = self._readers(tensor, part + 1)
         length = self._length(tensor)
         extents = [self._asked(access, self.stripes[reader]) for reader, access in readers]
         if not readers or (self.along != Axis.ROWS and not all(extents)):
@@ -113,6 +119,8 @@ class Growth:
         self.stripes[part] = extent
         demanded = [needed_stop(access, self._reach(reader))[self._done[reader]] for reader, access in readers]
         self._done[part] = rounded_up(_most(demanded), extent, length)
+        if tensor == self._sums:
+            self._done[part] = np.arange(1, len(self._starts) + 1)
         if self.band:
             self.bands[part] = self._needed_rows(tensor, part)
         if escapes:
@@ -126,7 +134,8 @@ class Growth:
         """Keep account of the tensors that the group reads last."""
         node = self.graph.parts[part]
         self._dying.discard(node.output)
-        self._dying.update(each.tensor for each in node.inputs if self._last[each.tensor] < self.stop)
+        read = (each.tensor for each in node.inputs if each.tensor != node.output)
+        self._dying.update(each for each in read if self._last[each] < self.stop)
 
     def begun(self, part: int) -> float:
         """Return the share of a part that has run when the last part first runs."""
@@ -162,6 +171,7 @@ class Growth:
         if len(readers) == 1:
             reader, access = readers[0]
             rows = rolling_extent(access, self._reach(reader), length, self.stripes[reader], extent)
+            rows += runs_on(self.graph, part)
         else:
             first = _least(
                 [

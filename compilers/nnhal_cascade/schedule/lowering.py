@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from nnhal_cascade.geometry.box import Shape
 from nnhal_cascade.graph.cascader_graph import CascaderGraph, PartKind
+from nnhal_cascade.graph.running_sums import runs_on
 from nnhal_cascade.performance.price import Price, Timeline
 from nnhal_cascade.performance.stripe_pricer import StripePricer
 from nnhal_cascade.plans.homes import Homes, Lifetimes
@@ -137,14 +138,16 @@ class Lowering:
         if found is None:
             forwards = profile(self._graph, plan, self._walked(self._graph, plan, False))
             backwards = forwards
-            if advances_by_rows(self._graph, plan) and not self._is_handed_over(plan):
+            if advances_by_rows(self._graph, plan) and not self._is_one_way(plan):
                 backwards = profile(self._graph, plan, self._walked(self._graph, plan, True))
             found = self._profiles[plan] = forwards, backwards
         return found
 
-    def _is_handed_over(self, plan: Plan) -> bool:
-        """True if a plan asks the client for values in the order of its stripes."""
-        return len(plan.tiles) == 1 and any(self._graph.parts[part].kind is PartKind.FEED for part in plan.parts)
+    def _is_one_way(self, plan: Plan) -> bool:
+        """True if a plan asks the client for values in the order of its stripes, or adds them up in that order."""
+        if len(plan.tiles) == 1 and any(self._graph.parts[part].kind is PartKind.FEED for part in plan.parts):
+            return True
+        return any(runs_on(self._graph, part) for part in plan.parts)
 
     def _walked(self, graph: CascaderGraph, plan: Plan, backwards: bool) -> list[StripeRun]:
         found = self._walks.get((plan, backwards))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from nnhal_cascade.geometry.accesses import AxisAccess
 from nnhal_cascade.geometry.box import Axis, Box, Interval, cut, hull, whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part
+from nnhal_cascade.graph.running_sums import runs_on
 from nnhal_cascade.plans.plan import Plan
 
 
@@ -53,11 +54,12 @@ def demanded_boxes(graph: CascaderGraph, plan: Plan, tile: Box) -> dict[int, Box
     inside, boxes = set(plan.parts), {plan.parts[-1]: tile}
     for index in reversed(plan.parts):
         part = graph.parts[index]
-        if index not in boxes or (index != plan.parts[-1] and escapes(graph, part.output, inside)):
+        escaping = index != plan.parts[-1] and escapes(graph, part.output, inside)
+        if index not in boxes or escaping or runs_on(graph, index):
             boxes[index] = whole(graph.tensors[part.output].shape)
         for each in part.inputs:
             producer = graph.producers[each.tensor]
-            if producer in inside and producer is not None:
+            if producer in inside and producer not in (None, index):
                 needed = each.needs(boxes[index])
                 boxes[producer] = _united(boxes[producer], needed) if producer in boxes else needed
     return boxes
@@ -126,7 +128,7 @@ class _Cascade:
             inputs = tuple(each.needs(output) for each in part.inputs)
             for each, box in zip(part.inputs, inputs, strict=True):
                 producer = self._graph.producers[each.tensor]
-                if producer is not None and producer in self._inside:
+                if producer is not None and producer in self._inside and producer != index:
                     self._until(producer, self._covering(producer, box[self._plan.along]))
             self._done[index] += 1
             self._runs.append(StripeRun(index, output, inputs, tuple(self._deaths(index))))

@@ -8,11 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nnhal.arrays import Array
 from nnhal.operations._types import Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal_cascade.compiler import CompilerOptions, frontier, least_memory
-from nnhal_cascade.geometry.box import Box
 from nnhal_cascade.graph.bounds import memory_bound
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.feeds import InputPlace, input_place, place_of_inputs, with_inputs
@@ -20,14 +18,11 @@ from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.hardware.memory_file import system_for
 from nnhal_cascade.machine.errors import StreamError
 from nnhal_cascade.machine.machine import Machine
-from nnhal_cascade.schedule.schedule import Schedule
-from nnhal_cascade.stream.binary import from_bytes, to_bytes
 from nnhal_cascade.stream.disassembler import disassemble
 from nnhal_cascade.stream.emit import emit
-from nnhal_devices.cpu_ref.interpreter import Interpreter
-from nnhal_devices.driver import Control
+from tests.support.feeding import handed_over
 from tests.support.npu import SAME
-from tests.support.small_networks import Network, flattened, inputs_of, residual, two_convs
+from tests.support.small_networks import Network, flattened, residual, two_convs
 
 SYSTEM = system_for("u55-128")
 
@@ -52,36 +47,8 @@ def joined() -> ResolvedModel:
     return network.recipe.build(network.add(network.conv(network.image, 4, 8, scheme=SAME), other))
 
 
-class Client:
-    """Hands an input over, and keeps nothing that it has handed over."""
-
-    def __init__(self, values: Array) -> None:
-        self.values = values
-        self.places: list[int] = []
-        """Where each element lies in the input, in the order in which they were asked for."""
-
-    def __call__(self, box: Box) -> Array:
-        rows, columns, channels = (slice(*interval) for interval in box)
-        shape = (1, 1, 1, *self.values.shape)[-3:]
-        places = np.arange(self.values.size).reshape(shape)[rows, columns, channels]
-        self.places += places.reshape(-1).tolist()
-        return self.values.reshape(shape)[rows, columns, channels].copy()
-
-
 def graph_of(model: ResolvedModel) -> CascaderGraph:
     return with_inputs(build_graph(model), InputPlace.STREAMED)
-
-
-def handed_over(model: ResolvedModel, schedule: Schedule) -> list[Client]:
-    """Run a schedule by way of its bytes; it takes what was planned and computes what cpu_ref does."""
-    inputs = inputs_of(model)
-    clients = [Client(values) for values in inputs]
-    stream = from_bytes(to_bytes(emit(schedule)))
-    outputs, measured = Machine(stream, schedule.graph, model, SYSTEM, checked=True).run(clients)
-    for got, wanted in zip(outputs, Interpreter(model).run(0, inputs, Control()), strict=True):
-        np.testing.assert_array_equal(got, wanted)
-    assert (measured.peak, measured.cycles) == (schedule.peak, schedule.cycles)
-    return clients
 
 
 @pytest.mark.parametrize("build", [two_convs, residual, flattened, spoken, spread, joined])
