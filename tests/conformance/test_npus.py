@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -20,7 +18,7 @@ from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import Vector
 from tests.support.coupling import has_signed_counterpart, signed_counterpart
 from tests.support.npu import is_taken
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
 pytestmark = NEEDS_VECTORS
@@ -40,8 +38,7 @@ class Npu(NamedTuple):
 @pytest.fixture(scope="module", params=["ethos_n", "ethos_u"])
 def npu(request: pytest.FixtureRequest) -> Iterator[Npu]:
     with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process(request.param, Path(directory)) as (_, endpoint),
+        own_device(request.param) as (_, endpoint),
         RemoteDevice(endpoint, "test") as device,
     ):
         yield Npu(device, {"ethos_n": ethos_n, "ethos_u": ethos_u}[request.param])

@@ -24,9 +24,12 @@ from tests.support.vectors import NEEDS_VECTORS, vector_lines
 
 _FOLDER = os.environ.get("NNHAL_CONFORMANCE", "")
 pytestmark = NEEDS_VECTORS
-_SOME = r"^(conv_quant8|lstm3?(_float16|_relaxed)?$|while_fib_n_5(_quant8\w*)?$|concat|roi_pooling|pad_all_dims)"
+_SOME = (
+    r"^(conv_quant8_(channels|large|overflow)|lstm3?(_float16)?|while_fib_n_5(_quant8)?|concat_(quant8_2|zero_sized)"
+    r"|concat_mixed_quant_quant8|concat_invalid_rank|roi_pooling_quant8_signed_nhwc_quant8_signed|pad_all_dims)$"
+)
 """Vectors for every special kind of operands and outputs: per channel, omitted, dynamic, several outputs."""
-_LEAST = 60
+_LEAST = 12
 """Of these there are more."""
 
 

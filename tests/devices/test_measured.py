@@ -21,7 +21,7 @@ from tests.devices.cpu_acc.test_runs import chain
 from tests.support.agreement import like
 from tests.support.endless import endless_model
 from tests.support.models import Recipe
-from tests.support.onnx_models import resolved
+from tests.support.onnx_models import onnx_model, resolved
 
 DRIVERS = [pytest.param(CpuRef(), id="cpu_ref"), pytest.param(CpuAcc(DriverOptions()), id="cpu_acc")]
 
@@ -51,10 +51,8 @@ def test_each_operation_has_its_time(driver: Driver) -> None:
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_nodes_of_an_operation_that_is_a_graph_are_told_one_by_one(driver: Driver) -> None:
-    x, y = (helper.make_tensor_value_info(name, 1, [2]) for name in "xy")
     nodes = [helper.make_node("Relu", ["x"], ["a"], name="low"), helper.make_node("Tanh", ["a"], ["y"])]
-    opsets = [helper.make_opsetid("", 21)]
-    message = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=opsets, ir_version=10)
+    message = onnx_model(nodes, {"x": [2]}, ["y"])
     told = _times(driver, chain([message.SerializeToString()]))
     assert [(each.name, each.operations) for each in told.times] == [("low", (0,)), ("y", (0,))]
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from nnhal.errors import HalError
 from nnhal.remote import RemoteDevice
 from nnhal.types import ChannelQuant, Model, Operand, OperandType, Operation, OperationType, Subgraph
 from tests.support.models import Recipe
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 from tests.support.refusals import INVALID, refusal
 from tests.support.searching import search
 
@@ -118,8 +116,7 @@ def damaged_models(draw: st.DrawFn) -> Model:
 @pytest.fixture(scope="module", params=_DRIVERS)
 def device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
     with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process(request.param, Path(directory)) as (_, endpoint),
+        own_device(request.param) as (_, endpoint),
         RemoteDevice(endpoint, "damage") as remote,
     ):
         yield remote

@@ -9,10 +9,12 @@ import pytest
 from tests.support.bystanders import bystander
 from tests.support.processes import device_process
 from tests.support.resources import counts_of, resident_bytes, resources_of, threads_of
+from tests.support.searching import further
 from tests.support.victims import Victims
 from tests.support.waiting import settled, wait_until
 
 AT_A_TIME = 10
+WARM_UP, ROUNDS = 3, further(4)
 MAX_GROWTH_BYTES = 12 << 20
 """The tolerance in bytes, since allocators keep varying amounts of free memory."""
 MAX_MORE_THREADS = 20
@@ -25,10 +27,9 @@ def steps(number: int) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("driver", "warm_up", "rounds"), [("cpu_ref", 3, 5), ("cpu_acc", 5, 15)])
-def test_killed_clients_leave_nothing_behind_and_others_go_on(
-    short_path: Path, driver: str, warm_up: int, rounds: int
-) -> None:
+@pytest.mark.search
+@pytest.mark.parametrize("driver", ["cpu_ref", "cpu_acc"])
+def test_killed_clients_leave_nothing_behind_and_others_go_on(short_path: Path, driver: str) -> None:
     with (
         device_process(driver, short_path) as (process, endpoint),
         Victims(endpoint) as victims,
@@ -36,13 +37,13 @@ def test_killed_clients_leave_nothing_behind_and_others_go_on(
     ):
         device = other.device
         before = counts_of(device.usage(), "sessions")
-        for number in range(warm_up):
+        for number in range(WARM_UP):
             victims.die(steps(number))
         wait_until(lambda: counts_of(device.usage(), "sessions") == before, "the warm-up is released")
         resources = settled(lambda: resources_of(process.pid))
         resident, threads = resident_bytes(process.pid), threads_of(process.pid)
         runs = other.runs
-        for number in range(rounds):
+        for number in range(ROUNDS):
             victims.die(steps(number))
         wait_until(
             lambda: counts_of(device.usage(), "sessions") == before, "everything that the clients had is released"

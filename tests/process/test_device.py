@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import grpc
 import pytest
@@ -14,7 +12,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice, open_rpc
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 
 SERVICES = {
     "nnhal.v1.AdminService",
@@ -33,10 +31,7 @@ SERVICES = {
 
 @pytest.fixture(scope="module", params=["null", "cpu_ref", "cpu_acc"])
 def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process(request.param, Path(directory)) as (_, found),
-    ):
+    with own_device(request.param) as (_, found):
         yield found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from nnhal.types import (
 )
 from tests.support.additions import POOL_KINDS
 from tests.support.agreement import single
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 
 BYTES = 64
 CLAMPED = single(OperationType.RELU, Q8A, [(1, BYTES)]).model
@@ -34,10 +33,7 @@ CLAMPED = single(OperationType.RELU, Q8A, [(1, BYTES)]).model
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[Endpoint]:
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process("ethos_n", Path(directory)) as (_, found),
-    ):
+    with own_device("ethos_n") as (_, found):
         yield found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from nnhal.types import (
 )
 from tests.support.additions import POOL_KINDS
 from tests.support.agreement import single
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 
 BYTES, SRAM = 64, 1024
 CLAMPED = single(OperationType.RELU, Q8A, [(1, BYTES)]).model
@@ -36,8 +35,7 @@ TOO_LARGE = single(OperationType.SOFTMAX, Q8A, [(1, 2 * SRAM)], [1.0], Operand(Q
 def npu() -> Iterator[RemoteDevice]:
     """Open a session with a process whose SRAM is small."""
     with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process("ethos_u", Path(directory), "--option", f"sram={SRAM}") as (_, endpoint),
+        own_device("ethos_u", "--option", f"sram={SRAM}") as (_, endpoint),
         RemoteDevice(endpoint, "test") as device,
     ):
         yield device

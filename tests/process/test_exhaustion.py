@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +25,7 @@ from nnhal.types import (
 from tests.support.models import Recipe
 from tests.support.plain_words import require_plain
 from tests.support.process_limits import descriptor_limit, memory_limit
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.slow
@@ -71,8 +69,7 @@ def filling() -> Model:
 @pytest.fixture(scope="module")
 def limited() -> Iterator[Limited]:
     with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process("cpu_ref", Path(directory)) as (child, endpoint),
+        own_device("cpu_ref") as (child, endpoint),
         RemoteDevice(endpoint, "limited") as device,
     ):
         yield Limited(child.pid, device, device.prepare_model(filling()))

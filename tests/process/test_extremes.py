@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import grpc
 import pytest
@@ -19,7 +17,7 @@ from nnhal.v1 import burst_pb2, device_pb2, execution_pb2, link_pb2, types_pb2
 from tests.support.extremes import Extreme, extremes
 from tests.support.plain_words import require_plain
 from tests.support.process_limits import memory_limit, peak_bytes
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 from tests.support.raw_links import RawLink
 from tests.support.searching import search
 from tests.support.well_formed import Failure, WellFormed, device_methods, name_of
@@ -40,8 +38,7 @@ METHODS = {name_of(method): method for method in device_methods() if method.name
 def abused(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     """A device that may not have much memory, and is alive at the end."""
     with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process(request.param, Path(directory)) as (child, endpoint),
+        own_device(request.param) as (child, endpoint),
         memory_limit(SPARE, child.pid),
     ):
         before = peak_bytes(child.pid)

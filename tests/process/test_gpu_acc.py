@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +30,7 @@ from tests.support.additions import POOL_KINDS, Addition, addition_in_ashmem, ad
 from tests.support.agreement import like
 from tests.support.entry_points import ALL_ENTRY_POINTS, PLAIN, Target
 from tests.support.models import Recipe
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 from tests.support.resources import counts_of, resources_of
 from tests.support.waiting import settled, wait_until
 from tests.support.wire import WireDevice
@@ -45,13 +44,7 @@ NONE = ErrorStatus.NONE
 @pytest.fixture(scope="module")
 def gpu_acc() -> Iterator[Endpoint]:
     """Run a process that the module's tests share."""
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process("gpu_acc", Path(directory)) as (
-            _,
-            endpoint,
-        ),
-    ):
+    with own_device("gpu_acc") as (_, endpoint):
         yield endpoint
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from nnhal.types import (
 from tests.support.additions import POOL_KINDS
 from tests.support.caching import CachingDevice, Sample
 from tests.support.mlip_hal import MlipRecipe, random_inputs
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 from tests.support.refusals import FAILURE
 from tests.support.wire import WireDevice
 
@@ -49,10 +48,7 @@ def long_row() -> Model:
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[Endpoint]:
     """Run a process that looks at every byte that it reads."""
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process("mlip", Path(directory), "--option", "checked=true") as (_, found),
-    ):
+    with own_device("mlip", "--option", "checked=true") as (_, found):
         yield found
 
 
@@ -115,8 +111,7 @@ def test_a_cache_keeps_the_binary_and_another_process_loads_it(endpoint: Endpoin
     (kept,) = (path.read_bytes() for path in entry.data)
     assert b"MRVL" in kept
     with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process("mlip", Path(directory), "--option", "checked=true") as (_, other),
+        own_device("mlip", "--option", "checked=true") as (_, other),
         WireDevice(other) as wire,
     ):
         device = CachingDevice(wire)

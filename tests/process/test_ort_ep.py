@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ from nnhal.types import OperationType
 from nnhal_tools.hal_runner import run_on
 from tests.support.agreement import like
 from tests.support.models import Recipe
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 
 PACKAGE = "onnxruntime_ggml"
 pytestmark = [
@@ -30,8 +28,7 @@ def ggml() -> Iterator[RemoteDevice]:
     """A session with a device on ggml's CPU backend."""
     words = ["--option", f"library={PACKAGE}", "--option", "provider_options=device=cpu"]
     with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process("ort_ep", Path(directory), *words) as (_, endpoint),
+        own_device("ort_ep", *words) as (_, endpoint),
         RemoteDevice(endpoint, "test") as device,
     ):
         yield device

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -30,7 +28,7 @@ from tests.support.preparations import (
     prepare_model,
     prepare_model_with_config,
 )
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 from tests.support.refusals import INVALID
 from tests.support.wire import NO_TOKEN, WireDevice
 
@@ -47,8 +45,7 @@ def prepare(request: pytest.FixtureRequest) -> Prepare:
 def null() -> Iterator[WireDevice]:
     """Open a session with a device that supports nothing."""
     with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process("null", Path(directory)) as (_, endpoint),
+        own_device("null") as (_, endpoint),
         WireDevice(endpoint) as wire,
     ):
         yield wire

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -21,7 +19,7 @@ from tests.support.additions import addition_model
 from tests.support.extremes import extremes
 from tests.support.plain_words import require_plain
 from tests.support.process_limits import memory_limit, peak_bytes
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 from tests.support.waiting import wait_until
 from tests.support.well_formed import methods_of
 
@@ -63,8 +61,7 @@ class Session:
 def abused() -> Iterator[Session]:
     """A device that may not have much memory, and answers at the end."""
     with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process("cpu_ref", Path(directory), "--listen", "127.0.0.1:0") as (child, _),
+        own_device("cpu_ref", "--listen", "127.0.0.1:0") as (child, _),
         memory_limit(SPARE, child.pid),
     ):
         wait_until(lambda: "wire: " in child.said(), "the device says where it listens")  # its lines come in a thread

@@ -6,15 +6,14 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
-from tests.support.processes import WARM
+from nnhal_tools.up import Testbed
+from tests.support.testbeds import own_testbed
 
 HERE = Path(__file__).parent
 CORE = HERE.parents[1] / "sdk" / "cpp" / "core"
@@ -51,10 +50,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def testbed() -> Iterator[Testbed]:
     """Processes of cpu_acc, cpu_ref and a framework."""
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(DEFAULT_TOPOLOGY, Path(directory), zygote=WARM) as bed,
-    ):
+    with own_testbed() as bed:
         yield bed
 
 

@@ -7,8 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-import onnx
-from onnx import TensorProto, helper
+from onnx import helper
 
 from nnhal.endpoint import Endpoint
 from nnhal.v1 import backend_pb2
@@ -16,6 +15,7 @@ from nnhal_frontends import import_model
 from nnhal_frontends.imported import ImportedModel
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.runtime import Fleet, PreparedPlan, prepare
+from tests.support.onnx_models import onnx_model
 from tests.support.scripted import Call, OnBurst, Script, ScriptedDevice
 
 Pins = Mapping[str, str]
@@ -29,15 +29,12 @@ def supports_all(request: Any, call: Call) -> backend_pb2.AssessModelResponse:
 def three_steps(dimensions: list[int | str | None] | None = None) -> bytes:
     """Return ``t = p + q; u = t - r; y = u * s``, with outputs t and y."""
     shape = [1, 8] if dimensions is None else dimensions
-    values = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "pqrsty"}
     nodes = [
         helper.make_node("Add", ["p", "q"], ["t"], name="add"),
         helper.make_node("Sub", ["t", "r"], ["u"], name="sub"),
         helper.make_node("Mul", ["u", "s"], ["y"], name="mul"),
     ]
-    graph = helper.make_graph(nodes, "g", [values[n] for n in "pqrs"], [values[n] for n in "ty"])
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return bytes(onnx.ModelProto.SerializeToString(proto))
+    return onnx_model(nodes, dict.fromkeys("pqrs", shape), ["t", "y"]).SerializeToString()
 
 
 class Bench:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,3 +47,13 @@ def device_process(driver: str, directory: Path, *options: str) -> Iterator[tupl
         yield child, endpoint
     finally:
         child.stop()
+
+
+@contextmanager
+def own_device(driver: str, *options: str) -> Iterator[tuple[Child, Endpoint]]:
+    """Run a device process in a directory of its own until the context ends."""
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        device_process(driver, Path(directory), *options) as started,
+    ):
+        yield started

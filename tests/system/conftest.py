@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from nnhal_client import Framework, connect
-from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
+from nnhal_tools.up import Testbed
 from tests.support.model_server import Devices, devices
-from tests.support.processes import WARM
+from tests.support.testbeds import own_testbed
 
 
 @pytest.fixture(scope="session")
 def testbed() -> Iterator[Testbed]:
     """Run shared processes of cpu_acc, cpu_ref and a framework. A test that disturbs them starts its own."""
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(DEFAULT_TOPOLOGY, Path(directory), zygote=WARM) as bed,
-    ):
+    with own_testbed() as bed:
         yield bed
 
 

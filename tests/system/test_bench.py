@@ -8,10 +8,11 @@ from pathlib import Path
 
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from nnhal_tools.bench.model import UNRELIABLE
 from tests.support.command import nnhal
+from tests.support.onnx_models import onnx_model
 
 
 @pytest.mark.slow
@@ -82,11 +83,9 @@ def test_sizes_that_no_image_can_have_are_refused(sizes: str) -> None:
 
 @pytest.mark.slow
 def test_a_model_of_the_users_is_measured_beside_its_runtime(tmp_path: Path) -> None:
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 8]) for name in "xy")
     nodes = [helper.make_node("Relu", ["x"], ["z"], name="low"), helper.make_node("Softmax", ["z"], ["y"], name="top")]
-    graph = helper.make_graph(nodes, "g", [x], [y])
     model, page, trace = tmp_path / "hop", tmp_path / "page.html", tmp_path / "trace.json"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    onnx.save(onnx_model(nodes, {"x": ["n", 8]}, ["y"]), model)
     pins = ("--pin", "op:SOFTMAX=cpu_ref", "--pin", "op:RELU=cpu_acc")
     options = ("--beside", "ort,litert", "--rounds", "10", "--busy", "1", *pins, "--html", str(page))
     done = nnhal("bench", "--json", *options, "--trace", str(trace), str(model))
@@ -178,7 +177,6 @@ def create_backend(options):
 def test_a_slow_operation_of_a_device_is_pointed_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "Test_Slow_backend.py").write_text(_SLOW)
     monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path))
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64]) for name in "xy")
     names = {"low": "Relu", "middle": "Tanh", "top": "Softmax"}
     values = ["x", "a", "b", "y"]
     nodes = [
@@ -186,8 +184,7 @@ def test_a_slow_operation_of_a_device_is_pointed_at(tmp_path: Path, monkeypatch:
         for number, (name, kind) in enumerate(names.items())
     ]
     model = tmp_path / "model.onnx"
-    graph = helper.make_graph(nodes, "g", [x], [y])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    onnx.save(onnx_model(nodes, {"x": [1, 64]}, ["y"]), model)
     for _ in range(8):  # on a busy machine times may be such that nothing is concluded from them
         done = nnhal("bench", str(model), "--devices", "Slow", "--rounds", "10", "--json")
         assert done.returncode == 0, done.stderr
@@ -226,11 +223,9 @@ def test_of_times_that_cannot_be_it_says_so_and_concludes_nothing(
 ) -> None:
     (tmp_path / "Test_Boasting_backend.py").write_text(_BOASTING)
     monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path))
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64]) for name in "xy")
     nodes = [helper.make_node("Relu", ["x"], ["z"], name="low"), helper.make_node("Softmax", ["z"], ["y"], name="top")]
     model = tmp_path / "model.onnx"
-    graph = helper.make_graph(nodes, "g", [x], [y])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    onnx.save(onnx_model(nodes, {"x": [1, 64]}, ["y"]), model)
     done = nnhal("bench", str(model), "--devices", "Boasting", "--beside", "ort", "--rounds", "10")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, connect
 from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Testbed, Topology
+from tests.support.onnx_models import onnx_model
 from tests.support.processes import WARM
 from tests.support.refusals import refusal
+from tests.support.testbeds import own_testbed
 from tests.support.tflite_files import TfliteFile, floats
 
 TOKEN = bytes(range(32))
@@ -46,11 +48,9 @@ def testbed(cache: Path) -> Iterator[Testbed]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Write a model of x plus a row of constants, times that row."""
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16]) for name in ("x", "y"))
     nodes = [helper.make_node("Add", ["x", "row"], ["sum"]), helper.make_node("Mul", ["sum", "row"], ["y"])]
-    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(ROW, "row")])
     file = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    onnx.save(onnx_model(nodes, {"x": [1, 16]}, ["y"], {"row": ROW}), file)
     return file
 
 
@@ -108,8 +108,7 @@ def whole_files(cache: Path) -> Iterator[Framework]:
         framework={"cache_directory": str(cache)},
     )
     with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory), zygote=WARM) as bed,
+        own_testbed(topology) as bed,
         connect(bed.framework) as session,
     ):
         yield session

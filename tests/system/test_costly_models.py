@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal_client import Framework
 from nnhal_tools.up import Testbed
+from tests.support.onnx_models import onnx_model
 
 GIBIBYTE = 1 << 30
 
@@ -25,11 +26,8 @@ def write(folder: Path, nodes: Sequence[onnx.NodeProto], constants: dict[str, Ar
         helper.make_node("ReduceSum", ["c"], ["s"], keepdims=0),
         helper.make_node("Add", ["x", "s"], ["y"]),
     ]
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
-    tensors = [numpy_helper.from_array(value, name) for name, value in constants.items()]
-    graph = helper.make_graph([*nodes, *ends], "g", values[:1], values[1:], tensors)
     file = folder / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    onnx.save(onnx_model([*nodes, *ends], {"x": [4]}, ["y"], constants), file)
     return file
 
 

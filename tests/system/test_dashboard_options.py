@@ -1,4 +1,4 @@
-"""The whole dashboard under each option of ``nnhal up``: every page and every live part, while clients hold models."""
+"""The dashboard under all options of ``nnhal up`` at once: every page and live part, while clients hold models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import httpx
-import pytest
 
 from nnhal_client import connect
 from tests.support.html import parsed
@@ -39,16 +38,11 @@ def used(options: list[str], front_workers: int) -> Iterator[Showcase]:
         yield testbed
 
 
-@pytest.mark.parametrize(
-    ("options", "front_workers"),
-    [(["--allow-recording"], 1), (["--allow-recording", "--faults"], 2)],
-    ids=["recording", "recording, faults and front workers"],
-)
-def test_no_device_is_silent_and_no_page_fails(options: list[str], front_workers: int, tmp_path: Path) -> None:
+def test_no_device_is_silent_and_no_page_fails(tmp_path: Path) -> None:
     faults = tmp_path / "faults.toml"
     faults.write_text(FAULTS)
-    words = [word for option in options for word in ((option, str(faults)) if option == "--faults" else (option,))]
-    with used(words, front_workers) as testbed, httpx.Client(base_url=testbed.dashboard, timeout=60) as browser:
+    options = ["--allow-recording", "--faults", str(faults)]
+    with used(options, 2) as testbed, httpx.Client(base_url=testbed.dashboard, timeout=60) as browser:
 
         def states() -> dict[str, str]:
             pages = {name: parsed(browser.get(f"/devices/{name}").text) for name in DEVICES}

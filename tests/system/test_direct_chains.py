@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,8 +19,8 @@ from nnhal_client import Model as LoadedModel
 from nnhal_client.core.load_options import FallbackName
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.models import Recipe
-from tests.support.processes import WARM
 from tests.support.resources import resources_of
+from tests.support.testbeds import own_testbed
 from tests.support.waiting import settled, stop, wait_for_death, wait_until
 
 DEVICES = ("first", "middle", "last")
@@ -46,10 +44,7 @@ def bed() -> Iterator[Testbed]:
     """Three processes of cpu_acc, which are started again when they die, cpu_ref, and a framework."""
     entries = [DeviceEntry(driver="cpu_acc", name=name) for name in DEVICES]
     topology = Topology(device=(*entries, DeviceEntry(driver="cpu_ref")))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory), zygote=WARM) as started,
-    ):
+    with own_testbed(topology) as started:
         yield started
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.fault_options import FaultOptions
 from tests.support.faulty import fault
 from tests.support.onnx_models import onnx_model, random
-from tests.support.processes import WARM
+from tests.support.testbeds import own_testbed
 
 DEVICES = ("first", "last")
 PINS = {"name:in": "first", "name:kept": "first", "name:sum": "first", "name:tanh": "last", "name:out": "last"}
@@ -59,10 +58,7 @@ class Beside:
 def bed() -> Iterator[Testbed]:
     """Two processes of cpu_acc that take faults, and a framework."""
     topology = Topology(device=tuple(DeviceEntry(driver="cpu_acc", name=name) for name in DEVICES))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory), zygote=WARM, faults=FaultOptions(allowed=True)) as started,
-    ):
+    with own_testbed(topology, faults=FaultOptions(allowed=True)) as started:
         yield started
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError, NnhalError
@@ -28,6 +28,7 @@ from nnhal_hosting.trace import Trace
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.fault_options import FaultOptions
+from tests.support.onnx_models import onnx_model
 from tests.support.processes import WARM
 from tests.support.waiting import wait_until
 
@@ -110,15 +111,13 @@ def framework(testbed: Testbed) -> Iterator[Framework]:
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of three nodes: x * x, its tanh, and that plus x."""
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64]) for name in "xy")
     nodes = [
         helper.make_node("Mul", ["x", "x"], ["a"], name="square"),
         helper.make_node("Tanh", ["a"], ["b"], name="tanh"),
         helper.make_node("Add", ["b", "x"], ["y"], name="sum"),
     ]
     path = tmp_path_factory.mktemp("models") / "three.onnx"
-    graph = helper.make_graph(nodes, "g", [x], [y])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    onnx.save(onnx_model(nodes, {"x": [1, 64]}, ["y"]), path)
     return path
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
@@ -18,22 +18,21 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, connect
 from nnhal_tools.up import Testbed
+from tests.support.onnx_models import onnx_model
 from tests.support.waiting import stop, wait_until
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Write a model of six alternating Add and Tanh nodes over 1 x 16 floats."""
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16]) for name in ("x", "t5")]
     nodes = []
     for number in range(6):
         source = "x" if number == 0 else f"t{number - 1}"
         inputs = [source, "x"] if number % 2 == 0 else [source]
         kind = "Add" if number % 2 == 0 else "Tanh"
         nodes.append(helper.make_node(kind, inputs, [f"t{number}"], name=f"{kind.lower()}{number}"))
-    graph = helper.make_graph(nodes, "g", values[:1], values[1:])
     file = tmp_path / "zigzag.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    onnx.save(onnx_model(nodes, {"x": [1, 16]}, ["t5"]), file)
     return file
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from nnhal.arrays import Array
 from nnhal.clock import now_ns
@@ -26,6 +26,7 @@ from nnhal_client import Binding, DomainMemory, Framework, MemoryRole, Model, co
 from nnhal_hosting import restarted_process as restarted
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.holding import holder
+from tests.support.onnx_models import onnx_model
 from tests.support.processes import WARM
 from tests.support.resources import resources_of
 from tests.support.waiting import settled, wait_for_death, wait_until
@@ -41,13 +42,11 @@ def path(tmp_path: Path) -> Path:
 
 
 def save(file: Path, shape: list[int | str]) -> Path:
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xzy"]
     nodes = [
         helper.make_node("Add", ["x", "z"], ["s"], name="sum"),
         helper.make_node("Tanh", ["s"], ["y"], name="tanh"),
     ]
-    graph = helper.make_graph(nodes, "g", values[:2], values[2:])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    onnx.save(onnx_model(nodes, {"x": shape, "z": shape}, ["y"]), file)
     return file
 
 
@@ -418,10 +417,9 @@ def model_binding(
 
 
 def test_values_of_an_extension_lie_on_the_host(framework: Framework, tmp_path: Path) -> None:
-    values = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, [1, 64]) for name in "xy"]
-    graph = helper.make_graph([helper.make_node("Sinh", ["x"], ["y"], name="sinh")], "g", values[:1], values[1:])
+    nodes = [helper.make_node("Sinh", ["x"], ["y"], name="sinh")]
     file = tmp_path / "double.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    onnx.save(onnx_model(nodes, {"x": [1, 64]}, ["y"], element_type=np.float64), file)
     model = framework.load(file)
     memories = {name: framework.allocate([role]) for name, role in roles_of(model).items()}
     assert [memory.device for memory in memories.values()] == ["", ""]

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from nnhal.errors import HalError, NnhalError
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, connect
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
+from tests.support.onnx_models import onnx_model
 from tests.support.processes import WARM
 from tests.support.waiting import wait_until
 
@@ -49,11 +50,8 @@ def grown(folder: Path, shape: Sequence[int], inside: str) -> Path:
         helper.make_node(inside, ["big"], ["done"], "inside"),
         helper.make_node("ReduceSum", ["done"], ["y"], "end", keepdims=0),
     ]
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1] * (name == "x")) for name in "xy"]
-    constants = [numpy_helper.from_array(np.array(shape), "shape")]
-    graph = helper.make_graph(nodes, "g", values[:1], values[1:], constants)
     file = folder / f"{inside}{np.prod(shape)}.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    onnx.save(onnx_model(nodes, {"x": [1]}, ["y"], {"shape": shape}), file)
     return file
 
 

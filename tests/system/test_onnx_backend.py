@@ -20,6 +20,7 @@ from onnx import helper
 from nnhal_tools import onnx_backend
 from nnhal_tools.onnx_backend import NnhalBackend
 from nnhal_tools.onnx_backend_report import EXTENSION, HAL, KNOWN_FAILURES, RANDOM, BackendOutcome, light_tests, report
+from tests.support.onnx_models import onnx_model
 
 _ALL = os.environ.get("NNHAL_ONNX_BACKEND") == "all"
 _CORE = (
@@ -88,9 +89,7 @@ def test_a_single_node_can_be_run() -> None:
 
 
 def test_a_model_takes_inputs_by_position_or_by_name() -> None:
-    value = [helper.make_tensor_value_info(name, 1, [2]) for name in "aby"]
-    graph = helper.make_graph([helper.make_node("Sub", ["a", "b"], ["y"])], "g", value[:2], value[2:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    model = onnx_model([helper.make_node("Sub", ["a", "b"], ["y"])], {"a": [2], "b": [2]}, ["y"])
     a, b = np.array([5, 6], np.float32), np.array([1, 2], np.float32)
     loaded = onnx_backend.prepare(model)
     np.testing.assert_array_equal(loaded.run([a, b])[0], [4, 4])

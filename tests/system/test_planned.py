@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from tests.support.onnx_models import onnx_model
 from tests.support.processes import WARM
 from tests.support.repositories import numbers, onnx_file
 from tests.support.resources import resources_of
+from tests.support.testbeds import own_testbed
 from tests.support.waiting import wait_until
 
 DEVICES = ("ethos_n", "cpu_ref", "cpu_acc")
@@ -39,10 +39,7 @@ LAG = 8
 def bed() -> Iterator[Testbed]:
     """Run an NPU beside the CPUs."""
     topology = Topology(device=tuple(DeviceEntry(driver=name) for name in DEVICES))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory), zygote=WARM) as testbed,
-    ):
+    with own_testbed(topology) as testbed:
         yield testbed
 
 

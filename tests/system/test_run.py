@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from nnhal.arrays import Array
 from nnhal_tools.cli import main
@@ -23,14 +23,12 @@ from tests.support.onnx_models import onnx_model
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """y = relu(a + b) over 2 x 3 floats."""
-    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in ("a", "b", "y")]
     nodes = [
         helper.make_node("Add", ["a", "b"], ["sum"], name="add"),
         helper.make_node("Softmax", ["sum"], ["y"], name="top", axis=1),
     ]
-    graph = helper.make_graph(nodes, "g", value[:2], value[2:])
     path = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    onnx.save(onnx_model(nodes, {"a": [2, 3], "b": [2, 3]}, ["y"]), path)
     return path
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from nnhal.remote.faults import FaultControl
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.fault_options import FaultOptions
-from tests.support.processes import WARM
+from tests.support.testbeds import own_testbed
 from tests.system.test_fallback_matrix import Network
 
 pytestmark = pytest.mark.slow
@@ -29,10 +28,7 @@ NETWORK = Network("N", 1)
 def testbed() -> Iterator[Testbed]:
     """NPUs that take faults, a CPU, and a framework."""
     topology = Topology(device=tuple(DeviceEntry(driver=name) for name in (*NPUS, "cpu_ref")))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory), faults=FaultOptions(allowed=True), zygote=WARM) as bed,
-    ):
+    with own_testbed(topology, faults=FaultOptions(allowed=True)) as bed:
         yield bed
 
 

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import helper
 
 from nnhal_client import Framework
+from tests.support.onnx_models import onnx_model
 
 
 def test_a_split_may_leave_out_an_output(framework: Framework, tmp_path: Path) -> None:
     node = helper.make_node("Split", ["x"], ["a", "", "c"], axis=1, num_outputs=3)
-    x, a, c = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, w]) for n, w in (("x", 3), ("a", 1), ("c", 1)))
     path = tmp_path / "split.onnx"
-    graph = helper.make_graph([node], "split", [x], [a, c])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), path)
+    onnx.save(onnx_model([node], {"x": [2, 3]}, ["a", "c"]), path)
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     with framework.load(path, devices=["cpu_acc"], fallback="deny") as model:
         found = model.run({"x": values})

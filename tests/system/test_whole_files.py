@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import Framework, Model, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.onnx_models import onnx_model, random
-from tests.support.processes import WARM
+from tests.support.testbeds import own_testbed
 from tests.support.tflite_files import TfliteFile, floats, int32
 from tests.support.waiting import wait_until
 
@@ -36,10 +35,7 @@ SIGMOID = helper.make_node("Sigmoid", ["y"], ["z"], name="end")
 def bed() -> Iterator[Testbed]:
     """A framework over the CPU's devices."""
     topology = Topology(device=(DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref")))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory), zygote=WARM) as testbed,
-    ):
+    with own_testbed(topology) as testbed:
         yield testbed
 
 

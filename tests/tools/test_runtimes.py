@@ -9,22 +9,21 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from nnhal_tools.runtimes import differences, opened_runtime, place_alike, profile_of
+from tests.support.onnx_models import onnx_model
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """y = softmax(a + b) over 2 x 3 floats."""
-    a, b, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "aby")
     nodes = [
         helper.make_node("Add", ["a", "b"], ["s"], name="add"),
         helper.make_node("Softmax", ["s"], ["y"], name="top"),
     ]
     path = tmp_path / "hop"
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [a, b], [y]), opset_imports=opsets, ir_version=9), path)
+    onnx.save(onnx_model(nodes, {"a": [2, 3], "b": [2, 3]}, ["y"]), path)
     return path
 
 

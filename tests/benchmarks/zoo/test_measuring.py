@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from benchmarks.zoo.measuring import Effort, aims_of, measured
 from benchmarks.zoo.packages import ModelFile
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.processes import WARM
+from tests.support.repositories import onnx_file
 
 _LITTLE = Effort(1, 0.0)
 
@@ -30,13 +29,8 @@ def framework(short_path: Path) -> Iterator[Framework]:
 def test_models_with_open_dimensions_are_compared_and_others_have_a_reason(
     framework: Framework, tmp_path: Path
 ) -> None:
-    nodes = [helper.make_node("Tanh", ["x"], ["y"])]
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 8]) for name in "xy")
     good, bad = tmp_path / "good.onnx", tmp_path / "bad.onnx"
-    model = helper.make_model(
-        helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)], ir_version=9
-    )
-    onnx.save(model, good)
+    good.write_bytes(onnx_file(shape=("batch", 8)))
     bad.write_bytes(b"no model")
     ran, refused = (measured(ModelFile(path.name, path), framework, _LITTLE) for path in (good, bad))
     assert (ran.refusal, ran.operations, ran.steps) == ("", 1, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 import nnhal_ort
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.compiled import compiled_objects
-from tests.support.processes import WARM
+from tests.support.testbeds import own_testbed
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,10 +33,7 @@ def library() -> str:
 def testbed() -> Iterator[Testbed]:
     """A framework over cpu_acc and ethos_n."""
     devices = (DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="ethos_n"))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(Topology(device=devices), Path(directory), zygote=WARM) as bed,
-    ):
+    with own_testbed(Topology(device=devices)) as bed:
         yield bed
 
 

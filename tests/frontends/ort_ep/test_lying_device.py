@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -16,7 +14,7 @@ from nnhal.remote.faults import FaultControl
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.fault_options import FaultOptions
 from tests.frontends.ort_ep.sessions import answers, assert_same, model_of, session
-from tests.support.processes import WARM
+from tests.support.testbeds import own_testbed
 
 pytestmark = [pytest.mark.sdk, pytest.mark.slow, pytest.mark.timeout(600)]  # the first one builds the provider
 
@@ -28,10 +26,7 @@ Fail = onnxruntime.capi.onnxruntime_pybind11_state.Fail
 def testbed() -> Iterator[Testbed]:
     """A framework over cpu_acc, which takes faults."""
     topology, faults = Topology(device=(DeviceEntry(driver="cpu_acc"),)), FaultOptions(allowed=True)
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory), faults=faults, zygote=WARM) as bed,
-    ):
+    with own_testbed(topology, faults=faults) as bed:
         yield bed
 
 

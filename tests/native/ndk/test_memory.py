@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,11 +13,10 @@ from nnhal.memory import create_ashmem, open_pool
 from nnhal.types import Memory as SharedMemory
 from nnhal.types import Model, Operand, OperandType, OperationType
 from nnhal_native.ndk import Compilation, Execution, Memory, MemoryDesc, NeuralNetworksError, ResultCode, devices
-from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.native.ndk.support import framework_at
 from tests.support.device_memory import FLOAT32, KINDS, OPEN, SHAPE, TWICE, Kind, adding
 from tests.support.models import Recipe
-from tests.support.processes import WARM
+from tests.support.testbeds import own_testbed
 
 pytestmark = pytest.mark.sdk
 
@@ -30,8 +27,7 @@ ANY_FREQUENCY = 0.5
 def framework() -> Iterator[None]:
     """Run a framework over cpu_acc and cpu_ref, which is the one of the library."""
     with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(DEFAULT_TOPOLOGY, Path(directory), zygote=WARM) as bed,
+        own_testbed() as bed,
         framework_at(bed.framework),
     ):
         yield

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -36,7 +35,7 @@ from tests.service.v2.http.conftest import serving as serving_http
 from tests.support.fronted import in_front_of
 from tests.support.held_device import NAME, HeldDevice, HeldExecution, held_device
 from tests.support.onnx_models import onnx_model
-from tests.support.processes import device_process
+from tests.support.processes import own_device
 from tests.support.serving import shared_loop
 from tests.support.v2 import FakeModel, floats, in_bytes, raw_request
 from tests.support.v2_front import serving as serving_grpc
@@ -110,7 +109,7 @@ class Rig:
 
 @pytest.fixture(scope="module")
 def gpu_acc() -> Iterator[Endpoint]:
-    with TemporaryDirectory(prefix="nnhal-") as directory, device_process("gpu_acc", Path(directory)) as (_, endpoint):
+    with own_device("gpu_acc") as (_, endpoint):
         yield endpoint
 
 

@@ -7,9 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from nnhal.endpoint import Endpoint
 from nnhal.v1 import backend_pb2
@@ -17,18 +15,11 @@ from nnhal_frontends import import_model
 from nnhal_service.partition import Options, Strategy
 from nnhal_service.runtime import Fleet, prepare
 from nnhal_service.runtime.plan.survey import survey_model
+from tests.support.repositories import onnx_file
 from tests.support.scripted import ScriptedDevice, scripted_process
 from tests.support.waiting import wait_until
 
 QUESTIONS = ["Backend.Describe", "Backend.AssessModel"]
-
-
-def model() -> bytes:
-    """Return the model ``y = tanh(x)``."""
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8]) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Tanh", ["x"], ["y"], name="tanh")], "g", values[:1], values[1:])
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return bytes(onnx.ModelProto.SerializeToString(proto))
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -36,7 +27,7 @@ def test_a_device_that_dies_during_a_question_is_left_out(short_path: Path, cpu_
     with ExitStack() as stack:
         process, npu = stack.enter_context(scripted_process(short_path / "npu", dies_at=question))
         fleet = stack.enter_context(closing(Fleet({"npu": npu, "cpu_ref": cpu_ref})))
-        prepared = prepare(import_model(model()), fleet, (), Options(Strategy.NNAPI))
+        prepared = prepare(import_model(onnx_file(shape=(1, 8))), fleet, (), Options(Strategy.NNAPI))
         stack.callback(prepared.release)
         assert process.wait() == -signal.SIGKILL
         assert [step.device for step in prepared.plan.steps] == ["cpu_ref"]
@@ -49,7 +40,7 @@ def test_a_device_that_stops_during_a_question_is_left_out_until_it_continues(
     with ExitStack() as stack:
         process, npu = stack.enter_context(scripted_process(short_path / "npu", stops_at=question))
         fleet = stack.enter_context(closing(Fleet({"npu": npu, "cpu_ref": cpu_ref}, patience=1.0)))
-        prepared = prepare(import_model(model()), fleet, (), Options(Strategy.NNAPI))
+        prepared = prepare(import_model(onnx_file(shape=(1, 8))), fleet, (), Options(Strategy.NNAPI))
         stack.callback(prepared.release)
         assert [step.device for step in prepared.plan.steps] == ["cpu_ref"]
         assert [member.name for member in fleet.available()] == ["cpu_ref"]
@@ -63,7 +54,7 @@ def test_a_device_is_asked_of_a_model_once(short_path: Path, cpu_ref: Endpoint) 
     with ExitStack() as stack:
         npu = stack.enter_context(ScriptedDevice(Endpoint(short_path / "npu"), {"Backend.AssessModel": answer}))
         fleet = stack.enter_context(closing(Fleet({"npu": npu.endpoint, "cpu_ref": cpu_ref})))
-        stack.callback(prepare(import_model(model()), fleet, (), Options()).release)
+        stack.callback(prepare(import_model(onnx_file(shape=(1, 8))), fleet, (), Options()).release)
         asked = [name for name, request in npu.calls if hasattr(request, "model")]
     assert asked == ["Backend.AssessModel", "Backend.OptimizeSubgraph", "Device.PrepareModelWithConfig"]
     surveyed, optimized, prepared = (request.model for _, request in npu.calls if hasattr(request, "model"))
@@ -80,7 +71,7 @@ def test_a_device_without_optimiser_and_context_is_not_called_for_them(short_pat
     with ExitStack() as stack:
         npu = stack.enter_context(ScriptedDevice(Endpoint(short_path / "npu"), script))
         fleet = stack.enter_context(closing(Fleet({"npu": npu.endpoint, "cpu_ref": cpu_ref})))
-        prepared = prepare(import_model(model()), fleet, (), Options())
+        prepared = prepare(import_model(onnx_file(shape=(1, 8))), fleet, (), Options())
         assert [step.device for step in prepared.plan.steps] == ["npu"]
         assert prepared.optimised(prepared.plan.steps[0]) == ()
         prepared.release()
@@ -89,7 +80,7 @@ def test_a_device_without_optimiser_and_context_is_not_called_for_them(short_pat
 
 
 def test_values_get_names_of_their_own_even_if_the_file_uses_a_name_twice(cpu_ref: Endpoint) -> None:
-    given = replace(import_model(model()), operand_names=("x", "x"))
+    given = replace(import_model(onnx_file(shape=(1, 8))), operand_names=("x", "x"))
     with closing(Fleet({"cpu_ref": cpu_ref})) as fleet:
         assert survey_model(given, fleet, ()).value_names == ["x", "x (operand 1)"]
         assert survey_model(replace(given, operand_names=("", "operand 0")), fleet, ()).value_names == [

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from nnhal.codec import capabilities_to_wire
 from nnhal.endpoint import Endpoint
@@ -21,6 +19,7 @@ from nnhal.v1 import backend_pb2, burst_pb2, device_pb2, request_pb2, types_pb2
 from nnhal_frontends import import_model
 from nnhal_service.partition import Fallback, Options, Strategy
 from nnhal_service.runtime import Fleet, LoadedModel, PreparedPlan, TensorBinding, prepare
+from tests.support.repositories import onnx_file
 from tests.support.scripted import LAUNCHED, Call, OnBurst, Script, ScriptedDevice, notified, preparing
 
 GENERAL_FAILURE = ErrorStatus.GENERAL_FAILURE
@@ -29,14 +28,6 @@ GENERAL_FAILURE = ErrorStatus.GENERAL_FAILURE
 def supports_all(request: Any, call: Call) -> backend_pb2.AssessModelResponse:
     operations = [backend_pb2.OperationSupport(supported=True) for _ in request.model.main.operations]
     return backend_pb2.AssessModelResponse(operations=operations)
-
-
-def model() -> bytes:
-    """Return the model ``y = tanh(x)``."""
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8]) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Tanh", ["x"], ["y"], name="tanh")], "g", values[:1], values[1:])
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return bytes(onnx.ModelProto.SerializeToString(proto))
 
 
 Load = Callable[..., PreparedPlan]
@@ -51,7 +42,7 @@ def load(cpu_ref: Endpoint, short_path: Path) -> Iterator[Load]:
             device = stack.enter_context(ScriptedDevice(Endpoint(short_path / "npu"), script, on_burst))
             fleet = Fleet({"npu": device.endpoint, "cpu_ref": cpu_ref})
             stack.callback(fleet.close)
-            prepared = prepare(import_model(model()), fleet, (), Options(Strategy.NNAPI, **options))
+            prepared = prepare(import_model(onnx_file(shape=(1, 8))), fleet, (), Options(Strategy.NNAPI, **options))
             stack.callback(prepared.release)
             return prepared
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError
@@ -27,6 +25,7 @@ from nnhal_service.runtime.devices import fleet as fleet_module
 from nnhal_service.runtime.devices import registration
 from nnhal_service.runtime.memory.domains import AllocatedMemory, ModelRole, allocate
 from tests.support.refusals import FAILURE, INVALID, refusal
+from tests.support.repositories import onnx_file
 from tests.support.scripted import (
     SUCCESS,
     OnBurst,
@@ -44,14 +43,6 @@ CREATE = "PreparedModel.CreateReusableExecution"
 GETTERS = {"Device"}
 
 
-def model(dimensions: Sequence[int | str]) -> bytes:
-    """y = tanh(x)."""
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dimensions) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Tanh", ["x"], ["y"], name="tanh")], "g", values[:1], values[1:])
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return bytes(onnx.ModelProto.SerializeToString(proto))
-
-
 class Scene:
     """A framework with a device npu, which can be killed, and cpu_ref."""
 
@@ -63,10 +54,12 @@ class Scene:
         stack.callback(self.fleet.close)
 
     def load(
-        self, fallback: Fallback = Fallback.ALLOW, dimensions: Sequence[int | str] = (1, 8), **options: Any
+        self, fallback: Fallback = Fallback.ALLOW, dimensions: tuple[int | str, ...] = (1, 8), **options: Any
     ) -> LoadedModel:
         options = {"pins": (Pin("name:*", "npu"),), "fallback": fallback, **options}
-        prepared = prepare(import_model(model(dimensions)), self.fleet, (), Options(Strategy.NNAPI, **options))
+        prepared = prepare(
+            import_model(onnx_file(shape=dimensions)), self.fleet, (), Options(Strategy.NNAPI, **options)
+        )
         assert [step.device for step in prepared.plan.steps] == ["npu"]
         loaded = LoadedModel(prepared)
         self._stack.callback(loaded.close)
@@ -192,7 +185,7 @@ def test_the_first_death_is_told_where_the_cpu_does_not_come_back(
         fleet = Fleet({"cpu_ref": endpoint})
         stack.callback(fleet.close)
         with pytest.raises(DeadObjectError) as caught:
-            prepare(import_model(model((1, 8))), fleet, (), Options(Strategy.NNAPI))
+            prepare(import_model(onnx_file(shape=(1, 8))), fleet, (), Options(Strategy.NNAPI))
         assert process.wait() != 0
     assert "no link at" not in str(caught.value)
 
@@ -427,7 +420,7 @@ def test_an_error_of_a_living_device_is_passed_on_and_nothing_is_made_again(
         fleet = Fleet({"npu": npu.endpoint, "cpu_ref": cpu_ref})
         stack.callback(fleet.close)
         options = Options(Strategy.NNAPI, (Pin("name:*", "npu"),), fallback=Fallback.DENY)
-        loaded = LoadedModel(prepare(import_model(model((1, 8))), fleet, (), options))
+        loaded = LoadedModel(prepare(import_model(onnx_file(shape=(1, 8))), fleet, (), options))
         stack.callback(loaded.close)
         context = bound(loaded)
         refusal(context.run, status, "not this one")
