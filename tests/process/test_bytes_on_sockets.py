@@ -91,7 +91,7 @@ def counting_proxy(path: Path, target: Path) -> Iterator[CountingProxy]:
         proxy.close()
 
 
-ELEMENTS = 1 << 24
+ELEMENTS = 1 << 21
 TENSOR_BYTES = 4 * ELEMENTS
 MAX_BYTES = 64 * 1024
 """The most bytes for a whole session: opening it, preparing a model, and three executions."""

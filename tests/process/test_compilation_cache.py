@@ -40,12 +40,13 @@ from tests.support.caching import (
 from tests.support.onnx_models import onnx_model
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, INVALID
+from tests.support.searching import further
 from tests.support.subgraphs import B8, I32, Program
 from tests.support.wire import WireDevice
 
 NONE = ErrorStatus.NONE
-ROUNDS = {"cpu_ref": 100, "cpu_acc": 50}
-"""How often files are overwritten by device, since preparing takes longer on some."""
+ROUNDS = further(20)
+"""How often files are overwritten."""
 GIB = 1 << 30
 _MODELS = os.environ.get("NNHAL_MODELS", "")
 
@@ -150,13 +151,14 @@ def copying(source: Entry, target: Entry, random: Random, latest: int) -> Iterat
 
 @pytest.mark.contract("CC-09")
 @pytest.mark.slow
+@pytest.mark.search
 def test_files_that_are_overwritten_while_they_are_saved_never_restore_another_model(
-    device: CachingDevice, endpoint: Endpoint, entry: Entry, code: OperandType, tmp_path: Path
+    device: CachingDevice, entry: Entry, code: OperandType, tmp_path: Path
 ) -> None:
     other = device.entry(tmp_path / "other", OTHER_TOKEN)
     assert device.prepare(chain(code, OperationType.MUL).model, other.create()).status == NONE
     sums = chain(code, OperationType.ADD)
-    for seed in range(ROUNDS[endpoint.directory.name]):
+    for seed in range(ROUNDS):
         cache = entry.create()
         with copying(other, entry, Random(seed), latest=40):
             prepared = device.prepare(sums.model, cache)
@@ -170,14 +172,15 @@ def test_files_that_are_overwritten_while_they_are_saved_never_restore_another_m
 
 @pytest.mark.contract("CC-10")
 @pytest.mark.slow
+@pytest.mark.search
 def test_files_that_are_overwritten_while_they_are_restored_never_give_another_model(
-    device: CachingDevice, endpoint: Endpoint, entry: Entry, code: OperandType, tmp_path: Path
+    device: CachingDevice, entry: Entry, code: OperandType, tmp_path: Path
 ) -> None:
     other, good = device.entry(tmp_path / "other", OTHER_TOKEN), device.entry(tmp_path / "good")
     assert device.prepare(chain(code, OperationType.MUL).model, other.create()).status == NONE
     sums = chain(code, OperationType.ADD)
     assert device.prepare(sums.model, good.create()).status == NONE
-    for seed in range(ROUNDS[endpoint.directory.name]):
+    for seed in range(ROUNDS):
         entry.write(good.read())
         cache = entry.open()
         with copying(other, entry, Random(seed), latest=400):

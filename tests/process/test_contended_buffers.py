@@ -31,7 +31,7 @@ from tests.support.device_memory import (
     read,
     request_of,
 )
-from tests.support.holding import holder
+from tests.support.killed_clients import holding_device_memory, killed_client
 from tests.support.refusals import FAILURE, INVALID, refusal
 from tests.support.resources import counts_of, resources_of
 from tests.support.waiting import wait_until
@@ -205,6 +205,6 @@ def test_the_memory_of_a_client_that_dies_is_released(endpoint: Endpoint) -> Non
     with RemoteDevice(endpoint, "observer") as observer:
         before = counts_of(observer.usage())
         for _ in range(2):
-            with holder("device_memory", endpoint.directory) as client:
-                client.kill()
+            with killed_client(holding_device_memory, endpoint.directory):
+                pass
             await_given_back(observer, before)

@@ -129,9 +129,17 @@ def datagrams() -> int:
     return theirs.detach()
 
 
-def a_link(endpoint: Endpoint) -> int:
+@pytest.fixture(scope="module")
+def listener() -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind("")
+        listening.listen(8)
+        yield listening
+
+
+def a_link(listener: socket.socket) -> int:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    connection.connect(str(endpoint.link))
+    connection.connect(listener.getsockname())
     return connection.detach()
 
 
@@ -141,11 +149,11 @@ def a_link(endpoint: Endpoint) -> int:
     [
         pytest.param(lambda _: os.memfd_create("strange"), "not a socket", id="memory"),
         pytest.param(lambda _: datagrams(), "SOCK_DGRAM", id="datagrams"),
-        pytest.param(lambda endpoint: a_link(endpoint), "connected to one, as links are", id="a link"),
+        pytest.param(a_link, "connected to one, as links are", id="a link"),
     ],
 )
 def test_a_descriptor_that_is_no_fence_is_refused_and_closed(
-    cpu_ref: Endpoint, device: RemoteDevice, target: Target, make: Callable[[Endpoint], int], words: str
+    listener: socket.socket, device: RemoteDevice, target: Target, make: Callable[[socket.socket], int], words: str
 ) -> None:
     addition = addition_in_ashmem()
     execution = bind(target, addition.request)
@@ -154,7 +162,7 @@ def test_a_descriptor_that_is_no_fence_is_refused_and_closed(
     _, held = create_fence()
     for _ in range(5):
         strange = Fence(held.descriptor.duplicate())
-        strange.descriptor = Descriptor(make(cpu_ref))
+        strange.descriptor = Descriptor(make(listener))
         refusal(lambda s=strange: relaunch_on_channel(target, execution, [held, s]), INVALID, words)  # type: ignore[misc]
         ask = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=execution))
         target.launches.exchange(ask, [strange.descriptor])

@@ -22,9 +22,9 @@ from tritonclient.utils import InferenceServerException
 
 from nnhal.arrays import Array
 from nnhal_client import connect
+from tests.support.killed_clients import region_client
 from tests.support.model_server import Served
 from tests.support.repositories import numbers, onnx_file, write
-from tests.support.shm_clients import ShmClient
 from tests.support.tritonclients import Triton, status_of
 
 Infer = Callable[[Array], Array]
@@ -208,8 +208,8 @@ def _truncate_a_region(served: Served, source: random.Random) -> None:
 def _die(served: Served, source: random.Random) -> None:
     """Kill a process that has shared memory and requests."""
     key = f"nnhal_soak_{os.getpid()}_{source.getrandbits(32)}"
-    with ShmClient(served.grpc, key) as client:
-        client.wait_until_registered()
+    with region_client(served.grpc, key):
+        pass
 
 
 def _load_and_unload(served: Served, source: random.Random) -> None:

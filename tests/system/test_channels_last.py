@@ -14,11 +14,10 @@ from nnhal_client import Framework, connect
 from nnhal_client.explanation import Explanation
 from nnhal_client.model import Model
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
-from tests.support.deaths import kill_for_good
 from tests.support.onnx_cnns import FORMS, IMAGE, NETWORKS, quantised, worst_of
 from tests.support.onnx_models import by_onnxruntime, random
 from tests.support.processes import WARM
-from tests.support.testbeds import framework_over
+from tests.support.testbeds import framework_over, kill_for_good
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow

@@ -286,9 +286,9 @@ KINDS: Mapping[str, Mapping[str, Connect]] = {
 
 
 BY_HAND = "NNHAL_CONNECTIONS" in os.environ
-COUNT = int(os.environ.get("NNHAL_CONNECTIONS", "25"))
-MOST_KEPT = 1400
-"""More connections than a process keeps something of, which is 1,024 clients or runs; two front workers share them."""
+COUNT = int(os.environ.get("NNHAL_CONNECTIONS", "50"))
+MOST_KEPT = 2800
+"""More connections than two processes keep something of, which is 1,024 clients or runs each."""
 ROUNDS = 4
 """How many there are until one leaves nothing: the second fills what is kept of the last clients, and what grows by
 itself, as histories do, does not grow so much each time.
@@ -416,7 +416,7 @@ def test_connections_that_have_ended_leave_nothing(
     connect(asked, listener, 20 if BY_HAND else 4)  # what is made once is there
     before = held(listener)
     for turn in range(ROUNDS):
-        count = max(COUNT, MOST_KEPT * min(len(listener.pids), 2) // len(kinds)) if turn == 1 else COUNT
+        count = max(COUNT, MOST_KEPT // len(kinds)) if turn == 1 else COUNT
         connect(asked, listener, count)
         after = held(listener)
         grown = {what: more for what, more in (after.kinds - before.kinds).items() if more >= count / 2}

@@ -19,7 +19,7 @@ import pytest
 from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError
 from nnhal.remote import RemoteDevice
-from tests.support.command import command
+from tests.support.command import benchmark, command, nnhal
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -71,19 +71,24 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+def words_of(line: str, directory: Path) -> list[str]:
+    """Return the words of a command with its further options; directories for sockets are below ``directory``."""
+    more = next((options for name, options in SHORT.items() if line.startswith(name)), "")
+    return shlex.split(re.sub(r"/(?:run|tmp)/(?=nnhal|npu)", f"{directory}/", f"{line} {more}"))
+
+
+def variables(directory: Path) -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {"NNHAL_DIRECTORY": str(directory / "nnhal"), "PATH": path}
+
+
 @contextmanager
 def started(line: str, workspace: Path, directory: Path) -> Iterator[subprocess.Popen[str]]:
-    """Start a command; directories for sockets are below ``directory``. It is killed when the context ends."""
-    more = next((options for name, options in SHORT.items() if line.startswith(name)), "")
-    program, *words = shlex.split(re.sub(r"/(?:run|tmp)/(?=nnhal|npu)", f"{directory}/", f"{line} {more}"))
+    """Start ``nnhal``. It is killed when the context ends."""
     process = subprocess.Popen(
-        command(words) if program == "nnhal" else [sys.executable, *words],
+        command(words_of(line, directory)[1:]),
         cwd=workspace,
-        env={
-            **os.environ,
-            "NNHAL_DIRECTORY": str(directory / "nnhal"),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        },
+        env={**os.environ, **variables(directory)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -134,14 +139,25 @@ def test_a_documented_command_that_asks_processes_works(line: str, workspace: Pa
     assert process.returncode == 0, said
 
 
-@pytest.mark.parametrize("line", [line for line in documented() if not line.startswith(ASKING)])
-def test_a_documented_command_works(line: str, workspace: Path, short_path: Path) -> None:
+@pytest.mark.parametrize("line", [line for line in documented() if line.startswith(SERVING)])
+def test_a_documented_command_serves(line: str, workspace: Path, short_path: Path) -> None:
     with started(line, workspace, short_path) as process:
-        if line.startswith(SERVING):
-            wait_until_it_serves(line, process, short_path)
-            process.terminate()
+        wait_until_it_serves(line, process, short_path)
+        process.terminate()
         said, _ = process.communicate(timeout=_SECONDS)
     assert process.returncode == 0, said
+
+
+@pytest.mark.parametrize("line", [line for line in documented() if not line.startswith((*SERVING, *ASKING))])
+def test_a_documented_command_works(
+    line: str, workspace: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(workspace)
+    for name, value in {**variables(short_path), "PWD": str(workspace)}.items():
+        monkeypatch.setenv(name, value)
+    program, *words = words_of(line, short_path)
+    done = nnhal(*words) if program == "nnhal" else benchmark(words[1].removeprefix("benchmarks."), *words[2:])
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_pages_have_commands() -> None:

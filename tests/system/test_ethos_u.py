@@ -13,11 +13,10 @@ from nnhal.operations._types import F32, I32, Q8A
 from nnhal.types import Operand, OperationType
 from nnhal_client import Framework
 from nnhal_tools.up import DeviceEntry
-from tests.support.kills import kill_under_load
 from tests.support.mobilenet import BODY, MobileNet, image
 from tests.support.models import Recipe
 from tests.support.npu import SAME
-from tests.support.testbeds import framework_over
+from tests.support.testbeds import framework_over, kill_under_load
 
 SRAM = 48 << 10
 NEAR = 0.01

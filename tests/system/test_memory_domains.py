@@ -25,7 +25,7 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import Binding, DomainMemory, Framework, MemoryRole, Model, connect
 from nnhal_hosting import restarted_process as restarted
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
-from tests.support.holding import holder
+from tests.support.killed_clients import holding_memories, killed_client
 from tests.support.onnx_models import onnx_model
 from tests.support.processes import WARM
 from tests.support.resources import resources_of
@@ -189,7 +189,7 @@ def test_a_client_that_is_killed_leaves_no_memory(
     device, pid = devices["cpu_ref"], testbed.pid("framework")
     settled(lambda: device.usage().buffers)
     before, resources = device.usage(), resources_of(pid)
-    with holder("memory", testbed.framework, str(path)) as client:
+    with killed_client(holding_memories, testbed.framework, path) as client:
         assert device.usage().buffers == before.buffers + 3
         client.kill()
         wait_until(lambda: device.usage().buffers == before.buffers, "buffers are released")

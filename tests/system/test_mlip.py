@@ -12,10 +12,9 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal_client import Framework
 from nnhal_tools.up import DeviceEntry
-from tests.support.kills import kill_under_load
 from tests.support.mlip_hal import MlipRecipe, random_inputs
 from tests.support.npu import SAME
-from tests.support.testbeds import framework_over
+from tests.support.testbeds import framework_over, kill_under_load
 
 NEAR = 0.01
 

@@ -21,11 +21,11 @@ from nnhal.types import ErrorStatus
 from nnhal_client import Framework, V2Server, connect
 from nnhal_service.serving import TensorDescription
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
-from tests.support.deaths import kill_for_good
-from tests.support.holding import holder
+from tests.support.killed_clients import holding_bindings, killed_client
 from tests.support.model_server import Devices, Served, devices, model_server
 from tests.support.processes import WARM
 from tests.support.repositories import onnx_file, write
+from tests.support.testbeds import kill_for_good
 from tests.support.v2 import FakeModel
 from tests.support.v2_front import serving
 from tests.support.waiting import settled, wait_until
@@ -183,10 +183,8 @@ def test_a_killed_client_leaves_nothing_behind(tmp_path: Path) -> None:
             return usage.executions, usage.mappings, len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
 
         def kill() -> None:
-            with holder("bindings", server.endpoint.directory, "tanh") as client:
+            with killed_client(holding_bindings, server.endpoint.directory, "tanh"):
                 assert device.usage().executions == 4
-                client.send_signal(signal.SIGKILL)
-                client.wait()
             wait_until(lambda: device.usage().executions == 0, "the bindings are released")
 
         kill()

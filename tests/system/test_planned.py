@@ -19,12 +19,11 @@ from nnhal_client import Framework, Model, ModelPlan, connect
 from nnhal_frontends import DEFAULT_LIMITS
 from nnhal_frontends.onnx.parts import OnnxParts
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
-from tests.support.deaths import kill_for_good
 from tests.support.onnx_models import onnx_model
 from tests.support.processes import WARM
 from tests.support.repositories import numbers, onnx_file
 from tests.support.resources import resources_of
-from tests.support.testbeds import own_testbed
+from tests.support.testbeds import kill_for_good, own_testbed
 from tests.support.waiting import wait_until
 
 DEVICES = ("ethos_n", "cpu_ref", "cpu_acc")

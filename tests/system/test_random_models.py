@@ -20,11 +20,10 @@ from nnhal_client import Model
 from nnhal_client.framework import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support import tflite_drawing
-from tests.support.deaths import kill_for_good
 from tests.support.onnx_operators import MAKERS
 from tests.support.processes import WARM
 from tests.support.random_models import Case, examples, models, parsed
-from tests.support.testbeds import framework_over
+from tests.support.testbeds import framework_over, kill_for_good
 from tests.support.tflite_drawing import TfliteDrawing
 from tests.support.tflite_files import Spec, booleans, floats, int8, int32
 from tests.support.tflite_operators import by_any_kernel, numbers, one

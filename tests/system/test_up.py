@@ -49,8 +49,20 @@ def pids(directory: Path) -> list[int]:
         return [device.pid for device in framework.devices()]
 
 
-def test_sigterm_stops_everything(short_path: Path) -> None:
-    with running(short_path) as process:
+def test_a_testbed_has_a_dashboard_restarts_a_killed_device_and_stops_by_sigterm(short_path: Path) -> None:
+    lines: list[str] = []
+    until = "dashboard: http://127.0.0.1:"
+    with running(short_path, "--dashboard-port", "0", until=until, lines=lines) as process:
+        address = lines[-1].split()[-1]
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            assert answer.status == 200
+        with connect(short_path / "framework") as framework:
+            first = next(device for device in framework.devices() if device.name == "cpu_ref")
+            os.kill(first.pid, signal.SIGKILL)
+            wait_until(lambda: _serves(Endpoint(short_path / "cpu_ref"), first.pid), "cpu_ref serves again")
+            second = next(device for device in framework.devices() if device.name == "cpu_ref")
+        assert second.available
+        assert second.pid != first.pid
         devices = pids(short_path)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
@@ -67,17 +79,6 @@ def test_no_process_is_left_if_the_supervisor_is_killed(short_path: Path) -> Non
             wait_for_death(pid)
 
 
-def test_a_killed_device_is_restarted_and_used_again(short_path: Path) -> None:
-    with running(short_path):
-        with connect(short_path / "framework") as framework:
-            first = next(device for device in framework.devices() if device.name == "cpu_ref")
-            os.kill(first.pid, signal.SIGKILL)
-            wait_until(lambda: _serves(Endpoint(short_path / "cpu_ref"), first.pid), "cpu_ref serves again")
-            second = next(device for device in framework.devices() if device.name == "cpu_ref")
-        assert second.available
-        assert second.pid != first.pid
-
-
 def _serves(endpoint: Endpoint, not_this: int) -> bool:
     try:
         with RemoteDevice(endpoint) as device:
@@ -91,14 +92,6 @@ def test_sigterm_ends_a_start_that_is_under_way(short_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 1
     assert not list(short_path.glob("*/*.sock"))
-
-
-def test_the_dashboard_is_found_by_its_address(short_path: Path) -> None:
-    lines: list[str] = []
-    with running(short_path, "--dashboard-port", "0", until="dashboard: http://127.0.0.1:", lines=lines):
-        address = lines[-1].split()[-1]
-        with urllib.request.urlopen(address, timeout=30) as answer:
-            assert answer.status == 200
 
 
 def test_a_port_that_is_taken_costs_only_the_dashboard(short_path: Path) -> None:

@@ -16,8 +16,8 @@ import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException, serialize_byte_tensor
 
 from tests.support.caching import held_under
+from tests.support.killed_clients import region_client
 from tests.support.model_server import Devices, Served, model_server
-from tests.support.shm_clients import ShmClient
 from tests.support.tritonclients import Triton, status_of
 from tests.support.waiting import wait_until
 
@@ -161,8 +161,7 @@ def test_regions_are_registered_and_unregistered_under_load(triton: Triton, regi
 
 
 def test_clients_do_not_see_use_or_unregister_each_other_s_regions(triton: Triton, served: Served, key: str) -> None:
-    with ShmClient(served.grpc, key) as other:
-        other.wait_until_registered()
+    with region_client(served.grpc, key):
         assert "mine" not in names(triton)
         assert "Unable to find system shared memory region: 'mine'" in refusal(triton, infer, triton)[1]
         triton.client.unregister_system_shared_memory("mine")
@@ -174,9 +173,7 @@ def test_clients_do_not_see_use_or_unregister_each_other_s_regions(triton: Trito
 
 def test_of_six_clients_that_are_killed_nothing_is_left(triton: Triton, served: Served, key: str) -> None:
     with ExitStack() as stack:
-        clients = [stack.enter_context(ShmClient(served.grpc, f"{key}_{number}")) for number in range(6)]
-        for client in clients:
-            client.wait_until_registered()
+        clients = [stack.enter_context(region_client(served.grpc, f"{key}_{number}")) for number in range(6)]
         assert len(held_under(Path("/dev/shm"), served.pid)) == 6
         for client in clients:
             client.kill()

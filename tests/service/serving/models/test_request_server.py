@@ -47,9 +47,8 @@ from nnhal_service.serving.requests.client_memory import to_array
 from tests.service.serving.conftest import Serve
 from tests.support.onnx_models import onnx_model, random
 from tests.support.processes import device_process
-from tests.support.resources import Resources, resources_of
 from tests.support.serving import shared_loop
-from tests.support.waiting import settled, stop, wait_for_death, wait_until
+from tests.support.waiting import stop, wait_for_death, wait_until
 
 HOUR_NS = 3600 * 10**9
 
@@ -279,32 +278,6 @@ def test_a_bad_request_costs_the_others_of_its_batch_nothing(serve: Serve) -> No
     assert served.statistics().failures[FailureReason.BACKEND] == 1
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        ServingConfig(),
-        ServingConfig(instances=4),
-        ServingConfig(max_batch_size=8, instances=2, batching=Batching((4, 8), 100_000)),
-    ],
-    ids=["one instance", "four instances", "batches"],
-)
-def test_every_one_of_many_threads_gets_its_own_answers(serve: Serve, config: ServingConfig) -> None:
-    served = serve(relu(("n", 16)), config)
-
-    def client(seed: int) -> None:
-        for number in range(100):
-            x = random(1 + number % 3, 16, seed=1000 * seed + number)
-            with served.infer_and_wait(InferenceRequest({"x": x}, priority=number % 2)) as response:
-                np.testing.assert_array_equal(response.outputs["y"], np.maximum(x, 0))
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(client, range(8)))
-    statistics = served.statistics()
-    assert statistics.success.count == 800 and statistics.fail.count == 0 and statistics.pending == 0
-    assert statistics.inference_count == sum(1 + number % 3 for number in range(100)) * 8 or not config.max_batch_size
-    assert statistics.execution_count <= 800
-
-
 def test_requests_that_are_late_or_cancelled_fail_and_are_counted(serve: Serve) -> None:
     seen: list[Finished] = []
     runs: list[Executed] = []
@@ -505,36 +478,6 @@ def test_memory_is_of_a_kind_that_the_devices_use_in_place(short_path: Path, cpu
             assert response.parameters["nnhal_devices"] == "ethos_n:1"
             assert response.parameters["nnhal_bytes_copied"] == image.nbytes
         served.close()
-        fleet.close()
-
-
-@pytest.mark.slow
-def test_models_that_come_and_go_leave_nothing_behind(short_path: Path) -> None:
-    with device_process("cpu_acc", short_path) as (child, endpoint):
-        fleet = Fleet({"cpu_acc": endpoint})
-        content = relu(("n", 3)).SerializeToString()
-
-        def once() -> None:
-            loaded = LoadedModel(prepare(import_model(content), fleet, (), Options()))
-            config = ServingConfig(max_batch_size=4, instances=2, batching=Batching())
-            served = ServedModel("m", "1", loaded, config, shared_loop())
-            with ThreadPoolExecutor(4) as threads:
-                list(threads.map(lambda size: infer(served, x=random(size, 3)), (1, 2, 3, 4) * 4))
-            served.close()
-            gc.collect()
-
-        def held() -> tuple[Resources, Resources]:
-            return settled(lambda: resources_of(os.getpid())), settled(lambda: resources_of(child.pid))
-
-        for _ in range(2):
-            once()
-        ours, theirs = held()
-        rounds = 16
-        for _ in range(rounds):
-            once()
-        our_last, their_last = held()
-        assert our_last.within(ours)
-        assert their_last.within(theirs, spare=rounds // 2)
         fleet.close()
 
 

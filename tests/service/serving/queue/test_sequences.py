@@ -178,17 +178,6 @@ async def test_a_request_waits_until_its_deadline_only() -> None:
 
 
 @in_loop
-async def test_a_sequence_has_to_be_started_and_is_over_with_its_last_request() -> None:
-    model = Model()
-    words = "inference request for sequence 7 to model 'm' must specify the START flag on the first request"
-    with pytest.raises(ServingError, match=words):
-        model.enter(7)
-    await model.run(7, start=True, end=True)
-    with pytest.raises(ServingError, match=words):
-        model.enter(7)
-
-
-@in_loop
 async def test_what_a_sequence_ran_on_is_used_again() -> None:
     model = Model(kept=1)
     first = await model.run(1, start=True, end=True)
@@ -260,14 +249,6 @@ async def test_a_sequence_that_waits_keeps_the_deadline_of_its_requests() -> Non
 
 
 @in_loop
-async def test_a_failure_leaves_the_sequence() -> None:
-    model = Model()
-    memory = await model.run(1, start=True)
-    await model.run(1, fails=ValueError("it is no state"))
-    assert await model.run(1) is memory
-
-
-@in_loop
 async def test_a_lost_state_is_told_with_the_name_of_the_sequence() -> None:
     model = Model()
     turn = model.enter("s", start=True)
@@ -297,17 +278,6 @@ def test_a_run_that_outlasts_its_deadline_ends_the_sequence_and_keeps_its_memory
     one, other = memories
     assert one is not other
     wait_until(lambda: one.closed, "it is released")
-
-
-def test_an_idle_sequence_ends() -> None:
-    model = Model(idle_ns=1000, kept=0)
-
-    async def scenario() -> None:
-        await model.run(1, start=True)
-
-    played(scenario())
-    wait_until(lambda: model.sequencer.live == 0, "the sequence has ended")
-    wait_until(lambda: model.memories[0].closed, "its memory is released")
 
 
 def test_closing_releases_all_and_lets_no_request_begin() -> None:
