@@ -44,11 +44,11 @@ def transposed_convolution(images: Array, filters: Array, strides: Pair, padding
     return canvas[:, top : canvas.shape[1] - bottom, left : canvas.shape[2] - right]
 
 
-CONV_2D_F32 = OperandType.TENSOR_FLOAT32
+F32 = OperandType.TENSOR_FLOAT32
 F16 = OperandType.TENSOR_FLOAT16
-CONV_2D_I32 = OperandType.TENSOR_INT32
+I32 = OperandType.TENSOR_INT32
 Q8A = OperandType.TENSOR_QUANT8_ASYMM
-CONV_2D_Q8AS = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+Q8AS = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 CONV_2D_RNG = np.random.default_rng(3)
 
 
@@ -56,7 +56,7 @@ def reals(*shape: int) -> Array:
     return CONV_2D_RNG.standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("code", [CONV_2D_F32, F16])
+@pytest.mark.parametrize("code", [F32, F16])
 @pytest.mark.parametrize("channels_first", [False, True])
 def test_every_window_sums_over_all_channels(code: OperandType, channels_first: bool) -> None:
     images, filters, bias = reals(2, 7, 6, 3), reals(4, 3, 2, 3), reals(4)
@@ -77,7 +77,7 @@ def test_every_window_sums_over_all_channels(code: OperandType, channels_first: 
         assert_sums_agree(found, expected, filters[0].size + 1, magnitudes)
 
 
-@pytest.mark.parametrize(("code", "low"), [(Q8A, 0), (CONV_2D_Q8AS, -128)])
+@pytest.mark.parametrize(("code", "low"), [(Q8A, 0), (Q8AS, -128)])
 def test_quantised_sums_are_exact(code: OperandType, low: int) -> None:
     images, filters = (
         CONV_2D_RNG.integers(low, low + 256, (1, 5, 5, 8)),
@@ -90,7 +90,7 @@ def test_quantised_sums_are_exact(code: OperandType, low: int) -> None:
         [
             tensor(code, images, 0.5, low + 3),
             tensor(code, filters, 0.25, low + 5),
-            tensor(CONV_2D_I32, bias, 0.125),
+            tensor(I32, bias, 0.125),
             *integers(SAME, 1, 1, 0),
         ],
         output(code, (), 256.0, low + 100),
@@ -109,7 +109,7 @@ def test_every_channel_of_a_filter_may_have_its_own_scale() -> None:
         [
             tensor(Q8A, [[[[14]]]], 0.5, 10),
             per_channel(filters, [1.0, 2.0, 0.5], 0),
-            tensor(CONV_2D_I32, [2, 0, 0]),
+            tensor(I32, [2, 0, 0]),
             *integers(SAME, 1, 1, 0),
         ],
         output(Q8A, (), 1.0, 20),
@@ -118,23 +118,19 @@ def test_every_channel_of_a_filter_may_have_its_own_scale() -> None:
 
 
 def test_the_activation_comes_last() -> None:
-    inputs = [tensor(CONV_2D_F32, [[[[-3.0], [9.0]]]]), tensor(CONV_2D_F32, [[[[1.0]]]]), tensor(CONV_2D_F32, [1.0])]
-    (result,) = compute(OperationType.CONV_2D, [*inputs, *integers(SAME, 1, 1, 3)], output(CONV_2D_F32))
+    inputs = [tensor(F32, [[[[-3.0], [9.0]]]]), tensor(F32, [[[[1.0]]]]), tensor(F32, [1.0])]
+    (result,) = compute(OperationType.CONV_2D, [*inputs, *integers(SAME, 1, 1, 3)], output(F32))
     assert result.ravel().tolist() == [0.0, 6.0]
 
 
 def test_conv_2d_no_images_give_no_images() -> None:
     inputs = [
-        tensor(CONV_2D_F32, np.zeros((0, 4, 4, 2))),
-        tensor(CONV_2D_F32, np.zeros((3, 2, 2, 2))),
-        tensor(CONV_2D_F32, np.zeros(3)),
+        tensor(F32, np.zeros((0, 4, 4, 2))),
+        tensor(F32, np.zeros((3, 2, 2, 2))),
+        tensor(F32, np.zeros(3)),
     ]
-    (result,) = compute(OperationType.CONV_2D, [*inputs, *integers(SAME, 2, 2, 0)], output(CONV_2D_F32))
+    (result,) = compute(OperationType.CONV_2D, [*inputs, *integers(SAME, 2, 2, 0)], output(F32))
     assert result.shape == (0, 2, 2, 3)
-
-
-DEPTHWISE_CONV_2D_F32 = OperandType.TENSOR_FLOAT32
-DEPTHWISE_CONV_2D_Q8AS = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 
 
 @pytest.mark.parametrize("channels_first", [False, True])
@@ -147,14 +143,14 @@ def test_every_channel_has_its_own_filters(multiplier: int, channels_first: bool
     (result,) = compute(
         OperationType.DEPTHWISE_CONV_2D,
         [
-            tensor(DEPTHWISE_CONV_2D_F32, given),
-            tensor(DEPTHWISE_CONV_2D_F32, filters),
-            tensor(DEPTHWISE_CONV_2D_F32, np.ones(channels)),
+            tensor(F32, given),
+            tensor(F32, filters),
+            tensor(F32, np.ones(channels)),
             *integers(1, 1, 0, 2, 1, 2, multiplier, 0),
             boolean(channels_first),
             *integers(2, 1),
         ],
-        output(DEPTHWISE_CONV_2D_F32),
+        output(F32),
     )
     grouped = filters[0].transpose(2, 0, 1)[..., np.newaxis]
     expected, magnitudes = (
@@ -169,17 +165,14 @@ def test_quantised_channels_may_have_their_own_scales() -> None:
     (result,) = compute(
         OperationType.DEPTHWISE_CONV_2D,
         [
-            tensor(DEPTHWISE_CONV_2D_Q8AS, [[[[2, -4]]]], 0.5),
+            tensor(Q8AS, [[[[2, -4]]]], 0.5),
             per_channel(np.array([3, 5], np.int8).reshape(1, 1, 1, 2), [1.0, 2.0], 3),
             tensor(OperandType.TENSOR_INT32, [1, -1]),
             *integers(1, 1, 1, 1, 0),
         ],
-        output(DEPTHWISE_CONV_2D_Q8AS, (), 0.25, 7),
+        output(Q8AS, (), 0.25, 7),
     )
     assert result.ravel().tolist() == [7 + 14, 7 - 84]
-
-
-GROUPED_CONV_2D_F32 = OperandType.TENSOR_FLOAT32
 
 
 @pytest.mark.parametrize("groups", [1, 2, 6])
@@ -189,13 +182,13 @@ def test_groups_do_not_see_one_another(groups: int) -> None:
     (result,) = compute(
         OperationType.GROUPED_CONV_2D,
         [
-            tensor(GROUPED_CONV_2D_F32, images),
-            tensor(GROUPED_CONV_2D_F32, filters),
-            tensor(GROUPED_CONV_2D_F32, np.zeros(12)),
+            tensor(F32, images),
+            tensor(F32, filters),
+            tensor(F32, np.zeros(12)),
             *integers(0, 1, 1, 0, 2, 1, groups, 0),
             boolean(False),
         ],
-        output(GROUPED_CONV_2D_F32),
+        output(F32),
     )
     expected, magnitudes = (
         convolution(values, weights, (1, 2), ((1, 0), (0, 1)), groups=groups)
@@ -204,8 +197,6 @@ def test_groups_do_not_see_one_another(groups: int) -> None:
     assert_sums_agree(result, expected, filters[0].size + 1, magnitudes)
 
 
-TRANSPOSE_CONV_2D_F32 = OperandType.TENSOR_FLOAT32
-TRANSPOSE_CONV_2D_I32 = OperandType.TENSOR_INT32
 TRANSPOSE_CONV_2D_RNG = np.random.default_rng(5)
 IMAGES, FILTERS = (
     TRANSPOSE_CONV_2D_RNG.standard_normal((2, 3, 4, 3)),
@@ -213,9 +204,9 @@ IMAGES, FILTERS = (
 )
 BIAS = np.array([1.0, -1.0])
 TENSORS = [
-    tensor(TRANSPOSE_CONV_2D_F32, IMAGES),
-    tensor(TRANSPOSE_CONV_2D_F32, FILTERS),
-    tensor(TRANSPOSE_CONV_2D_F32, BIAS),
+    tensor(F32, IMAGES),
+    tensor(F32, FILTERS),
+    tensor(F32, BIAS),
 ]
 _SIGNED = (IMAGES, FILTERS, BIAS), (np.abs(IMAGES), np.abs(FILTERS), np.abs(BIAS))
 """The values, and what the rounding of their sums is measured by."""
@@ -225,7 +216,7 @@ def test_every_element_adds_its_filter() -> None:
     (result,) = compute(
         OperationType.TRANSPOSE_CONV_2D,
         [*TENSORS, *integers(1, 0, 0, 2, 1, 2, 0), boolean(False)],
-        output(TRANSPOSE_CONV_2D_F32),
+        output(F32),
     )
     expected, magnitudes = (
         transposed_convolution(values, weights, (2, 1), ((0, 2), (1, 0))) + bias for values, weights, bias in _SIGNED
@@ -235,11 +226,11 @@ def test_every_element_adds_its_filter() -> None:
 
 @pytest.mark.parametrize("scheme", [SAME, VALID])
 def test_elements_that_no_filter_reaches_are_the_bias(scheme: int) -> None:
-    shape = tensor(TRANSPOSE_CONV_2D_I32, [2, 12, 16, 2] if scheme == SAME else [2, 14, 17, 2])
+    shape = tensor(I32, [2, 12, 16, 2] if scheme == SAME else [2, 14, 17, 2])
     (result,) = compute(
         OperationType.TRANSPOSE_CONV_2D,
         [*TENSORS, shape, *integers(scheme, 4, 4, 0), boolean(False)],
-        output(TRANSPOSE_CONV_2D_F32),
+        output(F32),
     )
     expected, magnitudes = np.zeros((2, *result.shape))
     for sums, (values, weights, bias) in zip((expected, magnitudes), _SIGNED, strict=True):
@@ -256,7 +247,7 @@ def test_channels_first_and_quantised() -> None:
         [
             tensor(OperandType.TENSOR_QUANT8_ASYMM, np.moveaxis(images, 3, 1), 1.0, 4),
             tensor(OperandType.TENSOR_QUANT8_ASYMM, filters, 1.0, 8),
-            tensor(TRANSPOSE_CONV_2D_I32, [0, 10], 1.0),
+            tensor(I32, [0, 10], 1.0),
             *integers(0, 0, 0, 0, 1, 1, 0),
             boolean(True),
         ],
@@ -268,13 +259,13 @@ def test_channels_first_and_quantised() -> None:
 
 def test_transpose_conv_2d_no_images_give_no_images() -> None:
     inputs = [
-        tensor(TRANSPOSE_CONV_2D_F32, np.zeros((0, 3, 4, 3))),
+        tensor(F32, np.zeros((0, 3, 4, 3))),
         *TENSORS[1:],
-        tensor(TRANSPOSE_CONV_2D_I32, [0, 6, 8, 2]),
+        tensor(I32, [0, 6, 8, 2]),
     ]
     (result,) = compute(
         OperationType.TRANSPOSE_CONV_2D,
         [*inputs, *integers(SAME, 2, 2, 0), boolean(False)],
-        output(TRANSPOSE_CONV_2D_F32),
+        output(F32),
     )
     assert result.shape == (0, 6, 8, 2)

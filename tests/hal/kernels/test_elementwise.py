@@ -12,12 +12,8 @@ from nnhal.types import OperandType, OperationType
 from tests.support.kernels import compute
 from tests.support.operations import integers, output, tensor
 
-BINARY_Q8A = OperandType.TENSOR_QUANT8_ASYMM
-BINARY_Q8AS = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
-BINARY_F32 = OperandType.TENSOR_FLOAT32
 
-
-@pytest.mark.parametrize(("code", "low"), [(BINARY_Q8A, 0), (BINARY_Q8AS, -128)])
+@pytest.mark.parametrize(("code", "low"), [(Q8A, 0), (Q8AS, -128)])
 @pytest.mark.parametrize(
     ("operation", "function"),
     [(OperationType.ADD, np.add), (OperationType.SUB, np.subtract), (OperationType.MUL, np.multiply)],
@@ -41,8 +37,8 @@ def test_quantised_results_are_the_real_ones_rounded(
 
 
 def test_the_activation_clamps_quantised_results() -> None:
-    inputs = [tensor(BINARY_Q8A, [0, 10, 200], 1.0, 10), tensor(BINARY_Q8A, [10], 1.0, 10), *integers(3)]
-    assert compute(OperationType.ADD, inputs, output(BINARY_Q8A, (), 1.0, 10))[0].tolist() == [10, 10, 16]
+    inputs = [tensor(Q8A, [0, 10, 200], 1.0, 10), tensor(Q8A, [10], 1.0, 10), *integers(3)]
+    assert compute(OperationType.ADD, inputs, output(Q8A, (), 1.0, 10))[0].tolist() == [10, 10, 16]
 
 
 def test_integers_divide_towards_minus_infinity() -> None:
@@ -52,7 +48,7 @@ def test_integers_divide_towards_minus_infinity() -> None:
 
 
 def test_empty_tensors_broadcast() -> None:
-    for code, scale in ((BINARY_F32, 0.0), (BINARY_Q8A, 1.0)):
+    for code, scale in ((F32, 0.0), (Q8A, 1.0)):
         inputs = [tensor(code, np.zeros((0, 3)), scale), tensor(code, np.zeros((1, 1)), scale), *integers(0)]
         assert compute(OperationType.ADD, inputs, output(code, (), scale))[0].shape == (0, 3)
 

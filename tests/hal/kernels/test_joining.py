@@ -10,17 +10,16 @@ from tests.support.kernels import compute
 from tests.support.operations import integers, output, tensor
 
 Q8A = OperandType.TENSOR_QUANT8_ASYMM
-CONCATENATION_F32 = OperandType.TENSOR_FLOAT32
 
 
 def test_tensors_follow_one_another() -> None:
     inputs = [
-        tensor(CONCATENATION_F32, [[1.0, 2.0]]),
-        tensor(CONCATENATION_F32, np.zeros((1, 0))),
-        tensor(CONCATENATION_F32, [[3.0]]),
+        tensor(F32, [[1.0, 2.0]]),
+        tensor(F32, np.zeros((1, 0))),
+        tensor(F32, [[3.0]]),
         *integers(1),
     ]
-    assert compute(OperationType.CONCATENATION, inputs, output(CONCATENATION_F32))[0].tolist() == [[1.0, 2.0, 3.0]]
+    assert compute(OperationType.CONCATENATION, inputs, output(F32))[0].tolist() == [[1.0, 2.0, 3.0]]
 
 
 def test_tensors_take_the_output_s_quantisation() -> None:

@@ -8,20 +8,19 @@ from nnhal.types import OperandType, OperationType
 from tests.support.kernels import compute
 from tests.support.operations import boolean, integers, output, tensor
 
-FULLY_CONNECTED_F32 = OperandType.TENSOR_FLOAT32
 Q8A = OperandType.TENSOR_QUANT8_ASYMM
 
 
 def test_the_input_comes_in_rows() -> None:
     values, weights = np.arange(12.0).reshape(1, 2, 3, 2), np.arange(8.0).reshape(2, 4)
     inputs = [
-        tensor(FULLY_CONNECTED_F32, values),
-        tensor(FULLY_CONNECTED_F32, weights),
-        tensor(FULLY_CONNECTED_F32, [1.0, -500.0]),
+        tensor(F32, values),
+        tensor(F32, weights),
+        tensor(F32, [1.0, -500.0]),
         *integers(1),
     ]
     expected = np.maximum(values.reshape(3, 4) @ weights.T + [1, -500], 0)
-    assert compute(OperationType.FULLY_CONNECTED, inputs, output(FULLY_CONNECTED_F32))[0].tolist() == expected.tolist()
+    assert compute(OperationType.FULLY_CONNECTED, inputs, output(F32))[0].tolist() == expected.tolist()
 
 
 def test_quantised_rows() -> None:
@@ -36,12 +35,12 @@ def test_quantised_rows() -> None:
 
 def test_an_empty_batch_stays_empty() -> None:
     inputs = [
-        tensor(FULLY_CONNECTED_F32, np.zeros((0, 4))),
-        tensor(FULLY_CONNECTED_F32, np.zeros((5, 4))),
-        tensor(FULLY_CONNECTED_F32, np.zeros(5)),
+        tensor(F32, np.zeros((0, 4))),
+        tensor(F32, np.zeros((5, 4))),
+        tensor(F32, np.zeros(5)),
         *integers(0),
     ]
-    assert compute(OperationType.FULLY_CONNECTED, inputs, output(FULLY_CONNECTED_F32))[0].shape == (0, 5)
+    assert compute(OperationType.FULLY_CONNECTED, inputs, output(F32))[0].shape == (0, 5)
 
 
 FIRST = np.arange(12).reshape(2, 2, 3)

@@ -67,7 +67,6 @@ def test_no_elements_reduce_to_what_changes_nothing(code: OperationType, main: O
     assert reduced(code, main, np.zeros((0, 2)), [0], scale=scale).tolist() == [expected, expected]
 
 
-MEAN_I32 = OperandType.TENSOR_INT32
 VALUES = np.arange(12.0).reshape(2, 3, 2)
 
 
@@ -82,13 +81,13 @@ VALUES = np.arange(12.0).reshape(2, 3, 2)
 )
 def test_axes_are_averaged(axes: list[int], keep: int, expected: Array) -> None:
     for code in (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16):
-        inputs = [tensor(code, VALUES), tensor(MEAN_I32, np.array(axes, np.int32)), *integers(keep)]
+        inputs = [tensor(code, VALUES), tensor(I32, np.array(axes, np.int32)), *integers(keep)]
         assert compute(OperationType.MEAN, inputs, output(code))[0].tolist() == expected.tolist()
 
 
 def test_quantised_averages_round_half_away() -> None:
     code = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
-    inputs = [tensor(code, [[1, 2], [-1, -2], [127, 126]], 0.5, 4), tensor(MEAN_I32, [1]), *integers(0)]
+    inputs = [tensor(code, [[1, 2], [-1, -2], [127, 126]], 0.5, 4), tensor(I32, [1]), *integers(0)]
     assert compute(OperationType.MEAN, inputs, output(code, (), 0.5, 4))[0].tolist() == [2, -2, 127]
 
 

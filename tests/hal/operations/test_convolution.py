@@ -23,16 +23,16 @@ from tests.support.operations import (
     tensor,
 )
 
-CONV_2D_F32 = OperandType.TENSOR_FLOAT32
+F32 = OperandType.TENSOR_FLOAT32
 Q8A = OperandType.TENSOR_QUANT8_ASYMM
-CONV_2D_I32 = OperandType.TENSOR_INT32
+I32 = OperandType.TENSOR_INT32
 CONV = OperationType.CONV_2D
 IMAGES, FILTERS, BIAS = (
-    open_tensor(CONV_2D_F32, (1, 8, 8, 3)),
-    open_tensor(CONV_2D_F32, (5, 3, 3, 3)),
-    open_tensor(CONV_2D_F32, (5,)),
+    open_tensor(F32, (1, 8, 8, 3)),
+    open_tensor(F32, (5, 3, 3, 3)),
+    open_tensor(F32, (5,)),
 )
-OUT = output(CONV_2D_F32, (1, 8, 8, 5))
+OUT = output(F32, (1, 8, 8, 5))
 
 
 def parameters(count: int) -> list[Given]:
@@ -74,7 +74,7 @@ def quantized(bias_scale: float, output_scale: float, filters: Given | None = No
     inputs = [
         open_tensor(Q8A, (1, 8, 8, 3), 0.5),
         filters or open_tensor(Q8A, (5, 3, 3, 3), 0.25),
-        open_tensor(CONV_2D_I32, (5,), bias_scale),
+        open_tensor(I32, (5,), bias_scale),
         *parameters(4),
     ]
     return inputs, level_of(CONV, inputs, output(Q8A, (1, 8, 8, 5), output_scale))
@@ -107,7 +107,7 @@ def test_filters_of_another_type_are_refused() -> None:
 
 
 def test_unknown_images_leave_their_axes_open() -> None:
-    inputs = [open_tensor(CONV_2D_F32, (0, 0, 8, 0)), FILTERS, BIAS, *integers(VALID, 1, 1, 0)]
+    inputs = [open_tensor(F32, (0, 0, 8, 0)), FILTERS, BIAS, *integers(VALID, 1, 1, 0)]
     assert dimensions_of(CONV, inputs, OUT) == ((0, 0, 6, 5),)
 
 
@@ -125,28 +125,23 @@ def test_an_unknown_filter_or_rank_leaves_everything_open() -> None:
 )
 def test_operands_that_do_not_fit_are_refused(images: tuple[int, ...], bias: tuple[int, ...], complaint: str) -> None:
     with pytest.raises(HalError, match=complaint):
-        dimensions_of(
-            CONV, [open_tensor(CONV_2D_F32, images), FILTERS, open_tensor(CONV_2D_F32, bias), *parameters(4)], OUT
-        )
+        dimensions_of(CONV, [open_tensor(F32, images), FILTERS, open_tensor(F32, bias), *parameters(4)], OUT)
 
 
-DEPTHWISE_CONV_2D_F32 = OperandType.TENSOR_FLOAT32
 DEPTHWISE = OperationType.DEPTHWISE_CONV_2D
 
 
 def inputs_depthwise_conv_2d(filters: tuple[int, ...], multiplier: int) -> list[Given]:
-    tensors = [open_tensor(DEPTHWISE_CONV_2D_F32, dimensions) for dimensions in ((1, 8, 8, 3), filters, (filters[3],))]
+    tensors = [open_tensor(F32, dimensions) for dimensions in ((1, 8, 8, 3), filters, (filters[3],))]
     return [*tensors, *integers(SAME, 2, 2, multiplier, 0)]
 
 
 def test_channels_are_multiplied() -> None:
-    assert dimensions_of(DEPTHWISE, inputs_depthwise_conv_2d((1, 3, 3, 6), 2), output(DEPTHWISE_CONV_2D_F32)) == (
-        (1, 4, 4, 6),
-    )
+    assert dimensions_of(DEPTHWISE, inputs_depthwise_conv_2d((1, 3, 3, 6), 2), output(F32)) == ((1, 4, 4, 6),)
 
 
 def test_eleven_inputs_are_implicit_with_a_layout_and_explicit_without() -> None:
-    out = output(DEPTHWISE_CONV_2D_F32, (1, 4, 4, 3))
+    out = output(F32, (1, 4, 4, 3))
     implicit = [*inputs_depthwise_conv_2d((1, 3, 3, 3), 1), boolean(False), *integers(1, 1)]
     explicit = [*implicit[:3], *integers(1, 1, 1, 1, 2, 2, 1, 0)]
     assert (len(implicit), level_of(DEPTHWISE, implicit, out)) == (11, 3)
@@ -163,25 +158,24 @@ def test_eleven_inputs_are_implicit_with_a_layout_and_explicit_without() -> None
 )
 def test_filters_that_do_not_fit_are_refused(filters: tuple[int, ...], multiplier: int, complaint: str) -> None:
     with pytest.raises(HalError, match=complaint):
-        dimensions_of(DEPTHWISE, inputs_depthwise_conv_2d(filters, multiplier), output(DEPTHWISE_CONV_2D_F32))
+        dimensions_of(DEPTHWISE, inputs_depthwise_conv_2d(filters, multiplier), output(F32))
 
 
-GROUPED_CONV_2D_F32 = OperandType.TENSOR_FLOAT32
 GROUPED = OperationType.GROUPED_CONV_2D
 
 
 def inputs_grouped_conv_2d(channels: int, groups: int) -> list[Given]:
-    tensors = [open_tensor(GROUPED_CONV_2D_F32, dimensions) for dimensions in ((1, 4, 4, channels), (6, 3, 3, 2), (6,))]
+    tensors = [open_tensor(F32, dimensions) for dimensions in ((1, 4, 4, channels), (6, 3, 3, 2), (6,))]
     return [*tensors, *integers(SAME, 1, 1, groups, 0), boolean(False)]
 
 
 def test_output_channels_are_those_of_the_filter() -> None:
-    assert dimensions_of(GROUPED, inputs_grouped_conv_2d(4, 2), output(GROUPED_CONV_2D_F32)) == ((1, 4, 4, 6),)
+    assert dimensions_of(GROUPED, inputs_grouped_conv_2d(4, 2), output(F32)) == ((1, 4, 4, 6),)
 
 
 def test_the_layout_must_be_given() -> None:
     with pytest.raises(HalError, match="got 8 inputs, expected 9"):
-        level_of(GROUPED, inputs_grouped_conv_2d(4, 2)[:-1], output(GROUPED_CONV_2D_F32))
+        level_of(GROUPED, inputs_grouped_conv_2d(4, 2)[:-1], output(F32))
 
 
 @pytest.mark.parametrize(
@@ -194,19 +188,17 @@ def test_the_layout_must_be_given() -> None:
 )
 def test_groups_that_do_not_divide_are_refused(channels: int, groups: int, complaint: str) -> None:
     with pytest.raises(HalError, match=complaint):
-        dimensions_of(GROUPED, inputs_grouped_conv_2d(channels, groups), output(GROUPED_CONV_2D_F32))
+        dimensions_of(GROUPED, inputs_grouped_conv_2d(channels, groups), output(F32))
 
 
-TRANSPOSE_CONV_2D_F32 = OperandType.TENSOR_FLOAT32
-TRANSPOSE_CONV_2D_I32 = OperandType.TENSOR_INT32
 TRANSPOSE = OperationType.TRANSPOSE_CONV_2D
 
 
 def tensors(images: tuple[int, ...] = (1, 2, 3, 1)) -> list[Given]:
     return [
-        open_tensor(TRANSPOSE_CONV_2D_F32, images),
-        open_tensor(TRANSPOSE_CONV_2D_F32, (2, 3, 3, 1)),
-        open_tensor(TRANSPOSE_CONV_2D_F32, (2,)),
+        open_tensor(F32, images),
+        open_tensor(F32, (2, 3, 3, 1)),
+        open_tensor(F32, (2,)),
     ]
 
 
@@ -217,22 +209,20 @@ def asking(shape: Given, scheme: int, channels_first: bool = False) -> list[Give
 
 def test_the_explicit_form_yields_the_smallest_output() -> None:
     explicit = [*tensors(), *integers(1, 0, 0, 1, 2, 2, 0), boolean(False)]
-    assert level_of(TRANSPOSE, explicit, output(TRANSPOSE_CONV_2D_F32, (1, 4, 6, 2))) == 3
-    assert dimensions_of(TRANSPOSE, explicit, output(TRANSPOSE_CONV_2D_F32)) == ((1, 4, 6, 2),)
+    assert level_of(TRANSPOSE, explicit, output(F32, (1, 4, 6, 2))) == 3
+    assert dimensions_of(TRANSPOSE, explicit, output(F32)) == ((1, 4, 6, 2),)
 
 
 @pytest.mark.parametrize(
     ("shape", "scheme"), [((1, 3, 5, 2), SAME), ((1, 4, 6, 2), SAME), ((1, 5, 7, 2), VALID), ((1, 6, 8, 2), VALID)]
 )
 def test_the_implicit_form_yields_what_is_asked_for(shape: tuple[int, ...], scheme: int) -> None:
-    assert dimensions_of(
-        TRANSPOSE, asking(tensor(TRANSPOSE_CONV_2D_I32, shape), scheme), output(TRANSPOSE_CONV_2D_F32)
-    ) == (shape,)
+    assert dimensions_of(TRANSPOSE, asking(tensor(I32, shape), scheme), output(F32)) == (shape,)
 
 
 def test_the_shape_asked_for_is_in_the_layout() -> None:
-    inputs = asking(tensor(TRANSPOSE_CONV_2D_I32, (1, 2, 4, 6)), SAME, channels_first=True)
-    assert dimensions_of(TRANSPOSE, inputs, output(TRANSPOSE_CONV_2D_F32)) == ((1, 2, 4, 6),)
+    inputs = asking(tensor(I32, (1, 2, 4, 6)), SAME, channels_first=True)
+    assert dimensions_of(TRANSPOSE, inputs, output(F32)) == ((1, 2, 4, 6),)
 
 
 @pytest.mark.parametrize(
@@ -247,14 +237,14 @@ def test_the_shape_asked_for_is_in_the_layout() -> None:
 )
 def test_a_shape_that_the_input_cannot_have_is_refused(shape: tuple[int, ...], scheme: int, wrong: str) -> None:
     with pytest.raises(HalError, match=wrong):
-        dimensions_of(TRANSPOSE, asking(tensor(TRANSPOSE_CONV_2D_I32, shape), scheme), output(TRANSPOSE_CONV_2D_F32))
+        dimensions_of(TRANSPOSE, asking(tensor(I32, shape), scheme), output(F32))
 
 
 def test_a_shape_that_is_not_known_yet_leaves_everything_open() -> None:
     with pytest.raises(UnknownYet):
-        dimensions_of(TRANSPOSE, asking(open_tensor(TRANSPOSE_CONV_2D_I32, (4,)), SAME), output(TRANSPOSE_CONV_2D_F32))
+        dimensions_of(TRANSPOSE, asking(open_tensor(I32, (4,)), SAME), output(F32))
 
 
 def test_an_unknown_input_leaves_its_axes_open() -> None:
     inputs = [*tensors((0, 2, 0, 1)), *integers(0, 0, 0, 0, 2, 2, 0), boolean(False)]
-    assert dimensions_of(TRANSPOSE, inputs, output(TRANSPOSE_CONV_2D_F32)) == ((0, 5, 0, 2),)
+    assert dimensions_of(TRANSPOSE, inputs, output(F32)) == ((0, 5, 0, 2),)

@@ -6,7 +6,7 @@ import pytest
 from nnhal.errors import HalError
 from nnhal.operations import DEFINITIONS
 from nnhal.operations._types import F32, Q8A
-from nnhal.types import OperandType, OperationType
+from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 from tests.support.operations import (
     Given,
@@ -20,22 +20,21 @@ from tests.support.operations import (
     tensor,
 )
 
-FULLY_CONNECTED_F32 = OperandType.TENSOR_FLOAT32
 FULLY = OperationType.FULLY_CONNECTED
 
 
 def inputs(*dimensions: tuple[int, ...]) -> list[Given]:
-    return [*(open_tensor(FULLY_CONNECTED_F32, d) for d in dimensions), *integers(0)]
+    return [*(open_tensor(F32, d) for d in dimensions), *integers(0)]
 
 
 def test_images_are_flattened_to_rows() -> None:
-    assert dimensions_of(FULLY, inputs((2, 1, 2, 3), (5, 4), (5,)), output(FULLY_CONNECTED_F32)) == ((3, 5),)
+    assert dimensions_of(FULLY, inputs((2, 1, 2, 3), (5, 4), (5,)), output(F32)) == ((3, 5),)
 
 
 @pytest.mark.parametrize("unknown", [((0, 4), (5, 4), (5,)), ((2, 4), (0, 0), (5,)), ((2, 4), (5, 0), (0,))])
 def test_an_unknown_axis_leaves_the_batch_open(unknown: tuple[tuple[int, ...], ...]) -> None:
-    assert level_of(FULLY, inputs(*unknown), output(FULLY_CONNECTED_F32, (0, 0))) == 1
-    assert dimensions_of(FULLY, inputs(*unknown), output(FULLY_CONNECTED_F32)) == ((0, 5),)
+    assert level_of(FULLY, inputs(*unknown), output(F32, (0, 0))) == 1
+    assert dimensions_of(FULLY, inputs(*unknown), output(F32)) == ((0, 5),)
 
 
 @pytest.mark.parametrize(
@@ -48,12 +47,12 @@ def test_an_unknown_axis_leaves_the_batch_open(unknown: tuple[tuple[int, ...], .
 )
 def test_dimensions_belong_to_the_validity_of_a_model(dimensions: tuple[tuple[int, ...], ...], complaint: str) -> None:
     with pytest.raises(HalError, match=complaint):
-        level_of(FULLY, inputs(*dimensions), output(FULLY_CONNECTED_F32, (0, 0)))
+        level_of(FULLY, inputs(*dimensions), output(F32, (0, 0)))
 
 
 def test_an_empty_batch_stays_empty() -> None:
-    given = [tensor(FULLY_CONNECTED_F32, np.zeros(d)) for d in ((0, 4), (5, 4), (5,))]
-    op = context(FULLY, [*given, *integers(0)], [output(FULLY_CONNECTED_F32)], executing=True)
+    given = [tensor(F32, np.zeros(d)) for d in ((0, 4), (5, 4), (5,))]
+    op = context(FULLY, [*given, *integers(0)], [output(F32)], executing=True)
     assert DEFINITIONS[FULLY].prepare(op) == ((0, 5),)
 
 

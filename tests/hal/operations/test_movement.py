@@ -75,28 +75,26 @@ def test_multiples_that_do_not_fit_are_refused(multiples: list[int]) -> None:
         dimensions_of(OperationType.TILE, [open_tensor(F32, (2, 3)), tensor(I32, multiples)], output(F32))
 
 
-PAD_F32 = OperandType.TENSOR_FLOAT32
 F16 = OperandType.TENSOR_FLOAT16
-PAD_Q8A = OperandType.TENSOR_QUANT8_ASYMM
 PAD_PADDINGS = tensor(OperandType.TENSOR_INT32, [[1, 2], [0, 3]])
 
 
 def test_paddings_are_added_to_known_axes() -> None:
-    inputs = [open_tensor(PAD_F32, (4, 0)), PAD_PADDINGS]
-    assert dimensions_of(OperationType.PAD, inputs, output(PAD_F32)) == ((7, 0),)
+    inputs = [open_tensor(F32, (4, 0)), PAD_PADDINGS]
+    assert dimensions_of(OperationType.PAD, inputs, output(F32)) == ((7, 0),)
 
 
 def test_a_zero_point_needs_level_3() -> None:
     for zero_point, level in ((0, 2), (7, 3)):
-        out = output(PAD_Q8A, (7, 7), 0.5, zero_point)
-        assert level_of(OperationType.PAD, [open_tensor(PAD_Q8A, (4, 4), 0.5, zero_point), PAD_PADDINGS], out) == level
+        out = output(Q8A, (7, 7), 0.5, zero_point)
+        assert level_of(OperationType.PAD, [open_tensor(Q8A, (4, 4), 0.5, zero_point), PAD_PADDINGS], out) == level
 
 
 @pytest.mark.parametrize("paddings", [[[1, 2]], [[1, 2], [0, -1]], [[1, 2, 3], [1, 2, 3]]])
 def test_paddings_that_do_not_fit_are_refused(paddings: list[list[int]]) -> None:
-    inputs = [open_tensor(PAD_F32, (4, 4)), tensor(OperandType.TENSOR_INT32, paddings)]
+    inputs = [open_tensor(F32, (4, 4)), tensor(OperandType.TENSOR_INT32, paddings)]
     with pytest.raises(HalError, match="paddings"):
-        dimensions_of(OperationType.PAD, inputs, output(PAD_F32))
+        dimensions_of(OperationType.PAD, inputs, output(F32))
 
 
 def test_the_value_has_the_tensor_s_precision() -> None:
@@ -110,9 +108,9 @@ def test_the_value_has_the_tensor_s_precision() -> None:
 
 
 def test_a_quantised_value_out_of_range_is_refused() -> None:
-    inputs = [open_tensor(PAD_Q8A, (4, 4), 0.5), PAD_PADDINGS, scalar(OperandType.INT32, 256)]
+    inputs = [open_tensor(Q8A, (4, 4), 0.5), PAD_PADDINGS, scalar(OperandType.INT32, 256)]
     with pytest.raises(HalError, match="value is 256, expected 0 to 255"):
-        dimensions_of(OperationType.PAD_V2, inputs, output(PAD_Q8A, scale=0.5))
+        dimensions_of(OperationType.PAD_V2, inputs, output(Q8A, scale=0.5))
 
 
 MIRROR_PAD = OperationType.MIRROR_PAD

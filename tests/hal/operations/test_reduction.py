@@ -56,8 +56,6 @@ def test_the_output_keeps_the_quantisation() -> None:
         dimensions_of(OperationType.REDUCE_MAX, inputs, output(Q8A, scale=0.5, zero_point=8))
 
 
-MEAN_F32 = OperandType.TENSOR_FLOAT32
-MEAN_I32 = OperandType.TENSOR_INT32
 MEAN = OperationType.MEAN
 
 
@@ -73,13 +71,13 @@ MEAN = OperationType.MEAN
     ],
 )
 def test_axes_disappear_unless_they_are_kept(axes: Dimensions, keep: int, expected: Dimensions) -> None:
-    inputs = [open_tensor(MEAN_F32, (2, 3, 0)), tensor(MEAN_I32, np.array(axes, np.int32)), *integers(keep)]
-    assert dimensions_of(MEAN, inputs, output(MEAN_F32)) == (expected,)
+    inputs = [open_tensor(F32, (2, 3, 0)), tensor(I32, np.array(axes, np.int32)), *integers(keep)]
+    assert dimensions_of(MEAN, inputs, output(F32)) == (expected,)
 
 
 def test_an_axis_out_of_range_is_refused() -> None:
     with pytest.raises(HalError, match="axis 3"):
-        dimensions_of(MEAN, [open_tensor(MEAN_F32, (2, 3, 4)), tensor(MEAN_I32, [3]), *integers(0)], output(MEAN_F32))
+        dimensions_of(MEAN, [open_tensor(F32, (2, 3, 4)), tensor(I32, [3]), *integers(0)], output(F32))
 
 
 @pytest.mark.parametrize(

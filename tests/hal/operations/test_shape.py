@@ -20,13 +20,12 @@ from tests.support.operations import (
     tensor,
 )
 
-RESHAPE_F32 = OperandType.TENSOR_FLOAT32
 RESHAPE = OperationType.RESHAPE
 
 
 def reshaped(given: Dimensions, shape: Dimensions) -> Dimensions:
-    inputs = [open_tensor(RESHAPE_F32, given), tensor(OperandType.TENSOR_INT32, shape)]
-    return dimensions_of(RESHAPE, inputs, output(RESHAPE_F32))[0]
+    inputs = [open_tensor(F32, given), tensor(OperandType.TENSOR_INT32, shape)]
+    return dimensions_of(RESHAPE, inputs, output(F32))[0]
 
 
 def test_one_dimension_may_be_computed() -> None:
@@ -45,8 +44,8 @@ def test_shapes_that_do_not_fit_are_refused(shape: Dimensions) -> None:
 
 
 def test_an_empty_input_keeps_no_elements() -> None:
-    inputs = [tensor(RESHAPE_F32, np.zeros((0, 6))), tensor(OperandType.TENSOR_INT32, (-1, 3, 2))]
-    op = context(RESHAPE, inputs, [output(RESHAPE_F32)], executing=True)
+    inputs = [tensor(F32, np.zeros((0, 6))), tensor(OperandType.TENSOR_INT32, (-1, 3, 2))]
+    op = context(RESHAPE, inputs, [output(F32)], executing=True)
     assert DEFINITIONS[RESHAPE].prepare(op) == ((0, 3, 2),)
 
 

@@ -236,7 +236,6 @@ def test_the_rows_of_a_transpose_convolution() -> None:
     assert access.needs(Interval(4, 8)) == (1, 4)
 
 
-_FLOATS = OperandType.TENSOR_FLOAT32
 _RESIZED_LENGTHS = st.integers(1, 12)
 
 
@@ -246,8 +245,8 @@ def depends(access: Resized) -> Array:
     flags = [boolean(flag) for flag in (False, access.align_corners, access.half_pixel_centers)]
 
     def resize(vectors: Array) -> Array:
-        images = tensor(_FLOATS, vectors[:, :, None, None])
-        (result,) = compute(code, [images, *integers(1, access.outputs), *flags], output(_FLOATS))
+        images = tensor(F32, vectors[:, :, None, None])
+        (result,) = compute(code, [images, *integers(1, access.outputs), *flags], output(F32))
         return result[:, :, 0, 0]
 
     return dependencies(resize, access.length)
