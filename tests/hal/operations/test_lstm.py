@@ -142,11 +142,11 @@ def test_without_projection_the_output_has_as_many_elements_as_units() -> None:
         dimensions_of(LSTM, inputs, *outputs_of())
 
 
-BIDIRECTIONAL_SEQUENCE_LSTM_OPERATION = OperationType.BIDIRECTIONAL_SEQUENCE_LSTM
-TIME, AUX, BIDIRECTIONAL_SEQUENCE_LSTM_TANH = 5, 2, 4
+BIDIRECTIONAL = OperationType.BIDIRECTIONAL_SEQUENCE_LSTM
+TIME, AUX = 5, 2
 
 
-def inputs_of_bidirectional_sequence_lstm(
+def bidirectional_inputs(
     form: Form, aux_input: bool = False, merged: bool = False, time_major: bool = True, backward: Form | None = None
 ) -> list[Given]:
     backward = backward or form
@@ -161,7 +161,7 @@ def inputs_of_bidirectional_sequence_lstm(
         open_tensor(F32, (*axes, AUX)) if aux_input else absent(F32),
         *as_givens(F32, cells[0].aux),
         *as_givens(F32, cells[1].aux),
-        *integers(BIDIRECTIONAL_SEQUENCE_LSTM_TANH),
+        *integers(TANH),
         scalar(FLOAT32, 0),
         scalar(FLOAT32, 0),
         boolean(merged),
@@ -176,27 +176,21 @@ def outputs(sequences: int, states: int = 0) -> list[Operand]:
 
 
 def test_every_input_is_named() -> None:
-    assert len(BidirectionalSequenceLstmInput) == len(inputs_of_bidirectional_sequence_lstm(Form())) == 61
+    assert len(BidirectionalSequenceLstmInput) == len(bidirectional_inputs(Form())) == 61
 
 
 @pytest.mark.parametrize(("time_major", "axes"), [(True, (TIME, BATCH)), (False, (BATCH, TIME))])
 def test_outputs_and_states(time_major: bool, axes: tuple[int, int]) -> None:
-    inputs = inputs_of_bidirectional_sequence_lstm(
-        Form(projection=2), time_major=time_major, backward=Form(projection=3)
-    )
-    assert dimensions_of(BIDIRECTIONAL_SEQUENCE_LSTM_OPERATION, inputs, *outputs(2)) == ((*axes, 2), (*axes, 3))
+    inputs = bidirectional_inputs(Form(projection=2), time_major=time_major, backward=Form(projection=3))
+    assert dimensions_of(BIDIRECTIONAL, inputs, *outputs(2)) == ((*axes, 2), (*axes, 3))
     states = ((BATCH, 2), (BATCH, UNITS), (BATCH, 3), (BATCH, UNITS))
-    assert dimensions_of(BIDIRECTIONAL_SEQUENCE_LSTM_OPERATION, inputs, *outputs(2, 4)) == (
-        (*axes, 2),
-        (*axes, 3),
-        *states,
-    )
+    assert dimensions_of(BIDIRECTIONAL, inputs, *outputs(2, 4)) == ((*axes, 2), (*axes, 3), *states)
 
 
 @pytest.mark.parametrize("states", [0, 4])
 def test_merged_outputs_are_one(states: int) -> None:
-    inputs = inputs_of_bidirectional_sequence_lstm(Form(), merged=True)
-    found = dimensions_of(BIDIRECTIONAL_SEQUENCE_LSTM_OPERATION, inputs, *outputs(1, states))
+    inputs = bidirectional_inputs(Form(), merged=True)
+    found = dimensions_of(BIDIRECTIONAL, inputs, *outputs(1, states))
     assert found[0] == (TIME, BATCH, 2 * UNITS)
     assert len(found) == 1 + states
 
@@ -204,71 +198,56 @@ def test_merged_outputs_are_one(states: int) -> None:
 @pytest.mark.parametrize(("merged", "sequences", "states"), [(False, 1, 0), (True, 2, 0), (False, 1, 4), (True, 2, 4)])
 def test_merging_and_the_number_of_outputs_agree(merged: bool, sequences: int, states: int) -> None:
     with pytest.raises(HalError, match=f"got {sequences + states} outputs, expected"):
-        dimensions_of(
-            BIDIRECTIONAL_SEQUENCE_LSTM_OPERATION,
-            inputs_of_bidirectional_sequence_lstm(Form(), merged=merged),
-            *outputs(sequences, states),
-        )
+        dimensions_of(BIDIRECTIONAL, bidirectional_inputs(Form(), merged=merged), *outputs(sequences, states))
 
 
 def test_states_are_all_asked_for_or_none() -> None:
     with pytest.raises(HalError, match="got 4 outputs"):
-        level_of(BIDIRECTIONAL_SEQUENCE_LSTM_OPERATION, inputs_of_bidirectional_sequence_lstm(Form()), *outputs(2, 2))
+        level_of(BIDIRECTIONAL, bidirectional_inputs(Form()), *outputs(2, 2))
 
 
 def test_outputs_are_of_the_inputs_type() -> None:
     with pytest.raises(HalError, match="output 1 is TENSOR_INT32"):
-        level_of(
-            BIDIRECTIONAL_SEQUENCE_LSTM_OPERATION,
-            inputs_of_bidirectional_sequence_lstm(Form(), merged=True),
-            *outputs(1),
-            output(I32, (0, 0, 0)),
-        )
+        level_of(BIDIRECTIONAL, bidirectional_inputs(Form(), merged=True), *outputs(1), output(I32, (0, 0, 0)))
 
 
 @pytest.mark.parametrize(
     ("inputs", "given", "level"),
     [
-        (inputs_of_bidirectional_sequence_lstm(Form()), outputs(2), 3),
-        (inputs_of_bidirectional_sequence_lstm(Form()), outputs(2, 4), 4),
-        (inputs_of_bidirectional_sequence_lstm(Form(aux=AUX), aux_input=True), outputs(2), 3),
-        (inputs_of_bidirectional_sequence_lstm(Form(), aux_input=True), outputs(2), 4),
+        (bidirectional_inputs(Form()), outputs(2), 3),
+        (bidirectional_inputs(Form()), outputs(2, 4), 4),
+        (bidirectional_inputs(Form(aux=AUX), aux_input=True), outputs(2), 3),
+        (bidirectional_inputs(Form(), aux_input=True), outputs(2), 4),
     ],
 )
 def test_states_as_outputs_and_parallel_linking_came_with_level_4(
     inputs: list[Given], given: list[Operand], level: int
 ) -> None:
-    assert level_of(BIDIRECTIONAL_SEQUENCE_LSTM_OPERATION, inputs, *given) == level
+    assert level_of(BIDIRECTIONAL, inputs, *given) == level
 
 
 def test_weights_for_a_missing_auxiliary_input_are_refused() -> None:
     with pytest.raises(HalError, match="weights for the auxiliary input without that input"):
-        dimensions_of(
-            BIDIRECTIONAL_SEQUENCE_LSTM_OPERATION, inputs_of_bidirectional_sequence_lstm(Form(aux=AUX)), *outputs(2)
-        )
+        dimensions_of(BIDIRECTIONAL, bidirectional_inputs(Form(aux=AUX)), *outputs(2))
 
 
 def test_both_cells_are_linked_alike() -> None:
-    inputs = inputs_of_bidirectional_sequence_lstm(Form(aux=AUX), aux_input=True, backward=Form())
+    inputs = bidirectional_inputs(Form(aux=AUX), aux_input=True, backward=Form())
     with pytest.raises(HalError, match="expected both or none"):
-        dimensions_of(BIDIRECTIONAL_SEQUENCE_LSTM_OPERATION, inputs, *outputs(2))
+        dimensions_of(BIDIRECTIONAL, inputs, *outputs(2))
 
 
 def test_a_parallel_linked_backward_cell_must_fit_the_auxiliary_input() -> None:
     with pytest.raises(HalError, match=f"input size {INPUT}, expected {AUX}"):
-        dimensions_of(
-            BIDIRECTIONAL_SEQUENCE_LSTM_OPERATION,
-            inputs_of_bidirectional_sequence_lstm(Form(), aux_input=True),
-            *outputs(2),
-        )
+        dimensions_of(BIDIRECTIONAL, bidirectional_inputs(Form(), aux_input=True), *outputs(2))
 
 
-QUANTIZED_16BIT_LSTM_OPERATION = OperationType.QUANTIZED_16BIT_LSTM
+QUANTIZED_16BIT = OperationType.QUANTIZED_16BIT_LSTM
 QUANTIZED_16BIT_LSTM_BATCH, QUANTIZED_16BIT_LSTM_INPUT, QUANTIZED_16BIT_LSTM_UNITS = 2, 3, 4
-QUANTIZED_16BIT_LSTM_OUTPUTS = [output(Q16S, (0, 0), 2**-11), output(Q8A, (0, 0), 1 / 128, 128)]
+OUTPUTS_OF_16BIT = [output(Q16S, (0, 0), 2**-11), output(Q8A, (0, 0), 1 / 128, 128)]
 
 
-def inputs_of_quantized_16bit_lstm() -> list[Given]:
+def inputs_of_16bit() -> list[Given]:
     return [
         open_tensor(Q8A, (QUANTIZED_16BIT_LSTM_BATCH, QUANTIZED_16BIT_LSTM_INPUT), 1 / 128, 128),
         *(
@@ -286,12 +265,8 @@ def inputs_of_quantized_16bit_lstm() -> list[Given]:
 
 
 def test_cell_state_and_output() -> None:
-    assert (
-        level_of(QUANTIZED_16BIT_LSTM_OPERATION, inputs_of_quantized_16bit_lstm(), *QUANTIZED_16BIT_LSTM_OUTPUTS) == 3
-    )
-    assert dimensions_of(
-        QUANTIZED_16BIT_LSTM_OPERATION, inputs_of_quantized_16bit_lstm(), *QUANTIZED_16BIT_LSTM_OUTPUTS
-    ) == (
+    assert level_of(QUANTIZED_16BIT, inputs_of_16bit(), *OUTPUTS_OF_16BIT) == 3
+    assert dimensions_of(QUANTIZED_16BIT, inputs_of_16bit(), *OUTPUTS_OF_16BIT) == (
         (QUANTIZED_16BIT_LSTM_BATCH, QUANTIZED_16BIT_LSTM_UNITS),
         (QUANTIZED_16BIT_LSTM_BATCH, QUANTIZED_16BIT_LSTM_UNITS),
     )
@@ -329,33 +304,24 @@ def test_cell_state_and_output() -> None:
     ],
 )
 def test_other_quantisations_and_sizes_are_refused(index: Quantized16bitLstmInput, wrong: Given, message: str) -> None:
-    inputs = inputs_of_quantized_16bit_lstm()
+    inputs = inputs_of_16bit()
     inputs[index] = wrong
     with pytest.raises(HalError, match=message):
-        dimensions_of(QUANTIZED_16BIT_LSTM_OPERATION, inputs, *QUANTIZED_16BIT_LSTM_OUTPUTS)
+        dimensions_of(QUANTIZED_16BIT, inputs, *OUTPUTS_OF_16BIT)
 
 
 def test_the_outputs_quantisation_is_fixed() -> None:
     with pytest.raises(HalError, match="output 1 has scale"):
-        dimensions_of(
-            QUANTIZED_16BIT_LSTM_OPERATION,
-            inputs_of_quantized_16bit_lstm(),
-            QUANTIZED_16BIT_LSTM_OUTPUTS[0],
-            output(Q8A, (0, 0), 1 / 256, 128),
-        )
+        dimensions_of(QUANTIZED_16BIT, inputs_of_16bit(), OUTPUTS_OF_16BIT[0], output(Q8A, (0, 0), 1 / 256, 128))
 
 
-QUANTIZED_LSTM_OPERATION = OperationType.QUANTIZED_LSTM
+QUANTIZED = OperationType.QUANTIZED_LSTM
 QUANTIZED_LSTM_BATCH, QUANTIZED_LSTM_INPUT, QUANTIZED_LSTM_UNITS = 2, 5, 4
 CELL_SCALE = 2.0**-12
-QUANTIZED_LSTM_OUTPUTS = [
-    output(Q8AS, (0, 0), 1 / 128),
-    output(Q16S, (0, 0), CELL_SCALE),
-    output(Q8AS, (0, 0), 1 / 128),
-]
+QUANTIZED_OUTPUTS = [output(Q8AS, (0, 0), 1 / 128), output(Q16S, (0, 0), CELL_SCALE), output(Q8AS, (0, 0), 1 / 128)]
 
 
-def inputs_of_quantized_lstm(cell_scale: float = CELL_SCALE, hidden: tuple[int, float] = (0, 1 / 128)) -> list[Given]:
+def quantized_inputs(cell_scale: float = CELL_SCALE, hidden: tuple[int, float] = (0, 1 / 128)) -> list[Given]:
     def four(*dimensions: int) -> list[Given]:
         return [open_tensor(Q8S, dimensions, 0.01) for _ in range(4)]
 
@@ -378,19 +344,19 @@ def inputs_of_quantized_lstm(cell_scale: float = CELL_SCALE, hidden: tuple[int, 
 
 def test_states_and_output() -> None:
     expected: tuple[Dimensions, ...] = ((QUANTIZED_LSTM_BATCH, QUANTIZED_LSTM_UNITS),) * 3
-    assert level_of(QUANTIZED_LSTM_OPERATION, inputs_of_quantized_lstm(), *QUANTIZED_LSTM_OUTPUTS) == 4
-    assert dimensions_of(QUANTIZED_LSTM_OPERATION, inputs_of_quantized_lstm(), *QUANTIZED_LSTM_OUTPUTS) == expected
+    assert level_of(QUANTIZED, quantized_inputs(), *QUANTIZED_OUTPUTS) == 4
+    assert dimensions_of(QUANTIZED, quantized_inputs(), *QUANTIZED_OUTPUTS) == expected
 
 
 @pytest.mark.parametrize("scale", [3.05176e-05, 2.0**-9])
 def test_the_cell_states_scale_is_a_power_of_two_to_a_few_decimals(scale: float) -> None:
-    assert dimensions_of(QUANTIZED_LSTM_OPERATION, inputs_of_quantized_lstm(scale), *QUANTIZED_LSTM_OUTPUTS)
+    assert dimensions_of(QUANTIZED, quantized_inputs(scale), *QUANTIZED_OUTPUTS)
 
 
 @pytest.mark.parametrize("scale", [2.0**-8, 2.0**-16, 0.0003])
 def test_other_scales_of_the_cell_state_are_refused(scale: float) -> None:
     with pytest.raises(HalError, match="expected a power of two"):
-        dimensions_of(QUANTIZED_LSTM_OPERATION, inputs_of_quantized_lstm(scale), *QUANTIZED_LSTM_OUTPUTS)
+        dimensions_of(QUANTIZED, quantized_inputs(scale), *QUANTIZED_OUTPUTS)
 
 
 @pytest.mark.parametrize(
@@ -398,12 +364,12 @@ def test_other_scales_of_the_cell_state_are_refused(scale: float) -> None:
 )
 def test_the_hidden_states_quantisation_is_one(hidden: tuple[int, float], message: str) -> None:
     with pytest.raises(HalError, match=message):
-        dimensions_of(QUANTIZED_LSTM_OPERATION, inputs_of_quantized_lstm(hidden=hidden), *QUANTIZED_LSTM_OUTPUTS)
+        dimensions_of(QUANTIZED, quantized_inputs(hidden=hidden), *QUANTIZED_OUTPUTS)
 
 
 def test_intermediate_scales_matter_only_with_layer_normalisation() -> None:
-    inputs = inputs_of_quantized_lstm()
+    inputs = quantized_inputs()
     for index in range(QuantizedLstmInput.INPUT_LAYER_NORM_WEIGHTS, QuantizedLstmInput.CELL_CLIP):
         inputs[index] = open_tensor(Q16S, (QUANTIZED_LSTM_UNITS,), 0.001)
     with pytest.raises(HalError, match=r"input 26 is the scale 0\.0"):
-        dimensions_of(QUANTIZED_LSTM_OPERATION, inputs, *QUANTIZED_LSTM_OUTPUTS)
+        dimensions_of(QUANTIZED, inputs, *QUANTIZED_OUTPUTS)
