@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -200,8 +201,8 @@ def test_no_thread_that_is_to_last_ends_for_want_of_descriptors(short_path: Path
                 Beside(partial(Link, short_path / name / "link.sock", "late", SECONDS))
                 for name in ("cpu_ref", "framework", "supervisor")
             ]
-            for pid in processes.values():
-                share_used(pid)
+            with ThreadPoolExecutor(len(processes)) as pool:  # each has its second without descriptors
+                list(pool.map(share_used, processes.values()))
         for each in waiting:
             each.result().close()
         assert not missing(processes)
