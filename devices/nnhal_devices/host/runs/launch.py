@@ -19,6 +19,8 @@ from nnhal_hosting.rpc import defect
 
 _log = get_logger(__name__)
 _ENQUEUED = FencedExecutionInfo(ErrorStatus.NONE)
+_LOOK_NS = 250_000_000
+"""How often a launch that waits looks whether it was cancelled."""
 
 
 class EnqueuedLaunches:
@@ -203,7 +205,7 @@ class Launch:
 
     def _wait(self) -> int:
         """Wait for the fences, and return the instant at which all had signalled. Raises HalError."""
-        _wait(self.fences, self.deadline_ns, self._client, self._require_wanted)
+        _wait(self.fences, self.deadline_ns, self._client, self._require_wanted, self._is_wanted)
         self.has_begun = True
         self._require_wanted()
         return now_ns()
@@ -266,13 +268,20 @@ def _wait(
     deadline_ns: int,
     client: LaunchingClient,
     require_wanted: Callable[[], object] = lambda: None,
+    is_wanted: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Wait for fences; ``require_wanted`` is called before that, and after each interruption. Raises HalError."""
+    """Wait for fences. Raises HalError.
+
+    ``require_wanted`` is called before that, and after each interruption; ``is_wanted`` meanwhile, since no poll shows
+    that a client has cancelled the launch's own fence.
+    """
     while True:
         interrupt = client.interrupt.descriptor
         require_wanted()
+        look_ns = now_ns() + _LOOK_NS
+        is_last = deadline_ns != NO_DEADLINE and deadline_ns <= look_ns
         try:
-            wait_for_all(fences, deadline_ns, interrupt.fileno())
+            wait_for_all(fences, deadline_ns if is_last else look_ns, interrupt.fileno())
             return
         except WaitInterruptedError as error:
             if client.interrupt.descriptor is interrupt:
@@ -280,4 +289,7 @@ def _wait(
         except FenceError as error:
             general_failure(str(error))
         except TimeoutError as error:
-            raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, str(error)) from error
+            if is_last:
+                raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, str(error)) from error
+            if not is_wanted():
+                general_failure(CANCELLED)
