@@ -262,8 +262,9 @@ class Drawing:
         given = [value.name if isinstance(value, Value) else value or "" for value in inputs]
         nodes = [*before, helper.make_node(operator, given, names, domain=domain, **attributes)]
         known = {value.name: value for value in (*inputs, *outer) if isinstance(value, Value)}
-        if not domain and not onnx.defs.has(operator, self.opset, ""):
-            return  # some are in ONNX Runtime before they are in ONNX
+        is_known = domain or onnx.defs.has(operator, self.opset, "")
+        if not is_known or (not domain and onnx.defs.get_schema(operator, self.opset, "").deprecated):
+            return  # some are in ONNX Runtime before they are in ONNX, or after that
         if limit == Limit.SUM and any(_is_vast(value.array) for value in known.values()):
             return  # sums that overflow are nobody's
         results = run_alone(nodes, {name: value.array for name, value in known.items()}, self.opset)
