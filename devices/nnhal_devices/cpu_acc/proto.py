@@ -67,7 +67,7 @@ def _name_skipped_outputs(graph: GraphProto) -> None:
     """Name the outputs that a Split leaves out: ONNX Runtime ends its process at one without a name."""
     for number, node in enumerate(graph.node):
         for index, output in enumerate(node.output):
-            if node.op_type in ("BatchNormalization", "Split") and not output:
+            if node.op_type == "Split" and not output:
                 node.output[index] = f"skipped {id(graph)} {number} {index}"
         for attribute in node.attribute:
             for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):

@@ -78,6 +78,9 @@ def _declared(model: ResolvedModel, operation: Operation, infers: bool) -> Suppo
     if declared != given:
         got, allowed = (f"{inputs} inputs and {outputs} outputs" for inputs, outputs in (given, declared))
         return Unsupported("OP", got, allowed, "as many as the message has")
+    if any(node.op_type == "BatchNormalization" and not all(node.output) for node in graph.node):
+        got = "a BatchNormalization that leaves out an output before its last"
+        return Unsupported("OP", got, "all outputs up to the last", "ONNX Runtime ends its process at it")
     if difference := contradiction(message, model.model.main, operation, infers):
         return Unsupported("SHAPE", difference, "operands like those of the message's graph")
     return SUPPORTED
