@@ -142,7 +142,7 @@ def growing(most: int | None = POSITIONS) -> dict[str, tuple[int, int, tuple[int
 
 
 class Frames(CalibrationDataReader):
-    """What the model's inputs were in a generation, for the quantiser."""
+    """Inputs of the model in a generation, for the quantiser."""
 
     def __init__(self, frames: Iterable[dict[str, Array]]) -> None:
         self._frames = iter(frames)

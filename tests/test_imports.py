@@ -1,4 +1,4 @@
-"""Which modules a start loads: what it does not use costs it nothing."""
+"""Modules that a start loads: what it does not use costs it nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``make`` does before there is an environment: it finds a Python that works, or says which one is needed."""
+"""Behaviour of ``make`` before there is an environment: it finds a Python that works, or says which one is needed."""
 
 from __future__ import annotations
 

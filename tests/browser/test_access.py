@@ -1,4 +1,4 @@
-"""Who may do what: roles, forms of other pages, foreign hosts, cookies and headers."""
+"""Rights of visitors: roles, forms of other pages, foreign hosts, cookies and headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator changes with the browser, seen from outside."""
+"""Changes by an operator with the browser, seen from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a visit finds on a page that does what none may do."""
+"""Findings of a visit on a page that does what none may do."""
 
 from __future__ import annotations
 

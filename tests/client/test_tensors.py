@@ -1,4 +1,4 @@
-"""What the framework says of a tensor."""
+"""Descriptions of a tensor by the framework."""
 
 from __future__ import annotations
 

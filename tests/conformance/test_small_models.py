@@ -16,7 +16,7 @@ WORD = 16
 
 
 def device(request: SmallRequest, spoil: Callable[[list[Array]], None]) -> Callable[[], None]:
-    """What adds two inputs, and does something else to the memory of all arguments."""
+    """A device that adds two inputs, and does something else to the memory of all arguments."""
     pool = open_pool(request.memory, writable=True)
     places = [each.location for each in (*request.request.inputs, *request.request.outputs)]
 

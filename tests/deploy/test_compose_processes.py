@@ -32,7 +32,7 @@ _ADDRESS = re.compile(r"^(\w+): (?:https?://)?0\.0\.0\.0:(\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Bed:
-    """Where the services of the file have their folders on this host."""
+    """Folders of the file's services on this host."""
 
     folder: Path
 

@@ -1,4 +1,4 @@
-"""What a build of the images is given, and what it installs. Nothing is built."""
+"""Inputs of a build of the images, and what it installs. Nothing is built."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Host(ThreadingHTTPServer):
-    """What HAProxy takes for a host."""
+    """Host as HAProxy sees it."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

@@ -34,7 +34,7 @@ class SystemdUnit:
         return [word for value in self.settings.get(setting, []) for word in value.split()]
 
     def command(self, instance: str = "") -> list[str]:
-        """What it runs, after the name of the program, for an instance of a template."""
+        """Return what it runs, after the name of the program, for an instance of a template."""
         (line,) = self.settings["Service.ExecStart"]
         program, *words = shlex.split(line.replace("%i", instance))
         assert program == _BINARY

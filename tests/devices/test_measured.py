@@ -1,4 +1,4 @@
-"""How long operations take on the CPU devices, by a clock."""
+"""Times of operations on the CPU devices, by a clock."""
 
 from __future__ import annotations
 

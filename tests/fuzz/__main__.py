@@ -30,7 +30,7 @@ _EXECUTED = re.compile(r"number_of_executed_units: (\d+)")
 
 
 class State:
-    """What is kept from one run of the fuzzer to the next."""
+    """State that is kept from one run of the fuzzer to the next."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -86,7 +86,7 @@ def quiet() -> None:
 
 
 def _place(error: BaseException) -> str:
-    """Where an error was raised: findings of one place are kept once."""
+    """Return where an error was raised: findings of one place are kept once."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{type(error).__name__} {[(frame.filename, frame.lineno) for frame in frames[-3:]]}"
 

@@ -1,4 +1,4 @@
-"""What a process leaves in its directory beside its sockets."""
+"""Words that a process leaves in its directory beside its sockets."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_a_refusal_says_who_holds_what_and_the_setting(shares: Shares) -> None:
 
 def test_what_is_charged_for_an_object_is_given_back_with_it_whoever_acts(shares: Shares) -> None:
     class Owner:
-        """What holds something."""
+        """Owner of something."""
 
     owner = Owner()
     with acting_for(client("a")):

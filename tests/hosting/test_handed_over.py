@@ -1,4 +1,4 @@
-"""What may be put on a link."""
+"""Descriptors that may be put on a link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process does so that its threads and its work get along."""
+"""Settings of a process so that its threads and its work get along."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process may use of the memory of its host, and of the control groups around it."""
+"""Memory that a process may use of its host, and of the control groups around it."""
 
 from __future__ import annotations
 

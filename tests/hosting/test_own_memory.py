@@ -1,4 +1,4 @@
-"""What counts as the memory of a process."""
+"""Memory that counts as a process's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel tells of a process that gives itself a name to lie with."""
+"""Facts of the kernel about a process that gives itself a name to lie with."""
 
 from __future__ import annotations
 

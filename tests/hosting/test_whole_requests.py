@@ -1,4 +1,4 @@
-"""Which heads are those of requests that are served as a whole."""
+"""Heads of requests that are served as a whole."""
 
 from __future__ import annotations
 

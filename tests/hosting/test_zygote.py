@@ -68,7 +68,7 @@ def test_a_forked_device_looks_like_one_that_was_started_alone(zygote: Zygote, s
 
 
 def kinds_of_descriptors(pid: int) -> list[str]:
-    """What a process has open: sockets, pipes and so on, without their numbers. Each socket counts once."""
+    """Return what a process has open: sockets, pipes and so on, without their numbers. Each socket counts once."""
     links = []
     for path in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # it is closed by now

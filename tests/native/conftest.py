@@ -55,7 +55,7 @@ def started(directory: Path) -> Testbed:
 
 
 def environment(libraries: Path, framework: Path | str) -> Mapping[str, str]:
-    """What a program needs to find the library, and the library to find the framework."""
+    """Return the variables by which a program finds the library, and the library the framework."""
     return {
         **os.environ,
         "LD_LIBRARY_PATH": str(libraries),

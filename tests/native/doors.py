@@ -37,7 +37,7 @@ IMAGES = 20
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What came of the digits by one door."""
+    """Results of the digits by one door."""
 
     digits: tuple[int, ...]
     operations: tuple[tuple[str, str, int], ...]

@@ -16,7 +16,7 @@ def node(key: str, **fields: object) -> FlowBlock:
 
 
 def heights(svg: str) -> list[float]:
-    """How wide each band is where it begins: the way goes from its upper to its lower corner at the left."""
+    """Return the width of each band where it begins: the way goes from its upper to its lower corner at the left."""
     ways = re.findall(r"class='band [^']*' d='M[\d.]+ ([\d.]+)C.*?C[^']* [\d.]+ ([\d.]+)Z'", svg)
     return [float(low) - float(high) for high, low in ways]
 

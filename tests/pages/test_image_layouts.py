@@ -1,4 +1,4 @@
-"""What is said of the layout of images, in tables and on pages."""
+"""Text about the layout of images, in tables and on pages."""
 
 from __future__ import annotations
 

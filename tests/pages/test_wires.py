@@ -1,4 +1,4 @@
-"""What is said of networks, in tables and on pages."""
+"""Text about networks, in tables and on pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOCAL = explained(residual(15))
 
 
 def remote() -> Explanation:
-    """The same plan with npu on another host."""
+    """Return the plan with npu on another host."""
     devices = tuple(replace(d, link=LinkStory(1.2e6, 10.0) if d.name == "npu" else None) for d in LOCAL.devices)
     alone = (Counterfactual("npu", 5e6, "", 2e6), Counterfactual("cpu", 9e6, ""))
     return replace(

@@ -1,4 +1,4 @@
-"""How many bytes cross the sockets: handles of memory, and never its contents."""
+"""Bytes that cross the sockets: handles of memory, and never its contents."""
 
 from __future__ import annotations
 

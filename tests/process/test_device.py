@@ -1,4 +1,4 @@
-"""What a device reports of itself, health checking and reflection."""
+"""Description of a device by itself, health checking and reflection."""
 
 from __future__ import annotations
 

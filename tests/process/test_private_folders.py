@@ -131,7 +131,7 @@ IMPORTS = "import json, os, sys\nfrom pathlib import Path\nfrom nnhal.endpoint i
 
 
 def as_client(endpoint: Endpoint, uid: int, group: int) -> str:
-    """What another user of that group gets of a device: its type, or what the error says."""
+    """Return what another user of that group gets of a device: its type, or what the error says."""
     imports = f"{IMPORTS}\nfrom grpc import _channel  # that grpc imports late\nfrom nnhal.remote import RemoteDevice"
     said: str = as_other_user(imports, AS_CLIENT, endpoint.directory, uid=uid, groups=[group])
     return said

@@ -1,4 +1,4 @@
-"""Who may use a device over TCP."""
+"""Users of a device over TCP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device over TCP takes from its clients, and what it keeps of it."""
+"""Uploads that a device over TCP takes from its clients, and what it keeps of them."""
 
 from __future__ import annotations
 

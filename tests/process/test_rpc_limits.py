@@ -1,4 +1,4 @@
-"""What calls over gRPC may take of a device's process."""
+"""Limits of calls over gRPC on a device's process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session owns (memory, prepared models, executions and bursts), and when it is released."""
+"""Objects that a session owns (memory, prepared models, executions and bursts), and their release."""
 
 from __future__ import annotations
 

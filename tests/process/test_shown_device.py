@@ -1,4 +1,4 @@
-"""What a device's sessions hold, and what its driver shows of itself and of prepared models, as operators see it."""
+"""Objects of a device's sessions, and its driver's figures of itself and of prepared models, as operators see them."""
 
 from __future__ import annotations
 

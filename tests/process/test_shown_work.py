@@ -1,4 +1,4 @@
-"""What a device executes and what waits: operators see it, cancel it, and let the device drain."""
+"""Running and waiting executions of a device: operators see it, cancel it, and let the device drain."""
 
 from __future__ import annotations
 

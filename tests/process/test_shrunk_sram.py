@@ -89,7 +89,7 @@ def npu(request: pytest.FixtureRequest) -> Iterator[FaultyDevice]:
 
 @pytest.fixture
 def case(npu: FaultyDevice) -> Iterator[Case]:
-    """What is tried on it; afterwards its SRAM is whole again."""
+    """Return what is tried on it; afterwards its SRAM is whole again."""
     yield CASES[npu.endpoint.directory.name]
     npu.control.clear()
 

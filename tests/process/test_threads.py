@@ -1,4 +1,4 @@
-"""How many threads numpy computes with in a device process."""
+"""Threads that numpy computes with in a device process."""
 
 from __future__ import annotations
 

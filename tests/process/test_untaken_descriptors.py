@@ -30,7 +30,7 @@ class Client:
         self.held = self.holds()
 
     def holds(self) -> int:
-        """How many descriptors the device holds in all sessions."""
+        """Return how many descriptors the device holds in all sessions."""
         return self.wire.call(self.wire.backend.GetUsage, backend_pb2.GetUsageRequest()).descriptors
 
     def burst(self) -> tuple[int, Release]:

@@ -1,4 +1,4 @@
-"""What a device says that it holds is exact without a garbage collection, which would stop its executions."""
+"""Counts of a device are exact without a garbage collection, which would stop its executions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients lose when replicas, frameworks and nodes end."""
+"""Losses of clients when replicas, frameworks and nodes end."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_node_that_is_killed_loses_what_it_was_doing(cluster: RayCluster, mode
 
 
 def has_unloaded_model(replica: int) -> bool:
-    """Whether the framework of a replica has the model that the tests unload."""
+    """Return if the framework of a replica has the model that the tests unload."""
     socket = directory_of(replica) / "framework/inference.sock"
     with tritonclient.grpc.InferenceServerClient(f"unix:{socket}") as client:
         return bool(client.is_model_ready(UNLOADED))

@@ -1,4 +1,4 @@
-"""What the front door loads."""
+"""Models that the front door loads."""
 
 from __future__ import annotations
 

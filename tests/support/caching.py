@@ -120,7 +120,7 @@ class CachingDevice:
 
     @property
     def files_needed(self) -> tuple[int, int]:
-        """What getNumberOfCacheFilesNeeded returns: files for the model, and for data."""
+        """Return the answer to getNumberOfCacheFilesNeeded: files for the model, and for data."""
         message = device_pb2.GetNumberOfCacheFilesNeededRequest()
         needed = self.wire.call(self.wire.device.GetNumberOfCacheFilesNeeded, message).number_of_cache_files
         return needed.num_model_cache, needed.num_data_cache

@@ -1,4 +1,6 @@
-"""Where the libraries in C++ keep what they have compiled, so that the core of the SDK is compiled once for all."""
+"""Folders where the libraries in C++ keep what they have compiled, so that the core of the SDK is compiled once for
+all.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What bash offers when the tabulator is pressed behind a line."""
+"""Offers of bash when the tabulator is pressed behind a line."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class ComposeService:
 
     @property
     def argv(self) -> list[str]:
-        """What its container runs; an image's own entrypoint is not in it, except that of nnhal's."""
+        """Command of its container; an image's own entrypoint is not in it, except that of nnhal's."""
         entrypoint = self.content.get("entrypoint", ["nnhal"] if self.is_nnhal else [])
         return [*entrypoint, *self.content.get("command", ())]
 
@@ -43,7 +43,7 @@ class ComposeService:
 
     @property
     def runs_on(self) -> bool:
-        """Whether it is to run until it is stopped: what is started once, or by hand, has nothing to wait for."""
+        """True if it is to run until it is stopped: what is started once, or by hand, has nothing to wait for."""
         return not (self.content["restart"] == "no" or self.name == "gpu_added")
 
     @property

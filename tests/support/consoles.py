@@ -1,4 +1,4 @@
-"""What is printed on a console."""
+"""Text that is printed on a console."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class PageBrowser:
 
     @property
     def script(self) -> ScriptedContacts:
-        """What was asked of processes, and what they answer. The collector must be scripted."""
+        """Questions to processes, and their answers. The collector must be scripted."""
         assert isinstance(self.collector, ScriptedCollector), self.collector
         return self.collector.contacts
 

@@ -1,4 +1,4 @@
-"""What a device makes of a model that may contradict itself: it runs as declared, is declined, or is invalid before."""
+"""Trials of models that may contradict themselves: it runs as declared, is declined, or is invalid before."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ JUDGES_VALUES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What an execution says of an output. No values if it did not fit its memory."""
+    """Answer of an execution about an output. No values if it did not fit its memory."""
 
     dimensions: Dimensions
     values: Array | None

@@ -125,7 +125,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def _value_field(field: FieldDescriptor) -> FieldDescriptor:
-    """What a field holds: the value of a map, else itself."""
+    """Return what a field holds: the value of a map, else itself."""
     entry: Any = field.message_type
     value: FieldDescriptor = entry.fields_by_name["value"] if _is_map(field) else field
     return value

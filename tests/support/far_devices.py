@@ -35,7 +35,7 @@ class Served:
         return f"--option=endpoint=tcp://{self.address}"
 
     def usage(self) -> backend_pb2.GetUsageResponse:
-        """What its process holds, without the session that asks."""
+        """Return what its process holds, without the session that asks."""
         with RemoteDevice(self.endpoint, "usage") as device:
             return device.usage()
 

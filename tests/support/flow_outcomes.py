@@ -1,4 +1,4 @@
-"""What a partition looks like from outside, for comparisons; and a partition computed step by step."""
+"""Outcome of a partition as seen from outside, for comparisons; and a partition computed step by step."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def each(served: Served) -> Iterator[Mapping[int, Connection]]:
 
 
 def server_of(client: int, server: int, processes: set[int]) -> int:
-    """Which of the processes has the server's end of a connection, by the ports of its ends."""
+    """Return which of the processes has the server's end of a connection, by the ports of its ends."""
     for local, remote, fields in _sockets():
         if (local, remote) == (server, client):
             (pid,) = [pid for pid in processes if f"socket:[{fields[9]}]" in _files(pid)]

@@ -71,7 +71,7 @@ create_backend = Held
 
 
 class HeldExecution:
-    """What has begun and is held until ``let_go``. ``value`` has the bytes of an execution's first input."""
+    """Execution that has begun and is held until ``let_go``. ``value`` has the bytes of an execution's first input."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

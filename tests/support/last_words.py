@@ -1,4 +1,4 @@
-"""How a channel ends whose client breaks its protocol: an answer says why, and then it ends."""
+"""End of a channel whose client breaks its protocol: an answer says why, and then it ends."""
 
 from __future__ import annotations
 

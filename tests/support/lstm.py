@@ -18,7 +18,7 @@ Four = list[Any]
 
 @dataclass(frozen=True)
 class Form:
-    """Which optional parts a cell has."""
+    """Optional parts of a cell."""
 
     coupled: bool = False
     """Whether the input gate is coupled to the forget gate."""

@@ -27,7 +27,7 @@ SMALL_OCM = 8 * 16384
 
 
 class RunOfSteps(NamedTuple):
-    """What a partition computed."""
+    """Results of a partition."""
 
     values: dict[str, Array]
     """Real numbers: the inputs, and what steps hand out."""

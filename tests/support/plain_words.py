@@ -1,4 +1,4 @@
-"""Whether a message is in words: it shows nothing of the inside of a process."""
+"""Check that a message is in words: it shows nothing of the inside of a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which metrics and labels queries of Prometheus name, in files of rules and dashboards of Grafana."""
+"""Metrics and labels that queries of Prometheus name, in files of rules and dashboards of Grafana."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _functions_of(item: pytest.Item) -> Iterator[object]:
 
 
 def _starts_processes(value: object) -> bool:
-    """Whether a function or class of the tests uses a module that starts processes, by way of any other of them."""
+    """Return if a function or class of the tests uses a module that starts processes, by way of any other of them."""
     if id(value) not in _known:
         _known[id(value)] = False  # functions may call one another
         _known[id(value)] = any(_is_process(used) or _starts_processes(used) for used in _used_by(value))

@@ -30,7 +30,7 @@ WORDS = ("", "a", "Bb", "käse", "a b", "10")
 
 
 class Limit(Enum):
-    """How far a result may be from ONNX Runtime's, in epsilons of its type times its largest magnitude."""
+    """Limit of a result's distance from ONNX Runtime's, in epsilons of its type times its largest magnitude."""
 
     EXACT = 0
     """Moves, comparisons, integers, and one rounding."""

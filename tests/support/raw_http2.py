@@ -61,7 +61,7 @@ def headers_of(path: bytes, changed: Iterable[Header] = ()) -> list[Header]:
 
 
 def answer(connection: socket.socket, stream: int) -> bytes:
-    """What the server sends up to the end of a stream, or of the connection."""
+    """Return what the server sends up to the end of a stream, or of the connection."""
     with connection.makefile("rb") as received:
         said = b""
         while len(head := received.read(9)) == 9:

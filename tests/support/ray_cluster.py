@@ -138,7 +138,7 @@ class RayCluster:
         ]
 
     def counts(self, model: str) -> dict[str, int]:
-        """How many requests for a model the framework of each replica has counted, by the replica's id."""
+        """Return how many requests for a model the framework of each replica has counted, by the replica's id."""
         return {replica["id"]: _count(directory_of(replica["pid"]), model) for replica in self.replicas()}
 
     def _runs(self) -> bool:
@@ -199,7 +199,7 @@ def _count(directory: Path, model: str) -> int:
 
 
 def _replica_ports(protocol: str) -> dict[str, str]:
-    """Where replicas listen: gRPC lets two processes of a host listen at one port, and each would get half."""
+    """Return where replicas listen: gRPC lets two processes of a host listen at one port, and each would get half."""
     first = free_port()
     return {
         f"RAY_SERVE_DIRECT_INGRESS_MIN_{protocol}_PORT": str(first),

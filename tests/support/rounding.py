@@ -1,4 +1,4 @@
-"""How far two computations of the same sums may lie apart, from the number of terms and their size."""
+"""Limits of the distance between two computations of the same sums, from the number of terms and their size."""
 
 from __future__ import annotations
 

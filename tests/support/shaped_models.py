@@ -52,7 +52,7 @@ def joined() -> bytes:
 
 
 def classifier(zips: bool = True) -> onnx.ModelProto:
-    """What scikit-learn's converter makes of a classifier of four numbers: a label, and a map of probabilities."""
+    """Return scikit-learn's conversion of a classifier of four numbers: a label, and a map of probabilities."""
     domain, classes = "ai.onnx.ml", ["a", "b", "c"]
     coefficients = np.arange(12, dtype=np.float32) / 12
     linear = helper.make_node(

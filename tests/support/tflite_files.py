@@ -43,7 +43,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Sparsity:
-    """How the elements of a sparse constant are stored."""
+    """Storage of the elements of a sparse constant."""
 
     order: Sequence[int]
     """The axis of each level."""

@@ -43,7 +43,7 @@ _SECONDS = 60
 
 
 class Failure(NamedTuple):
-    """How a call failed."""
+    """Way in which a call failed."""
 
     status: grpc.StatusCode
     message: str

@@ -1,4 +1,4 @@
-"""What holds for the blocking client in several threads and for that of asyncio alike: both drive the same core."""
+"""Properties that the blocking client in several threads and that of asyncio share: both drive the same core."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _FOLDER = "NNHAL_TEST_COUNTS"
 
 @dataclass(frozen=True)
 class Counted:
-    """What a process holds after a garbage collection."""
+    """Objects of a process after a garbage collection."""
 
     blocks: int
     """Pieces of memory of Python's own allocator: an object has one, and a container one more."""
@@ -314,7 +314,7 @@ class Listener:
 
 @dataclass(frozen=True)
 class Held:
-    """What the processes of a listener hold."""
+    """Objects of the processes of a listener."""
 
     resources: Sequence[Resources]
     threads: int
@@ -373,7 +373,7 @@ def listeners() -> Iterator[Mapping[str, Listener]]:
 
 
 def held(listener: Listener) -> Held:
-    """What the processes hold when nothing of a connection changes any more."""
+    """Return what the processes hold when nothing of a connection changes any more."""
     resources = settled(lambda: [resources_of(pid) for pid in listener.pids])
     told = [counted(pid, listener.counts) for pid in listener.pids]
     threads = sum(map(threads_of, listener.pids))

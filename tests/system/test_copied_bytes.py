@@ -1,4 +1,4 @@
-"""What devices copy of inputs, outputs and states: by plan, as they count it, and as runs report it."""
+"""Copies by devices of inputs, outputs and states: by plan, as they count it, and as runs report it."""
 
 from __future__ import annotations
 

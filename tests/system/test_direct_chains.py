@@ -138,7 +138,7 @@ def test_without_fallback_runs_fail_until_the_device_is_back(bed: Testbed, frame
 def test_a_chain_that_is_lost_while_a_device_has_stopped_changes_no_later_result(
     bed: Testbed, framework: Framework, measure_timing: bool
 ) -> None:
-    """When it continues, the stopped device may write what the lost run was to write."""
+    """The stopped device may write what the lost run was to write, when it continues."""
     binding = bound(framework, measure_timing=measure_timing)
     run(binding, 1)
     stopped = bed.pid("middle")

@@ -43,7 +43,7 @@ def recurrent() -> bytes:
 
 
 class Beside:
-    """The same network in ONNX Runtime. Its state is fed back by hand."""
+    """Network in ONNX Runtime, beside it. Its state is fed back by hand."""
 
     def __init__(self) -> None:
         self._session = onnxruntime.InferenceSession(recurrent(), providers=["CPUExecutionProvider"])

@@ -51,7 +51,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
 
 
 def deaths(bed: Testbed) -> int:
-    """How often the device has died; it serves when this returns."""
+    """Return how often the device has died; it serves when this returns."""
     device = bed.process(ACME)
     assert isinstance(device, WatchedProcess)
     wait_until(lambda: device.is_running, "it serves")

@@ -144,7 +144,7 @@ def _cleared(endpoint: Endpoint) -> bool:
 
 
 class Ending(NamedTuple):
-    """How a run has ended."""
+    """End of a run."""
 
     outcome: str
     ledger: tuple[str, ...] = ()

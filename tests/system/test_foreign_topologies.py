@@ -49,7 +49,7 @@ class Bed:
         return done.stderr
 
     def processes(self) -> dict[str, Any]:
-        """What ``nnhal ps`` shows, by name."""
+        """Return the lines of ``nnhal ps``, by name."""
         return {process["name"]: process for process in self.asked("ps")["processes"]}
 
     def await_state(self, name: str, state: str) -> None:

@@ -77,7 +77,7 @@ def session() -> onnxruntime.InferenceSession:
 
 
 def expected(inputs: Mapping[str, Array]) -> tuple[Array, Array]:
-    """What ONNX Runtime makes of the step: y and present."""
+    """Return what ONNX Runtime makes of the step: y and present."""
     y, present = session().run(None, dict(inputs))
     return np.asarray(y), np.asarray(present)
 

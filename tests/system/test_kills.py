@@ -334,7 +334,7 @@ def test_a_load_waits_for_the_cpu_if_it_is_killed_while_it_prepares(relay: Relay
 
 
 class Survivor:
-    """What a process holds while it is idle."""
+    """Resources of a process while it is idle."""
 
     def __init__(self, pid: int) -> None:
         self.resources = settled(lambda: resources_of(pid))

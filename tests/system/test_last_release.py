@@ -64,7 +64,7 @@ with nnhal_client.connect(sys.argv[1]) as framework:
 
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What processes of the last release have in their environment."""
+    """Return the environment of processes of the last release."""
     return {"PYTHONPATH": import_path(tmp_path_factory.mktemp("released"))}
 
 

@@ -246,7 +246,7 @@ def test_a_framework_that_is_killed_ends_bursts_too(short_path: Path, tmp_path: 
 
 
 class TestTransport:
-    """How ``connect`` chooses the transport."""
+    """Choice of the transport by ``connect``."""
 
     def test_it_is_native_on_the_same_host(self, served: Served) -> None:
         for target in (served.grpc, f"grpc://{served.grpc}", str(served.endpoint.directory)):

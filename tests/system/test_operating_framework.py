@@ -1,4 +1,4 @@
-"""What an operator sees of a framework process and does with it: runs, counts, events, devices, draining."""
+"""Views and changes of a framework process by an operator: runs, counts, events, devices, draining."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def _answers(endpoint: Endpoint) -> bool:
 
 
 def sessions(contained: ContainedDevice) -> list[dict[str, object]]:
-    """What ``nnhal show sessions --json`` says."""
+    """Return the answer of ``nnhal show sessions --json``."""
     options = ("--directory", str(contained.endpoint.directory.parent), "--admin-key", str(contained.key))
     done = nnhal("ps", "--sessions", "--json", *options)
     assert done.returncode == 0, done.stderr
@@ -122,7 +122,7 @@ def test_the_log_says_which_client_it_was(contained: ContainedDevice) -> None:
 
 
 def open_sessions(admin: ProcessAdmin) -> int:
-    """How many sessions clients have that are about to leave."""
+    """Return how many sessions clients have that are about to leave."""
     return sum(session.client_name == NAME for session in admin.process().sessions)
 
 

@@ -58,7 +58,7 @@ def testbed(request: pytest.FixtureRequest) -> Iterator[Showcase]:
 
 
 def asked(*requests: tuple[str, str | None], uid: int = OTHER_USER) -> list[tuple[int, str]]:
-    """What another user is answered over HTTP: address and body, if it posts."""
+    """Return what another user is answered over HTTP: address and body, if it posts."""
     forged = {"X-Forwarded-For": "127.0.0.1"}
     given = json.dumps([(url, body, forged) for url, body in requests])
     answers: list[tuple[int, str]] = as_other_user(
@@ -68,7 +68,7 @@ def asked(*requests: tuple[str, str | None], uid: int = OTHER_USER) -> list[tupl
 
 
 def over_grpc(address: str, *methods: str, uid: int = OTHER_USER) -> list[tuple[str, str]]:
-    """What another user is answered over gRPC."""
+    """Return what another user is answered over gRPC."""
     answers: list[tuple[str, str]] = as_other_user(
         "import json, sys, grpc, grpc._channel", OVER_GRPC, address, *methods, uid=uid
     )

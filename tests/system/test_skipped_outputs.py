@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper
 
 from nnhal_client import Framework
 from tests.support.onnx_models import onnx_model

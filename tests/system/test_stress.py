@@ -73,7 +73,7 @@ def test_a_device_that_computes_wrongly_is_found(
 
 
 def sequences(path: Path) -> dict[tuple[int, int], list[tuple[str, int]]]:
-    """What each thread of each client did, by their numbers."""
+    """Return the numbers of what each thread of each client did."""
     return {
         (client.client, number): [(act.action, act.seed) for act in acts]
         for client in read_script(path).clients

@@ -74,7 +74,7 @@ class ComposeProject:
 
 @dataclass(frozen=True, slots=True)
 class ContainerEvent:
-    """What the engine has seen of a container."""
+    """Event of a container, as the engine has seen it."""
 
     action: str
     """Such as ``die``, ``oom`` and ``start``."""
@@ -90,7 +90,7 @@ class Container:
 
     @property
     def inspected(self) -> dict[str, Any]:
-        """What ``docker inspect`` says of it now."""
+        """Return what ``docker inspect`` says of it now."""
         (found,) = json.loads(docker("inspect", self.id))
         return dict(found)
 
@@ -106,7 +106,7 @@ class Container:
 
     @property
     def restarts(self) -> int:
-        """How often the engine has started it again."""
+        """Return how often the engine has started it again."""
         return int(self.inspected["RestartCount"])
 
     @property

@@ -1,4 +1,4 @@
-"""What operators do to containers that serve: replace the framework, add and remove devices, drain and restart."""
+"""Changes by operators to containers that serve: replace the framework, add and remove devices, drain and restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the containers may do, as the engine has it."""
+"""Permissions of the containers, as the engine has them."""
 
 from __future__ import annotations
 

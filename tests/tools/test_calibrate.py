@@ -1,4 +1,4 @@
-"""What brings cost models nearest to what was measured."""
+"""Factors that bring cost models nearest to what was measured."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What ``nnhal mlip`` does: compile a model file for mlip, explain, simulate, and draw what the simulator found."""
+"""Work of ``nnhal mlip``: compile a model file for mlip, explain, simulate, and draw what the simulator found."""

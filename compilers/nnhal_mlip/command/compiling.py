@@ -30,7 +30,7 @@ _CALIBRATION = "calibration.json"
 
 @dataclass(frozen=True, slots=True)
 class CompilationRequest:
-    """What a user wants."""
+    """Options of one call of the command."""
 
     model: Path
     target: MlipTargetOptions

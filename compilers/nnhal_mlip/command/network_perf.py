@@ -1,4 +1,4 @@
-"""What there is to say of the modelled time of a compiled network."""
+"""Text about the modelled time of a compiled network."""
 
 from __future__ import annotations
 

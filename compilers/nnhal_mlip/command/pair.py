@@ -28,7 +28,7 @@ _MOST_RANGES_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class PairRequest:
-    """What is to be compiled, and for what."""
+    """Models and options of one compilation of a pair."""
 
     nodes: Path
     constants: Path

@@ -1,4 +1,4 @@
-"""What there is to say of a partition."""
+"""Text about a partition."""
 
 from __future__ import annotations
 

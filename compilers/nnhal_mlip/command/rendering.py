@@ -1,4 +1,4 @@
-"""What the commands say: parts for a terminal, and the page of a network's modelled time."""
+"""Texts of the commands: parts for a terminal, and the page of a network's modelled time."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def compilation_parts(network: CompiledNetwork, folder: Path, files: Sequence[st
 
 
 def _split_word(split: str, tiles: int, spills: bool) -> str:
-    """How a layer is divided. One that no tile computes is another view of its input's bytes."""
+    """Say how a layer is divided. One that no tile computes is another view of its input's bytes."""
     if not tiles:
         return "a view"
     return split + (", spills" if spills else "")
@@ -152,7 +152,7 @@ def report_parts(report: PerfReport) -> list[TerminalPart]:
 
 
 def _host_line(perf: NetworkPerf) -> str:
-    """What the host computes, and the time from the inputs to the outputs."""
+    """Say what the host computes, and the time from the inputs to the outputs."""
     return (
         f"the host computes {', '.join(perf.host)}, modelled {perf.host_ns / 1000:,.1f} µs: from its inputs to its "
         f"outputs a run takes {perf.whole_ns / 1000:,.1f} µs"

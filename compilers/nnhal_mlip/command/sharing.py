@@ -1,4 +1,4 @@
-"""What of a model the accelerator gets: the user's choices, and the partition that comes of them."""
+"""Choice of the layers that the accelerator gets: the user's choices, and the partition that comes of them."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def model_outputs(model: FlowModel, found: FlowPartition, values: Mapping[str, A
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """What a run has given."""
+    """Outputs and figures of a simulated run."""
 
     outputs: Mapping[str, Array]
     """By the user's names, in the types of the user's model."""

@@ -153,7 +153,7 @@ def _blob(size: int, descriptor: Descriptor | None = None, **changed: int) -> Ha
 
 
 def _again(descriptor: Descriptor, flags: int) -> Descriptor:
-    """The same file, opened otherwise."""
+    """Open the same file otherwise."""
     return Descriptor(os.open(f"/proc/self/fd/{descriptor.fileno()}", flags | os.O_CLOEXEC))
 
 

@@ -38,7 +38,7 @@ def element_type(model: Model, code: int) -> np.dtype[np.generic]:
 
 
 def support_run(message: Array | None, graph: Subgraph, operation: Operation) -> Support:
-    """Whether the evaluator supports an operation. ``message`` is its first input, None if that is no constant."""
+    """Return if the evaluator supports an operation. ``message`` is its first input, None if that is no constant."""
     if message is None:
         return Unsupported("OP", "a first input that is no constant MESSAGE", "a message")
     try:

@@ -165,7 +165,7 @@ def _last_uses(operations: Sequence[Operation]) -> list[set[int]]:
 
 
 class Alteration(Protocol):
-    """What the results of operations are replaced by, before others compute with them."""
+    """Replacement of the results of operations, before others compute with them."""
 
     def results(self, subgraph: int, operation: int, results: Sequence[Array]) -> tuple[Array, ...]:
         """Return what takes the place of the results of an operation. Subgraph 0 is main."""

@@ -211,7 +211,7 @@ class Gaps:
 
     @property
     def keeps_values(self) -> bool:
-        """Whether the interpreter has to keep the results of all operators."""
+        """True if the interpreter has to keep the results of all operators."""
         return any(operator.gap.values for operator in self._after)
 
     def allocated(self, interpreter: Interpreter) -> None:

@@ -1,4 +1,4 @@
-"""How long each operation of a model takes in the interpreter."""
+"""Time of each operation of a model in the interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast cpu_ref is: numpy on one core, as measured on a current x86 server.
+"""Speed of cpu_ref: numpy on one core, as measured on a current x86 server.
 
 It is the reference, so every ratio of its capabilities is 1.
 """

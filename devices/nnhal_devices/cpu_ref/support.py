@@ -1,4 +1,4 @@
-"""Which operations cpu_ref supports: those of the base set with a kernel, and those of nnhal.onnx and nnhal.tflite."""
+"""Operations that cpu_ref supports: those of the base set with a kernel, and those of nnhal.onnx and nnhal.tflite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a frontier is at least as good as a point of others."""
+"""Points of others that a frontier is at least as good as."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exact solver is asked: the buffers of a schedule."""
+"""Questions to the exact solver: the buffers of a schedule."""
 
 from __future__ import annotations
 

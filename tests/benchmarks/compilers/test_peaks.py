@@ -1,4 +1,4 @@
-"""What is aimed at for each network."""
+"""Aims for each network."""
 
 from __future__ import annotations
 

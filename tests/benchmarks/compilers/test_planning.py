@@ -1,4 +1,4 @@
-"""What is aimed at in planning."""
+"""Aims of planning."""
 
 from __future__ import annotations
 

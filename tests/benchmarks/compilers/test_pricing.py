@@ -1,4 +1,4 @@
-"""What Vela's plans cost by the compiler's model."""
+"""Cost of Vela's plans by the compiler's model."""
 
 from __future__ import annotations
 

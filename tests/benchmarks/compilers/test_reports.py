@@ -1,4 +1,4 @@
-"""What Vela's two cores write, in a few lines of each."""
+"""Output of Vela's two cores, in a few lines of each."""
 
 from __future__ import annotations
 

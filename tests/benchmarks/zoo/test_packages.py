@@ -1,4 +1,4 @@
-"""Which model files the corpus has."""
+"""Model files of the corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where inputs and outputs lie in the memory of a binding, and what the framework is told; no process is there."""
+"""Places of inputs and outputs in the memory of a binding, and the framework's view of them; no process is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of a binding sends, and what it makes of answers; no process is there."""
+"""Messages of a run of a binding, and its reading of answers; no process is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which binding a run takes, more memory and opening again: commands and scripted answers; no process is there."""
+"""Choice of a run's binding, more memory and opening again: commands and scripted answers; no process is there."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def too_small(elements: int) -> OutputTooSmallError:
 
 
 class TestChoice:
-    """Which binding a run takes."""
+    """Choice of a run's binding."""
 
     def test_the_first_run_binds_and_the_next_one_takes_its_binding(self) -> None:
         runs = model()

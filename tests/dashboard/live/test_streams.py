@@ -1,4 +1,4 @@
-"""What streams of one browser cost others, and when they end."""
+"""Costs of one browser's streams to others, and their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the collector knows when a change has been made."""
+"""Knowledge of the collector when a change has been made."""
 
 from __future__ import annotations
 

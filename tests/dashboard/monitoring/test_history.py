@@ -1,4 +1,4 @@
-"""What a second adds to the history, from two snapshots."""
+"""Addition of a second to the history, from two snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process is asked for, and what is kept of its answers."""
+"""Questions to a process, and the answers that are kept."""
 
 from __future__ import annotations
 

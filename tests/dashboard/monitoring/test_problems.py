@@ -1,4 +1,4 @@
-"""What an operator is told is wrong."""
+"""Problems that an operator sees."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def counted(bound: int) -> framework_admin_pb2.ModelCounts:
 
 
 def problems_of_waiting(seconds: float, counts: framework_admin_pb2.ModelCounts, *reasons: str) -> list[str]:
-    """What is told of a model whose oldest request has waited, with devices that are not used for these reasons."""
+    """Return the problems of a model whose oldest request has waited, by reasons why devices are not used."""
     model = served(devices=["npu"], counts=counts, oldest_request_ns=int(seconds * 1e9))
     devices = [framework_admin_pb2.DeviceStanding(name="npu", reason=reason) for reason in reasons]
     state = framework_state(models=[model], devices=devices)
@@ -112,7 +112,7 @@ def test_a_request_that_is_no_longer_than_others_is_no_problem() -> None:
 
 
 def problems_with_npu(at: float, *events: supervisor_pb2.ProcessEvent, last_hung_ns: int = 0, **standing: Any) -> str:
-    """What is told at an instant, in seconds, of a device that the framework uses."""
+    """Return the problems at an instant, in seconds, of a device that the framework uses."""
     device = admin_pb2.GetDeviceResponse(last_hung="execution e2 was cancelled", last_hung_ns=last_hung_ns)
     state = framework_state(devices=[framework_admin_pb2.DeviceStanding(name="npu", available=True, **standing)])
     processes = (device_process(device=device if last_hung_ns else None), framework_process())

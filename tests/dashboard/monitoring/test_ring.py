@@ -1,4 +1,4 @@
-"""What is kept of a day: nothing is lost of a peak, and a slow rate is what it is."""
+"""Content of a day's ring: nothing is lost of a peak, and a slow rate is what it is."""
 
 from __future__ import annotations
 

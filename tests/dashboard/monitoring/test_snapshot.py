@@ -1,4 +1,4 @@
-"""What is known of a process."""
+"""Facts about a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which processes are observed."""
+"""Processes that are observed."""
 
 from __future__ import annotations
 

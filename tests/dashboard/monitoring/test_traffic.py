@@ -1,4 +1,4 @@
-"""What flows by the counts of two moments, and by the plans of models."""
+"""Flows by the counts of two moments, and by the plans of models."""
 
 from __future__ import annotations
 

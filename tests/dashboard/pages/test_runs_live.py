@@ -35,7 +35,7 @@ class _Serving(NamedTuple):
     collector: Collector
 
     def address(self, protocol: str) -> str:
-        """Where the framework serves a protocol."""
+        """Return where the framework serves a protocol."""
         framework = self.collector.snapshot.framework
         assert framework is not None
         return f"http://{framework.addresses[protocol]}"

@@ -1,4 +1,4 @@
-"""What a compilation cache keeps of models that cpu_acc has compiled."""
+"""Parts of models that a compilation cache keeps for cpu_acc."""
 
 from __future__ import annotations
 

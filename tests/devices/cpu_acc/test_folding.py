@@ -1,4 +1,4 @@
-"""What ONNX Runtime computes while it compiles a model is bounded."""
+"""Limits of what ONNX Runtime computes while it compiles a model."""
 
 from __future__ import annotations
 

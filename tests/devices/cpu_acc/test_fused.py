@@ -1,4 +1,4 @@
-"""What ONNX Runtime would make parts of convolutions are parts before it looks, and results are the same bits."""
+"""Parts of convolutions are parts before ONNX Runtime looks, and results are the same bits."""
 
 from __future__ import annotations
 

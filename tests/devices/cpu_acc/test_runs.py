@@ -1,4 +1,4 @@
-"""Whether ONNX Runtime supports the messages of a model: asked of all together, and of each if one is refused."""
+"""Support of ONNX Runtime for the messages of a model: asked of all together, and of each if one is refused."""
 
 from __future__ import annotations
 

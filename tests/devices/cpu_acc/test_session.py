@@ -1,4 +1,4 @@
-"""What ONNX Runtime makes of lowered graphs: speed depends on what it fuses."""
+"""Sessions of ONNX Runtime of lowered graphs: speed depends on what it fuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cpu_ref takes of the extension nnhal.tflite: messages that another program may have made."""
+"""Support of cpu_ref for the extension nnhal.tflite: messages that another program may have made."""
 
 from __future__ import annotations
 

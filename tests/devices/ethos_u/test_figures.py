@@ -1,4 +1,4 @@
-"""What ethos_u shows of a compiled network."""
+"""Figures of a compiled network on ethos_u."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is easily got wrong: the accelerator computes it rightly, or the host does and a reason names the node."""
+"""Cases easily got wrong: the accelerator computes it rightly, or the host does and a reason names the node."""
 
 from __future__ import annotations
 

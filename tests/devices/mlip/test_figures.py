@@ -1,4 +1,4 @@
-"""What mlip shows of a loaded network."""
+"""Figures of a loaded network on mlip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operations a provider takes, as trying tells."""
+"""Operations that a provider takes, as trying tells."""
 
 from __future__ import annotations
 

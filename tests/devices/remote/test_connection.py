@@ -1,4 +1,4 @@
-"""What is shown to a device on another host is a credential, and never the content of any other file."""
+"""A device on another host is shown a credential, and never the content of any other file."""
 
 from __future__ import annotations
 

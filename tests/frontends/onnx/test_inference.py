@@ -1,4 +1,4 @@
-"""What a model computes counts, whatever it declares."""
+"""The dimensions that a model computes count, whatever it declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which node of the file each operation stands for, whatever the nodes are called."""
+"""Node of the file that each operation stands for, whatever the nodes are called."""
 
 from __future__ import annotations
 

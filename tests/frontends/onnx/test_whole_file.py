@@ -45,7 +45,7 @@ def whole(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = N
 
 
 def seen(imported: ImportedModel) -> list[object]:
-    """What users see of inputs and outputs."""
+    """Return what users see of inputs and outputs."""
     operands = imported.model.main.operands
     return [
         (tensor.name, tensor.element_type, tensor.shape, operands[tensor.operand].type, operands[tensor.operand].scale)

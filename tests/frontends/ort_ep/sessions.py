@@ -58,7 +58,7 @@ def session(model: Path | bytes, strict: bool = True, **options: str) -> onnxrun
 
 
 def provider_memory() -> Any:
-    """Where tensors lie that devices use in place."""
+    """Return where tensors lie that devices use in place."""
     device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == get_ep_name())
     return device.memory_info(onnxruntime.OrtDeviceMemoryType.HOST_ACCESSIBLE)
 

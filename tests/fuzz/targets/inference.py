@@ -1,4 +1,4 @@
-"""What clients of the Open Inference Protocol send: bodies in JSON, heads of HTTP, ModelInfer, configurations."""
+"""Messages of clients of the Open Inference Protocol: bodies in JSON, heads of HTTP, ModelInfer, configurations."""
 
 from __future__ import annotations
 

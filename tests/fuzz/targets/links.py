@@ -1,4 +1,4 @@
-"""What comes over sockets with descriptors: links, bursts, run and launch channels, bells."""
+"""Messages and descriptors that come over sockets: links, bursts, run and launch channels, bells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which value has which layout, for graphs of nothing but names."""
+"""Layout of each value, for graphs of nothing but names."""
 
 from __future__ import annotations
 

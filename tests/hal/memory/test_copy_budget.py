@@ -30,7 +30,7 @@ def test_memory_counts_until_its_last_view_is_gone(budget: CopyBudget) -> None:
 
 def test_what_is_charged_for_an_object_or_a_while_is_given_back(budget: CopyBudget) -> None:
     class Owner:
-        """What holds memory."""
+        """Owner of memory."""
 
     owner = Owner()
     budget.charge_for(owner, 300, "constants")

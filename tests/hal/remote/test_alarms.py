@@ -1,4 +1,4 @@
-"""What is due is done, and what was called off is not."""
+"""An alarm rings when it is due, and not if it was called off."""
 
 from __future__ import annotations
 

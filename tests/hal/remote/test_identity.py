@@ -1,4 +1,4 @@
-"""Which descriptions of a device a client accepts."""
+"""Descriptions of a device that a client accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the client's end of a run channel makes of answers."""
+"""Answers on the client's end of a run channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which hosts a request may name: none that a stranger can own, unless the stranger gains nothing."""
+"""Hosts that a request may name: none that a stranger can own, unless the stranger gains nothing."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ HOST = "localhost:8003"
 
 
 def objection(method: str = "POST", /, **headers: str) -> str:
-    """What there is against a request with these headers and a good Host, if they have none."""
+    """Return what there is against a request with these headers and a good Host, if they have none."""
     return objection_to_page(method, named({"host": HOST, **headers}), AllowedHosts())
 
 

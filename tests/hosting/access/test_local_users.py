@@ -1,4 +1,4 @@
-"""Which users of this host need no token at a port: known by who has opened the client's socket."""
+"""Users of this host who need no token at a port: known by who has opened the client's socket."""
 
 from __future__ import annotations
 

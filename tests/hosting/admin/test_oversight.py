@@ -1,4 +1,4 @@
-"""Who starts a process again, and which keys its operators have."""
+"""Supervisors of a process, and keys of its operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why an operation moved from one plan to the next one."""
+"""Reasons why an operation moved from one plan to the next one."""
 
 from __future__ import annotations
 

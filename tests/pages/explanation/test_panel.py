@@ -1,4 +1,4 @@
-"""What there is to say of one operation, or of one step."""
+"""Text about one operation, or one step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps of a plan take of one working memory."""
+"""Use of one working memory by the steps of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values stay on a device that keeps them."""
+"""Values that stay on a device that keeps them."""
 
 from __future__ import annotations
 

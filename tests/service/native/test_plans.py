@@ -1,4 +1,4 @@
-"""What PlanModel costs, and what loading from a plan does not cost again."""
+"""Cost of PlanModel, and what loading from a plan does not cost again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call has made is released at once if the session has no room for its handle or for a descriptor."""
+"""A call's objects are released at once if the session has no room for its handle or for a descriptor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the V2 servers add to the log and to the trace of a request."""
+"""Additions of the V2 servers to the log and to the trace of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a network costs plans: devices on other hosts, by the prices that the framework uses."""
+"""Cost of a network for plans: devices on other hosts, by the prices that the framework uses."""
 
 from __future__ import annotations
 

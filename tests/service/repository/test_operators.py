@@ -1,4 +1,4 @@
-"""What operators do with a repository that clients may not change, with models that need no device."""
+"""Changes by operators to a repository that clients may not change, with models that need no device."""
 
 from __future__ import annotations
 

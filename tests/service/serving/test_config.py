@@ -72,7 +72,7 @@ class Observer:
         self._addition = addition_in_ashmem()
 
     def waiting(self) -> int | None:
-        """How many executions wait for the worker; None if the device does not say."""
+        """Return how many executions wait for the worker; None if the device does not say."""
         try:
             self._prepared.execute(self._addition.request, deadline_ns=now_ns() + 50_000_000)
         except HalError as error:

@@ -1,4 +1,4 @@
-"""What requests ask for: parameters of the protocol and of the model, and outputs as classes."""
+"""Parameters of requests: parameters of the protocol and of the model, and outputs as classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the device computes: models of ADD and RELU of float32, on memory that the client has put on the link."""
+"""Arithmetic of the device: models of ADD and RELU of float32, on memory that the client has put on the link."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Prepared:
 
 
 class RunCounts:
-    """How many runs a run channel or a chain has had."""
+    """Numbers of runs of a run channel or a chain."""
 
     def __init__(self) -> None:
         self.runs = self.failed_runs = self.duration_ns = 0

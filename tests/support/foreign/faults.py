@@ -1,4 +1,4 @@
-"""What the device does wrong, and what it says of itself."""
+"""Faults of the device, and its description of itself."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _MAX_DESCRIPTORS = 16
 
 
 class Session:
-    """What belongs to one link. It ends with the link."""
+    """Objects of one link. It ends with the link."""
 
     def __init__(self) -> None:
         self.token = secrets.token_hex(16)

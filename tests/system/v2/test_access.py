@@ -1,4 +1,4 @@
-"""Who comes in: TLS, tokens with roles, rates, and what the server refuses to do in the open."""
+"""Access to the servers: TLS, tokens with roles, rates, and what the server refuses to do in the open."""
 
 from __future__ import annotations
 

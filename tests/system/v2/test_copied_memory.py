@@ -1,4 +1,4 @@
-"""What requests make the server copy, beside what they bring: it is within the memory of requests, or is refused."""
+"""Copies by the server for requests, beside what they bring: within the memory of requests, or is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused, with which status and words, by both protocols; and that no error tells where files lie."""
+"""Refusals with their status and words, by both protocols; and that no error tells where files lie."""
 
 from __future__ import annotations
 

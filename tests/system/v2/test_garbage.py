@@ -1,4 +1,4 @@
-"""What is no request, half of one, or too large: it is refused or dropped, and others are served meanwhile."""
+"""Messages that are no request, half of one, or too large are refused or dropped, and others are served meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory requests may hold and how many models may be loaded, by options of the server."""
+"""Memory of requests and number of models, by options of the server."""
 
 from __future__ import annotations
 

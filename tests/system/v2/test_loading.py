@@ -1,4 +1,4 @@
-"""What clients are told while the framework loads its models: to come again, and never that there is no such model."""
+"""Answers to clients while the framework loads its models: to come again, and never that there is no such model."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_other_ports_have_the_same_limit(fronted: Served, dashboard: tuple[Child
 
 @pytest.fixture(scope="module")
 def ports(served: Served, fronted: Served, dashboard: tuple[Child, str]) -> dict[str, str]:
-    """Where each kind of process serves HTTP."""
+    """Return where each kind of process serves HTTP."""
     metrics = addresses(fronted.child)["metrics"]
     return {"framework": served.http, "front worker": fronted.http, "metrics": metrics, "dashboard": dashboard[1]}
 

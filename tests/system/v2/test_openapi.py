@@ -23,7 +23,7 @@ EXAMPLES = further(4)
 
 
 def problem_of(operation: Any, mode: GenerationMode) -> str:
-    """What requests of one kind find; empty for nothing."""
+    """Return what requests of one kind find; empty for nothing."""
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(

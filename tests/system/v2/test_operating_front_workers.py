@@ -1,4 +1,4 @@
-"""What an operator sees of requests that front workers serve."""
+"""Views of an operator on requests that front workers serve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tritonclient changes of traces and logs takes effect in the server that runs."""
+"""Changes of traces and logs by tritonclient take effect in the server that runs."""
 
 from __future__ import annotations
 

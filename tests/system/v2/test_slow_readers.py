@@ -1,4 +1,4 @@
-"""What a framework keeps of large answers when the clients that read them slowly have left."""
+"""Memory that a framework keeps of large answers when the clients that read them slowly have left."""
 
 from __future__ import annotations
 

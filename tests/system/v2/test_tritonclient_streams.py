@@ -39,7 +39,7 @@ def streaming(triton: Triton, **options: Any) -> Iterator[Answers]:
 
 
 def failures_of(triton: Triton, model: str) -> int:
-    """How many requests of a model have failed, those that were given up among them."""
+    """Return how many requests of a model have failed, those that were given up among them."""
     (entry,) = triton.shown("get_inference_statistics", model)["model_stats"]
     return int(entry["inference_stats"].get("fail", {}).get("count", 0))
 

@@ -33,7 +33,7 @@ def _processes(operator: OperatorSession) -> dict[str, Any]:
 
 
 def _framework(operator: OperatorSession) -> dict[str, Any] | None:
-    """What the framework says of devices and models; None if it does not answer."""
+    """Return what the framework says of devices and models; None if it does not answer."""
     try:
         with operator.framework() as framework:
             return plain(framework.framework())

@@ -1,4 +1,4 @@
-"""What is pointed at: an operation that takes ten times its share."""
+"""Items that are pointed at: an operation that takes ten times its share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices tell of the time inside a step, by the operations of the plan."""
+"""Times inside a step, as devices report them, by the operations of the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``nnhal diff`` tells of its runs while it compares."""
+"""Progress that ``nnhal diff`` prints while it compares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``nnhal ps`` says of processes that say little of themselves."""
+"""Lines of ``nnhal ps`` about processes that say little of themselves."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ sys.stdin.readline()
 
 
 def read_until(terminal: int, text: str) -> str:
-    """What comes on a terminal until a text has come."""
+    """Read what comes on a terminal until a text has come."""
     found = b""
     while text.encode() not in found:
         found += os.read(terminal, 1 << 16)

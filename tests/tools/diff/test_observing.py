@@ -1,4 +1,4 @@
-"""Which values are taken for those of a model that fuses operations."""
+"""Values that are taken for those of a model that fuses operations."""
 
 from __future__ import annotations
 

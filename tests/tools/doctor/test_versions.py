@@ -1,4 +1,4 @@
-"""Which versions work together."""
+"""Versions that work together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a supervisor reports of a session's process."""
+"""Reports of a supervisor about a session's process."""
 
 from __future__ import annotations
 

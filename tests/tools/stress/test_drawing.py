@@ -1,4 +1,4 @@
-"""What follows from the seed of a stress run."""
+"""Parts of a stress run that follow from its seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be true of a launch before and after it is settled."""
+"""Facts that must be true of a launch before and after it is settled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the oracle accepts, and what it reports."""
+"""Outcomes that the oracle accepts, and its reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan expects of an execution, and the violations that it finds."""
+"""Expectations of a plan for an execution, and the violations that it finds."""
 
 from __future__ import annotations
 

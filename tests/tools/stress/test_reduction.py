@@ -1,4 +1,4 @@
-"""Which script is left of one that shows a violation."""
+"""Script that is left of one that shows a violation."""
 
 from __future__ import annotations
 

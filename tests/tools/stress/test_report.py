@@ -1,4 +1,4 @@
-"""When a stress run has passed."""
+"""Conditions on which a stress run has passed."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ def main() -> None:
 
 
 def _may_take_long(words: list[str]) -> bool:
-    """Whether a command may be silent for long, and no other program writes to its terminal."""
+    """True if a command may be silent for long, and no other program writes to its terminal."""
     named = COMMANDS.get(words[0]) if words else None
     return named is not None and named.is_silent and not named.passes_through and "--help" not in words
 

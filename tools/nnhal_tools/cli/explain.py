@@ -36,7 +36,7 @@ _MOST_NAMED = 16
 
 
 class Partitioner(StrEnum):
-    """How a model is split."""
+    """Rule by which a model is split."""
 
     LEAST_TIME = "least_time"
     NNAPI = "nnapi"

@@ -49,7 +49,9 @@ def logs(
 
 
 def _reader(operator: OperatorSession, name: str | None) -> Callable[[], list[admin_pb2.LogLine]]:
-    """What returns the lines that have come since its last call. Raises OperatorError for an unknown name."""
+    """Return the function that gives the lines that have come since its last call. Raises OperatorError for an unknown
+    name.
+    """
     if operator.is_supervised:
         return _supervised_reader(operator, name)
     names = [process.name for process in operator.processes()] if name is None else [operator.find(name).name]

@@ -1,4 +1,4 @@
-"""What the commands that take a model file have in common."""
+"""Options of the commands that take a model file."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _LOOK_SECONDS = 0.2
 
 
 class LeftOut(StrEnum):
-    """What a recording may do without."""
+    """Parts that a recording may do without."""
 
     CONTENTS = "contents"
     WEIGHTS = "weights"

@@ -84,7 +84,7 @@ def _watch(child: int, signs: socket.socket, seconds: float) -> int:
 
 
 def _heard(signs: socket.socket) -> list[bytes]:
-    """What the command has said since it was asked last."""
+    """Lines that the command has printed since it was asked last."""
     said = []
     try:
         while True:

@@ -1,1 +1,1 @@
-"""What the commands for operators ask of running processes, and how they show it."""
+"""Questions of the operators' commands to running processes, and views of the answers."""

@@ -35,7 +35,7 @@ _TOOLS = {
 
 
 class OperatorError(NnhalError):
-    """What an operator asked for cannot be done; ``hint`` says what can."""
+    """Error of a request that cannot be met; ``hint`` says what can."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ class OperatorSession(Closing):
 
     @property
     def is_supervised(self) -> bool:
-        """Whether a supervisor of nnhal answers."""
+        """True if a supervisor of nnhal answers."""
         return self._supervisor is not None
 
     @property

@@ -1,4 +1,4 @@
-"""How fast devices and models work: what their counters in two snapshots differ by."""
+"""Rates of devices and models: what their counters in two snapshots differ by."""
 
 from __future__ import annotations
 

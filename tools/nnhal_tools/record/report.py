@@ -88,7 +88,7 @@ def rows(recording: DeviceRecording) -> Iterator[tuple[str, ...]]:
 
 
 def is_call(event: wire.RecordedEvent) -> bool:
-    """Whether an event is a call, and not what a recording tells beside calls."""
+    """True if an event is a call."""
     about = event.WhichOneof("about")
     if about in ("session_opened", "session_ended"):
         return False

@@ -1,4 +1,4 @@
-"""What a replay finds: values that differ, calls that end otherwise, and its report."""
+"""Findings of a replay: values that differ, calls that end otherwise, and its report."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TOLD = ("calls", "compared_outputs", "differences", "declined", "left_out", "or
 
 @dataclass
 class ReplayReport:
-    """What a replay finds. Safe to fill from several threads."""
+    """Findings of a replay. Safe to fill from several threads."""
 
     recording: str
     device: str
@@ -102,7 +102,7 @@ class ReplayReport:
 
 
 def is_random(model: Model) -> bool:
-    """Whether outputs are drawn: other runs may have other values."""
+    """True if outputs are drawn: other runs may have other values."""
     return any(
         operation.type == OperationType.RANDOM_MULTINOMIAL
         for graph in (model.main, *model.referenced)

@@ -35,7 +35,7 @@ _CLIENT = "nnhal-replay"
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """What is replayed, and how."""
+    """Recording that is replayed, and options."""
 
     recording: Path
     device: str

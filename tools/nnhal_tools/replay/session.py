@@ -156,7 +156,7 @@ class PlayedSession:
             self._report.models[about.prepared_model] = model
 
     def _is_supported(self, number: int, model: Model) -> bool:
-        """Whether the device supports all of a model; else the reasons are noted, as for a conformance test."""
+        """True if the device supports all of a model; else the reasons are noted, as for a conformance test."""
         self._report.made()
         if all(self._device.supported_operations(model)):
             return True
@@ -411,7 +411,7 @@ def _memory(data: bytes) -> Ashmem:
 
 
 def _held_in(about: wire.RecordedAllocation, models: list[_PlayedModel]) -> tuple[Model, Operand] | None:
-    """What lies in a buffer, by its first role."""
+    """Content of a buffer, by its first role."""
     for roles, is_output in ((about.input_roles, False), (about.output_roles, True)):
         for role in roles:
             model = models[role.model_index].model
@@ -421,7 +421,9 @@ def _held_in(about: wire.RecordedAllocation, models: list[_PlayedModel]) -> tupl
 
 
 def _difference_of_results(about: wire.RecordedExecution, got: ExecutionResult) -> str:
-    """What is wrong with an answer besides values; empty if nothing is. A device may tell of shapes, or need not."""
+    """Return what is wrong with an answer besides values; empty if nothing is. A device may tell of shapes, or need
+    not.
+    """
     if about.result.output_sufficient_size != got.output_sufficient_size:
         fits, did = ("fit", "did not") if got.output_sufficient_size else ("do not fit", "did")
         return f"the outputs {fits} their memory; in the recording they {did}"

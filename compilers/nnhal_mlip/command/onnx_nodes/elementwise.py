@@ -21,7 +21,7 @@ def tanh(each: NodeImport) -> bool:
 
 
 def leaky_relu(each: NodeImport) -> bool:
-    """What is negative is multiplied by alpha."""
+    """Multiply what is negative by alpha."""
     return each.finish("leaky_relu", [each.input()], {"alpha": float(each.attribute("alpha", 0.01))})
 
 
@@ -47,7 +47,7 @@ def hard_swish(each: NodeImport) -> bool:
 
 
 def prelu(each: NodeImport) -> bool:
-    """What is negative is multiplied by a slope, which broadcasts to the data."""
+    """Multiply what is negative by a slope, which broadcasts to the data."""
     return each.finish("prelu", each.all_inputs())
 
 

@@ -1,4 +1,4 @@
-"""What the converters see of a node, and how they add to the flow graph."""
+"""The converters' view of a node, and their additions to the flow graph."""
 
 from __future__ import annotations
 

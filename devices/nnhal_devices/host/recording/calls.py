@@ -1,4 +1,4 @@
-"""What recordings have of the calls of gRPC."""
+"""Fields of gRPC calls in recordings."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _NOTHING: Values = ()
 
 
 class ExecutionRecorder(Protocol):
-    """What executions are recorded by."""
+    """Recorder of executions."""
 
     active: ActiveRecording | None
     """The recording that is being made."""

@@ -1,4 +1,4 @@
-"""What is noted of calls while they are served, until another thread writes it."""
+"""Notes of calls while they are served, until another thread writes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Values = Sequence[Bytes | int | None]
 
 
 class NoteLimits(NamedTuple):
-    """What may wait to be written."""
+    """Limits of the notes that wait to be written."""
 
     notes: int
     value_bytes: int

@@ -1,4 +1,4 @@
-"""Where the calls of gRPC are recorded: around each servicer."""
+"""Points where the calls of gRPC are recorded: around each servicer."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ TOLERANCE = {"fp16": 0.01, "int8": 0.3}
 
 
 class NetworkRun(NamedTuple):
-    """What came of the subgraphs of a network."""
+    """Results of the subgraphs of a network."""
 
     simulators: list[Simulator]
     outputs: list[Array]

@@ -1,4 +1,4 @@
-"""What a run takes and returns."""
+"""Inputs and outputs of a run."""
 
 from __future__ import annotations
 

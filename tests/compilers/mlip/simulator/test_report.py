@@ -1,4 +1,4 @@
-"""Where the modelled time goes, by layer: reports, roofs and traces."""
+"""Modelled time, by layer: reports, roofs and traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the formulas give for two networks, batch 1: a check of arithmetic, not of silicon."""
+"""Results of the formulas for two networks, batch 1: a check of arithmetic, not of silicon."""
 
 from __future__ import annotations
 

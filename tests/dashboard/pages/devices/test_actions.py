@@ -1,4 +1,4 @@
-"""What the forms of the pages of processes have done."""
+"""Actions of the forms on the pages of processes."""
 
 from __future__ import annotations
 

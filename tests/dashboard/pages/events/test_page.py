@@ -1,4 +1,4 @@
-"""What has happened, as a page and as JSON."""
+"""Events, as a page and as JSON."""
 
 from __future__ import annotations
 

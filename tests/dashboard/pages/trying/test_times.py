@@ -1,4 +1,4 @@
-"""Where the time of a trial went."""
+"""Time of a trial."""
 
 from __future__ import annotations
 

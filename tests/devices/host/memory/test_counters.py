@@ -1,4 +1,4 @@
-"""What a device process counts of copies."""
+"""Counts of copies in a device process."""
 
 from __future__ import annotations
 

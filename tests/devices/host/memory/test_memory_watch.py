@@ -1,4 +1,4 @@
-"""What happens at the limit of a process's memory."""
+"""Behaviour at the limit of a process's memory."""
 
 from __future__ import annotations
 

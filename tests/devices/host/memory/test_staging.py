@@ -19,7 +19,7 @@ LOCATION = DataLocation(0, 16, 40)
 
 
 def staged_in(memory: Memory, rules: MemoryRules, location: DataLocation = LOCATION) -> Staged:
-    """Where an argument lies that is not used in place."""
+    """Return where an argument lies that is not used in place."""
     found = locate(memory, open_pool(memory, writable=True), location, rules)
     assert isinstance(found, Staged)
     return found

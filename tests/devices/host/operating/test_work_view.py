@@ -1,4 +1,4 @@
-"""How models are called when operators are told of them."""
+"""Names of models for operators."""
 
 from __future__ import annotations
 

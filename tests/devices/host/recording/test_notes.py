@@ -1,4 +1,4 @@
-"""What waits to be written to a recording, and what is dropped."""
+"""Notes that wait to be written to a recording, and those that are dropped."""
 
 from __future__ import annotations
 

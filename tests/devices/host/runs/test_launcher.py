@@ -44,7 +44,7 @@ class Nobody:
 
 
 class Answered:
-    """What a launch answered."""
+    """Answer to a launch."""
 
     def __init__(self, callback: FencedExecutionCallback, fence: Fence | None) -> None:
         self.callback = callback

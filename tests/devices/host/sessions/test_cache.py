@@ -303,7 +303,7 @@ def test_an_entry_that_is_longer_than_any_may_be_is_not_read(entry: Entry, monke
 
 
 def read_bytes(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How much is read of an entry that is none."""
+    """Return how much is read of an entry that is none."""
     read, total = os.pread, 0
 
     def pread(fd: int, count: int, offset: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What a session's models cost a second time, and what of them is kept."""
+"""Cost of a session's models the second time, and what of them is kept."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def file(images: Spec, options: bytes, result: tuple[int, ...] = (0, 0, 0, 3)) -
 
 
 def expected(images: Array, padding: int, stride_width: int, stride_height: int) -> Array:
-    """What the operator computes, pixel by pixel, by MediaPipe's definition."""
+    """Return what the operator computes, pixel by pixel, by MediaPipe's definition."""
     count, height, width, _ = images.shape
     channels, rows, columns, _ = FILTER.shape
     pad_rows = max(0, rows - (height - 1) % stride_height - 1) if padding == SAME else 0

@@ -1,4 +1,4 @@
-"""Which devices the framework registers, and which it uses later."""
+"""Devices that the framework registers, and those that it uses later."""
 
 from __future__ import annotations
 

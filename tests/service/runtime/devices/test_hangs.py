@@ -1,4 +1,4 @@
-"""What is known of devices that runs wait for."""
+"""Facts about devices that runs wait for."""
 
 from __future__ import annotations
 

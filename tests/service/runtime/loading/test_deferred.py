@@ -81,7 +81,7 @@ class Site:
 
     @property
     def asked(self) -> int:
-        """How often devices were asked about a model."""
+        """Return how often devices were asked about a model."""
         return sum(device.asked for device in self.devices.values())
 
 

@@ -51,7 +51,7 @@ def place(
     description: DeviceDescription = DESCRIPTION,
     calibration: DeviceCalibration | None = None,
 ) -> OutlinePlace:
-    """Where the outline of a model is that is planned over one device."""
+    """Return where the outline of a model is that is planned over one device."""
     members = {"npu": FleetMember("npu", NOT_CALLED, identity, HangWatch(), calibration)}
     return OutlinePlace(directory, limits, options, members, {"npu": description})
 

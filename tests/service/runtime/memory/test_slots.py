@@ -1,4 +1,4 @@
-"""Where values lie, and how their memory grows."""
+"""Places of values, and growth of their memory."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def state(model: LoadedModel) -> Iterator[CarriedState]:
 
 
 def values(state: CarriedState) -> list[float]:
-    """What the next run reads."""
+    """Return what the next run reads."""
     (binding,) = state.inputs(state.turn)
     assert isinstance(binding.memory, AllocatedMemory)
     memory = create_ashmem(12, "values")

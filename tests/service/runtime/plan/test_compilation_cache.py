@@ -321,13 +321,13 @@ def test_a_cached_model_is_not_prepared_again(testbed: Testbed, split: bool) -> 
 
 
 def compiling(request: Any, call: Call) -> backend_pb2.OptimizeSubgraphResponse:
-    """What an optimiser says that compiles all operations together."""
+    """Return what an optimiser says that compiles all operations together."""
     together = backend_pb2.Substitution(operations=range(len(request.model.main.operations)), replacement="compiled")
     return backend_pb2.OptimizeSubgraphResponse(substitutions=[together])
 
 
 def failing(request: Any, call: Call) -> backend_pb2.OptimizeSubgraphResponse:
-    """What an optimiser says that fails in all operations."""
+    """Return what an optimiser says that fails in all operations."""
     lost = backend_pb2.FailedSubgraph(operations=range(len(request.model.main.operations)), reason="too large")
     return backend_pb2.OptimizeSubgraphResponse(failed=[lost])
 

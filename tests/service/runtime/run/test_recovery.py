@@ -371,7 +371,7 @@ def test_a_lost_buffer_that_is_freed_while_it_is_allocated_again_is_released(sce
 def test_runs_bound_to_a_lost_buffer_work_again_with_the_token_of_the_new_one(
     scene: Scene, fallback: Fallback, is_launched: bool
 ) -> None:
-    """Those that read the buffer fail as for fresh memory, until it is written."""
+    """Runs that read the buffer fail as for fresh memory, until it is written."""
     loaded = scene.load(fallback)
     x, y = on_npu(scene, loaded), on_npu(scene, loaded, is_output=True)
     contexts = [loaded.bind([TensorBinding("x", memory=x)], [TensorBinding("y", memory=y)], []) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""What open outputs get before a run says what they need."""
+"""Memory of open outputs before a run says what they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where runs are served: in the event loop if nothing of them waits; and devices there that stall or die."""
+"""Threads that serve runs: in the event loop if nothing of them waits; and devices there that stall or die."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests run when, and in which batch. The tests hold the runs, so that nothing depends on time."""
+"""Order of requests, and their batches. The tests hold the runs, so that nothing depends on time."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _MINUTE_NS = 60 * 10**9
 
 
 class Memory:
-    """What a sequence runs on, which notes how it is used."""
+    """Memory of a sequence, which notes how it is used."""
 
     def __init__(self) -> None:
         self.begun = 0

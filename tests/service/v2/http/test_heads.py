@@ -1,4 +1,4 @@
-"""How long the head of a request may be, and how many headers it may have."""
+"""Length of a request's head, and number of its headers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def strict() -> Iterator[Served]:
 
 
 def answer(served: Served, *sent: bytes) -> bytes:
-    """What comes after these bytes until the connection ends."""
+    """Return what comes after these bytes until the connection ends."""
     url = served.client.base_url
     with closing(socket.create_connection((url.host, url.port), timeout=60)) as connection:
         for part in sent:

@@ -1,4 +1,4 @@
-"""What layers compute, kernel by kernel, and what is refused."""
+"""Results of layers, kernel by kernel, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How layers are divided."""
+"""Division of layers."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tests.support.flow_graphs import GraphOf
 
 
 def public(graph: FlowGraph, node: str) -> Objection | None:
-    """Why the public rules leave a node on the host, None if they do not."""
+    """Return why the public rules leave a node on the host, None if they do not."""
     return match_composites(graph, beyond_public=False).objections.get(node)
 
 

@@ -1,4 +1,4 @@
-"""What slides over an image, against the same place by place."""
+"""Windows that slide over an image, against the same place by place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WINDOWS = [
 
 
 def place_by_place(image: Array, window: TaskWindow, of: Callable[[Array], Array]) -> Array:
-    """What a function makes of the elements under the window at each place: NaN is padding."""
+    """Apply a function to the elements under the window at each place: NaN is padding."""
     top, left, bottom, right = window.padding
     framed = np.full((len(image), 60, 60, image.shape[3]), np.nan)
     framed[:, 20 : 20 + image.shape[1], 20 : 20 + image.shape[2]] = image
