@@ -70,7 +70,7 @@ class ConstantsDoNotFitError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CompilerOptions:
-    """What a user may ask of the compiler."""
+    """Options of the compiler."""
 
     budget: int | None = None
     """Bytes of the working memory that a schedule may take; None for the size of the region."""

@@ -1,4 +1,4 @@
-"""Which operations ethos_u takes, and why not the others."""
+"""Operations that ethos_u takes, and its reasons to refuse the others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def supported_operations(model: ResolvedModel, only_like_vela: bool = False) -> 
 
 
 def _of_island(model: ResolvedModel, island: FloatIsland, only_like_vela: bool) -> Iterator[Support]:
-    """Whether the 8-bit tensors around an island are within the limits, and what it reduces."""
+    """Check that the 8-bit tensors around an island are within the limits, and what it reduces."""
     dimensions = propagate_dimensions(model)
     (made,) = model.model.main.operations[island.operations[-1]].outputs
     for index in (*island.sources, made):

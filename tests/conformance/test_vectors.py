@@ -71,7 +71,7 @@ def test_cpu_ref_passes_every_vector(tmp_path: Path) -> None:
 def test_a_device_passes_all_that_it_supports_and_supports_enough(
     tmp_path: Path, tests: Sequence[Line], driver: str, least_share: float
 ) -> None:
-    """What its rules decline is not asked over the socket, which would take most of the time."""
+    """Tests that its rules decline are not asked over the socket, which would take most of the time."""
     device, file = registry().create(driver, DriverOptions()), tmp_path / "tests.jsonl"
     asked = [test for test in tests if test.model is None or is_taken(test.model, device.supported_operations)]
     file.write_text("".join(test.line for test in asked))

@@ -32,7 +32,7 @@ def as_devices_see_it(model: onnx.ModelProto, tolerance: float = 1e-5) -> FlowMo
 
 
 def as_it_is(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None) -> FlowGraph:
-    """What the public flow sees of a model: its own nodes."""
+    """Return the public view of a model: its own nodes."""
     found = onnx_flow_model("m.onnx", model, shapes or {}, public=True)
     return replace(found.graph, outputs={port.name: found.graph.outputs[port.value] for port in found.outputs})
 

@@ -55,7 +55,7 @@ class Held:
 
 @pytest.fixture
 def workers() -> str:
-    """How many processes serve: with one, it is the framework itself."""
+    """Return how many processes serve: with one, it is the framework itself."""
     return "1"
 
 

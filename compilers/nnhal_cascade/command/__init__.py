@@ -1,1 +1,1 @@
-"""What ``nnhal cascade`` tells of a schedule: figures, tables, pictures. It starts no process."""
+"""Text of ``nnhal cascade`` about a schedule: figures, tables, pictures. It starts no process."""

@@ -30,7 +30,7 @@ DEFAULT_DEVICE = "u55-128"
 
 @dataclass(frozen=True, slots=True)
 class CascadeRequest:
-    """What is asked for."""
+    """Options of one call of the command."""
 
     system: System
     budget: int
@@ -46,7 +46,7 @@ class CascadeRequest:
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """What the compiler has found."""
+    """Result of the compiler."""
 
     schedule: Schedule
     """The fastest that fits the budget."""

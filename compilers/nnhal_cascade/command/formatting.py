@@ -68,7 +68,7 @@ def span(ends: tuple[int, int]) -> str:
 
 
 def bound(report: CascadeReport) -> str:
-    """What no schedule can do with less, and how far this one is from it; empty if that is not known."""
+    """Say the least that any schedule can do with, and how far this one is from it; empty if that is not known."""
     if report.bound is None:
         return ""
     return f"{size(report.bound.bytes)}: {report.bound.why}; the peak is {per_cent(report.bound.gap)}"
@@ -83,7 +83,7 @@ def least(count: int, parts: int | None, bound: BoundReport | None, where: str =
 
 
 def marks(point: FrontierPoint) -> str:
-    """What distinguishes a point of the frontier."""
+    """Return the marks that distinguish a point of the frontier."""
     return ", ".join(name for name, holds in (("chosen", point.chosen), ("knee", point.knee)) if holds)
 
 
@@ -94,14 +94,14 @@ def cascades(point: FrontierPoint) -> str:
 
 
 def stripes(part: PartReport, plan: CascadePlanReport) -> str:
-    """How a part is cut: ``whole``, ``112 of 1 row``, or ``7 tiles`` if these are not cut further."""
+    """Say how a part is cut: ``whole``, ``112 of 1 row``, or ``7 tiles`` if these are not cut further."""
     if part.runs == plan.tiles:
         return "whole" if plan.tiles == 1 else f"{plan.tiles} tiles"
     return f"{part.runs} of {_elements(part.stripe, plan.along)}"
 
 
 def cut(part: PartReport, plan: CascadePlanReport) -> str:
-    """How a part is cut, as a phrase: ``in one piece``, or ``in 112 stripes of 1 row``."""
+    """Say how a part is cut, as a phrase: ``in one piece``, or ``in 112 stripes of 1 row``."""
     if part.runs == plan.tiles:
         return "in one piece" if plan.tiles == 1 else f"in {plan.tiles} tiles"
     return f"in {part.runs} stripes of {_elements(part.stripe, plan.along)}"
@@ -112,7 +112,7 @@ def _elements(count: int, axis: str) -> str:
 
 
 def extent(buffer: BufferReport) -> str:
-    """What of its tensor a buffer holds: ``whole``, or ``3 of 112 rows``."""
+    """Say which elements of its tensor a buffer holds: ``whole``, or ``3 of 112 rows``."""
     if buffer.kind != "rolling":
         return buffer.kind
     axes = zip(("rows", "columns", "channels"), buffer.extents, buffer.shape, strict=True)
@@ -139,7 +139,7 @@ def plan_name(plan: CascadePlanReport) -> str:
 
 
 def cost(plan: CascadePlanReport) -> str:
-    """What a plan takes: its memory, its cycles, and how many of them it waits."""
+    """Say what a plan takes: its memory, its cycles, and how many of them it waits."""
     waiting = f", {plan.waiting:,} of them waiting for copies" if plan.waiting else ""
     direction = ", from the last stripe to the first" if plan.reversed else ""
     return f"{size(plan.memory)}, {plan.cycles:,} cycles{waiting}{direction}"
@@ -155,12 +155,12 @@ def place(plan: CascadePlanReport) -> str:
 
 
 def fit(report: CascadeReport) -> str:
-    """Whether the peak fits the budget."""
+    """Say if the peak fits the budget."""
     return f"fits {size(report.budget)}, {report.budget - report.planned.peak:,} to spare"
 
 
 def made_of(report: CascadeReport) -> str:
-    """What lies in the working memory at the peak. Tensors may share bytes, so these can add up to more."""
+    """Say which buffers lie in the working memory at the peak. Tensors may share bytes, so these can add up to more."""
     plan = report.peak_plan
     buffers = sorted(report.buffers_of(plan.plan), key=lambda each: each.bytes, reverse=True)
     rolling = [each for each in buffers if each.kind == "rolling"]
@@ -181,7 +181,7 @@ def _kinds(rolling: list[BufferReport], weights: list[BufferReport]) -> list[tup
 
 
 def agreement(report: CascadeReport) -> str:
-    """What the device measured, and whether that is what was planned."""
+    """Compare what the device measured with what was planned."""
     planned, measured = report.planned, report.measured
     if measured is None:
         return "did not run"

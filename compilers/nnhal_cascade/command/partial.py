@@ -92,7 +92,7 @@ def _ordered(model: ResolvedModel, groups: Sequence[tuple[int, ...]]) -> list[tu
 
 
 def _fed(model: ResolvedModel, group: tuple[int, ...]) -> Iterator[int]:
-    """What some operations read of what they have not computed themselves."""
+    """Return the tensors that some operations read and have not computed themselves."""
     operations = [model.model.main.operations[number] for number in group]
     made = {index for operation in operations for index in operation.outputs}
     yield from (index for operation in operations for index in operation.inputs if index not in made)

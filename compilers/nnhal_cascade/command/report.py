@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """What one run costs, as planned or as measured."""
+    """Cost of one run, as planned or as measured."""
 
     peak: int
     """Bytes of the working memory."""
@@ -129,7 +129,7 @@ class FrontierPoint:
 
 @dataclass(frozen=True, slots=True)
 class BoundReport:
-    """What no schedule of the network can do with less."""
+    """Least memory and traffic of any schedule of the network."""
 
     bytes: int
     """Of the working memory."""
@@ -178,7 +178,7 @@ class SharedStepReport:
 
     @property
     def bytes(self) -> int:
-        """What is taken while it runs."""
+        """Bytes that are taken while it runs."""
         return (self.arena or 0) + self.across
 
 

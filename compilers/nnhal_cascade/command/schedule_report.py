@@ -105,7 +105,7 @@ def _spilled(schedule: Schedule) -> dict[str, int]:
 def figures(
     system: System, peak: int, cycles: int, macs: int, read: dict[str, int], written: dict[str, int]
 ) -> RunFigures:
-    """What a run costs, with its time at the clock of the system."""
+    """Return the cost of a run, with its time at the clock of the system."""
     return RunFigures(peak, cycles, _milliseconds(system, cycles), macs, _sorted(read), _sorted(written))
 
 

@@ -1,1 +1,1 @@
-"""Which part of its inputs an operator needs for a part of its output."""
+"""Map from a part of an operator's output to the part of its inputs that it needs."""

@@ -42,7 +42,9 @@ def memory_bound(graph: CascaderGraph, recompute: bool = False) -> MemoryBound:
 
 
 def _waiting(graph: CascaderGraph) -> Iterator[MemoryBound]:
-    """What waits at the first channel of each pooling of whole channels behind a convolution pixel by pixel."""
+    """Return the bytes that wait at the first channel of each pooling of whole channels behind a convolution pixel by
+    pixel.
+    """
     for part in graph.parts:
         if len(part.inputs) != 1:
             continue

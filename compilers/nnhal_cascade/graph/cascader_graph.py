@@ -53,7 +53,7 @@ class PartKind(StrEnum):
 
 
 class Activation(StrEnum):
-    """What is fused behind a part, as far as its cost is concerned."""
+    """Activation that is fused behind a part, as far as its cost is concerned."""
 
     NONE = "none"
     CLAMP = "clamp"

@@ -15,7 +15,7 @@ from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part, PartKind
 
 
 class InputPlace(StrEnum):
-    """Where the inputs of a network are when it starts."""
+    """Place of a network's inputs at its start."""
 
     RESIDENT = "resident"
     """In the working memory, as a whole."""

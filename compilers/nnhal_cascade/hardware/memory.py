@@ -10,7 +10,7 @@ from nnhal_cascade.hardware.accelerators import Accelerator
 
 
 class Content(StrEnum):
-    """What a region may hold."""
+    """Content that a region may hold."""
 
     ACTIVATIONS = "activations"
     CONSTANTS = "constants"

@@ -35,7 +35,7 @@ class ArenaRegion:
 
 
 class Owner(NamedTuple):
-    """Who a buffer belongs to."""
+    """Owner of a buffer."""
 
     number: int
     """Its number among the owners."""

@@ -1,4 +1,4 @@
-"""What can go wrong when a machine runs a stream: all of it is the stream's fault.
+"""Errors of a machine that runs a stream: all of it is the stream's fault.
 
 MachineError
 ├── StreamError

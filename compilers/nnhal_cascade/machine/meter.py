@@ -1,4 +1,4 @@
-"""What a run costs, as the machine counts it: from what it executes, and not from the plan."""
+"""Cost of a run, as the machine counts it: from what it executes, and not from the plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnhal_cascade.performance.stripe_pricer import StripePricer
 
 @dataclass(frozen=True, slots=True)
 class RunMeasurement:
-    """What one run of a machine took."""
+    """Time and traffic of one run of a machine."""
 
     peak: int
     """Bytes of the working memory: the end of the highest buffer that was in it."""

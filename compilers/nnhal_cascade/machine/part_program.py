@@ -28,7 +28,7 @@ class Given(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """Where an activation of an operation comes from: an earlier operation of the part, or an input of the part."""
+    """Source of an activation of an operation: an earlier operation of the part, or an input of the part."""
 
     made: bool
     """True if an operation of the part makes it."""

@@ -1,1 +1,1 @@
-"""What a stripe costs: cycles, multiply-adds and bytes."""
+"""Cost of a stripe: cycles, multiply-adds and bytes."""

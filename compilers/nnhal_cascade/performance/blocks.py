@@ -61,7 +61,7 @@ class BlockSet(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """What decides which blocks fit."""
+    """Facts that decide which blocks fit."""
 
     kernel: Kernel
     repeats_rows: bool

@@ -1,4 +1,4 @@
-"""How many bytes weights take in the form in which they lie at rest: Ethos-U's compressed weight stream.
+"""Size of weights in the form in which they lie at rest: Ethos-U's compressed weight stream.
 
 The format is Arm's, and public: each weight is a Golomb-Rice code of its place in a palette of the most frequent values
 or, behind those, of its magnitude and sign; codes of runs of zeros may stand between them. Nothing is encoded here: the
@@ -17,7 +17,9 @@ from nnhal.arrays import Array
 
 
 class WeightOrder(Enum):
-    """How the NPU goes over the weights of a channel. What it reads beyond them, to fill its units, is zeros."""
+    """Order in which the NPU goes over the weights of a channel. What it reads beyond them, to fill its units, is
+    zeros.
+    """
 
     DEPTH_FIRST = (8, 1, 32)
     PART_KERNEL = (8, 4, 8)

@@ -39,7 +39,7 @@ class NpuCycles(NamedTuple):
 
 
 class BlockPipeline(NamedTuple):
-    """What the NPU does for one block of a stripe, by each block: the same wherever the constants are."""
+    """Cycles of the NPU for one block of a stripe, by each block: the same wherever the constants are."""
 
     arithmetic: Numbers
     """Cycles of the multipliers."""
@@ -163,7 +163,9 @@ def output_cycles(accelerator: Accelerator, workload: PartWorkload) -> float:
 
 
 def _unit(accelerator: Accelerator, workload: PartWorkload, output: Shape) -> Shape:
-    """What the multipliers compute at once: a row of four, and not two rows of two, for one row of an even width."""
+    """Elements that the multipliers compute at once: a row of four, and not two rows of two, for one row of an even
+    width.
+    """
     weighted = workload.is_convolution or workload.kind in (PartKind.DEPTHWISE, PartKind.VECTOR_PRODUCT)
     if weighted and is_flat(accelerator, workload, output) and output.columns % 2 == 0:
         return Shape(1, 4, accelerator.block_unit.channels)

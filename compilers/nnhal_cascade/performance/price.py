@@ -9,7 +9,7 @@ from nnhal_cascade.hardware.memory import System
 
 
 class Price(NamedTuple):
-    """What running one stripe of a part costs. All of it adds up over stripes."""
+    """Cost of running one stripe of a part. All of it adds up over stripes."""
 
     cycles: int
     """Cycles in the steady state: the largest of arithmetic, output and the accesses to each region."""

@@ -44,7 +44,7 @@ _WORKS = 256
 
 
 class _Work(NamedTuple):
-    """What a stripe asks of the NPU, by each block, wherever its constants are."""
+    """Work of a stripe for the NPU, by each block, wherever its constants are."""
 
     blocks: BlockSet
     traffic: StripeTraffic

@@ -1,4 +1,4 @@
-"""What a part asks of the NPU, apart from its place in a graph: equal parts have equal workloads."""
+"""Work of a part for the NPU, apart from its place in a graph: equal parts have equal workloads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class MovedTensor(NamedTuple):
 
 
 class PartWorkload(NamedTuple):
-    """What decides the cost of a part's stripes."""
+    """Facts that decide the cost of a part's stripes."""
 
     kind: PartKind
     operation: str
@@ -152,7 +152,7 @@ def _cut(size: int) -> tuple[int, ...]:
 
 
 class PricedStripe(NamedTuple):
-    """What the cost of a stripe depends on."""
+    """Facts that decide the cost of a stripe."""
 
     workload: PartWorkload
     output: Shape

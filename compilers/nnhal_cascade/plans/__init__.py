@@ -1,1 +1,1 @@
-"""How parts are cascaded: plans, and the proposals that they combine to."""
+"""Ways to cascade parts: plans, and the proposals that they combine to."""

@@ -1,4 +1,4 @@
-"""How far parts have to be when a later part is at some stripe, in closed form: the planner's view of a walk."""
+"""Progress that parts need when a later part is at some stripe, in closed form: the planner's view of a walk."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Lifetimes:
 
 
 class WorkingSet:
-    """What lives in the working memory if nothing is cascaded."""
+    """Buffers in the working memory if nothing is cascaded."""
 
     def __init__(self, homes: Homes) -> None:
         self.graph, self.spilled = homes.graph, homes.spilled

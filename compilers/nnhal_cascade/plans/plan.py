@@ -9,7 +9,7 @@ from nnhal_cascade.geometry.box import Axis, Box
 
 
 class WeightsIn(StrEnum):
-    """Where a part's constants are while it runs."""
+    """Place of a part's constants while it runs."""
 
     NONE = "none"
     """It has none."""
@@ -50,7 +50,7 @@ class Plan:
     """Modelled cycles if it never waits for constants: a lower bound."""
 
     def __hash__(self) -> int:
-        """What is known of a plan is kept by plan, so this leaves out what takes long and tells few of them apart."""
+        """Leave out what takes long and tells few plans apart, since much is kept by plan."""
         return hash((self.parts, self.stripes, self.memory, self.cycles))
 
 

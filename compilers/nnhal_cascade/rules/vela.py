@@ -1,4 +1,5 @@
-"""What ethos_u takes beyond the report of Vela 5.2 for Ethos-U55 and U65: the hardware has it, Vela leaves it out.
+"""Operations that ethos_u takes beyond the report of Vela 5.2 for Ethos-U55 and U65: the hardware has it, Vela leaves
+it out.
 
 A copy with strides is a pass of the pooling unit with a window of one element, whose feature maps have strides of their
 own along each axis. A sum over channels is a convolution of 1 x 1 with weights of one. The table of the output unit has

@@ -1,4 +1,4 @@
-"""Where the elements of each tensor lie, and how long: the rows of a schedule's tensors in address and time."""
+"""Places and lives of the elements of each tensor: the rows of a schedule's tensors in address and time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LiveBytes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TensorLife:
-    """What is alive of a tensor in one buffer.
+    """Elements of a tensor that are alive in one buffer.
 
     Rows have addresses of their own. Stripes of columns or channels lie interleaved; they are told as if they lay one
     after the other in the buffer.
@@ -78,7 +78,7 @@ def lives(schedule: Schedule, replays: Sequence[PlanReplay]) -> tuple[TensorLife
 
 
 class _Element(NamedTuple):
-    """What a buffer holds of one index along the axis."""
+    """Elements that a buffer holds of one index along the axis."""
 
     start: int
     end: int
@@ -86,7 +86,7 @@ class _Element(NamedTuple):
 
 
 class _Life:
-    """What is alive in one buffer, from the plan that fills it to the one that reads it last."""
+    """Elements that are alive in one buffer, from the plan that fills it to the one that reads it last."""
 
     def __init__(self, schedule: Schedule, replays: Sequence[PlanReplay], buffer: TensorBuffer) -> None:
         self._graph, self._buffer = schedule.graph, buffer

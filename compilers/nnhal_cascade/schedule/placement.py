@@ -39,7 +39,7 @@ Placed: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class PlanNeeds:
-    """What one plan places."""
+    """Buffers that one plan places."""
 
     arriving: tuple[int, ...]
     """Tensors that it writes and that are needed after it; before the first plan, the network's inputs."""

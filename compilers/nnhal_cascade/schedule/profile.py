@@ -1,4 +1,4 @@
-"""What a plan needs of memory, found by walking it: exact, for chains and branches, in both directions."""
+"""Memory that a plan needs, found by walking it: exact, for chains and branches, in both directions."""
 
 from __future__ import annotations
 

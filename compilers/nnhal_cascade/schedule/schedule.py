@@ -12,7 +12,7 @@ from nnhal_cascade.plans.plan import Proposal
 
 @dataclass(frozen=True, slots=True)
 class TensorBuffer:
-    """Where an activation lies. Element [row, column, channel] is at [row mod rows, column mod columns, channel mod
+    """Place of an activation. Element [row, column, channel] is at [row mod rows, column mod columns, channel mod
     channels] of an array of ``extents``, row-major: a whole tensor is never wrapped, a rolling buffer is.
     """
 
@@ -35,7 +35,7 @@ class TensorBuffer:
 
 @dataclass(frozen=True, slots=True)
 class ConstantsBuffer:
-    """Where a part's constants lie during its plan, if they are copied to the working memory."""
+    """Place of a part's constants during its plan, if they are copied to the working memory."""
 
     part: int
     region: str

@@ -146,7 +146,7 @@ class _Cascade:
         return done
 
     def _dying_after(self, part: Part) -> Iterator[_Dying]:
-        """What a part reads, and no part after the plan does."""
+        """Return the tensors that a part reads, and that no part after the plan reads."""
         for tensor in {each.tensor: None for each in part.inputs}:
             if escapes(self._graph, tensor, self._inside):
                 continue
@@ -171,7 +171,7 @@ class _Cascade:
             yield _Dying(tensor, axis, full, readers, hull(needed), backwards)
 
     def _deaths(self, part: int) -> Iterator[Death]:
-        """What a part's last stripe leaves dead: what no part still reads, in this tile and in the later ones."""
+        """Return what a part's last stripe leaves dead: what no part reads in this tile or later."""
         for each in self._dying[part]:
             yield from self._shrunk(each.tensor, each.axis, each.full, self._still_needed(each), each.backwards)
 

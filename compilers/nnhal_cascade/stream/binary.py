@@ -62,7 +62,7 @@ _T = TypeVar("_T")
 
 
 class _Kind(NamedTuple):
-    """How the commands of one kind are written: a row of ``width`` words each."""
+    """Format of the commands of one kind: a row of ``width`` words each."""
 
     command: type[Any]
     width: int

@@ -119,7 +119,7 @@ Command = (
 
 
 class TensorSymbol(NamedTuple):
-    """What the stream knows of a tensor, for people who read it."""
+    """Name and dimensions of a tensor in the stream, for people who read it."""
 
     name: str
     shape: Shape
@@ -127,7 +127,7 @@ class TensorSymbol(NamedTuple):
 
 
 class PartSymbol(NamedTuple):
-    """What the stream knows of a part, for people who read it."""
+    """Name and operations of a part in the stream, for people who read it."""
 
     name: str
     output: int

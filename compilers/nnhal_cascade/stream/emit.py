@@ -68,7 +68,7 @@ def _commands(schedule: Schedule) -> Iterator[Command]:
 
 
 def _allocated(schedule: Schedule, number: int) -> Iterator[Command]:
-    """What is allocated as a plan starts; constants of the next plan, too, if they are copied early."""
+    """Return what is allocated as a plan starts; constants of the next plan, too, if they are copied early."""
     for buffer in schedule.tensors:
         if buffer.first == number:
             yield AllocateTensor(buffer.tensor, buffer.region, buffer.address, buffer.extents)
@@ -80,7 +80,7 @@ def _allocated(schedule: Schedule, number: int) -> Iterator[Command]:
 
 
 def _released(schedule: Schedule, number: int) -> Iterator[Command]:
-    """What is released as a plan ends."""
+    """Return what is released as a plan ends."""
     for each in schedule.constants:
         if each.plan == number:
             yield ReleaseConstants(each.part)

@@ -1,4 +1,4 @@
-"""What is taken, beside what Vela 5.2 reports for Ethos-U55 and U65.
+"""Operations that are taken, beside the report of Vela 5.2 for Ethos-U55 and U65.
 
 ``vela_report.json`` has the operators of that report, each with the numbers in its constraints.
 """
@@ -66,7 +66,7 @@ def test_what_the_report_lacks_is_named() -> None:
 
 
 def answers(model: ResolvedModel) -> tuple[bool, bool]:
-    """Whether the only operation is taken, and whether it is like Vela."""
+    """Return if the only operation is taken, and if it is like Vela."""
     (found,), (strict,) = supported_operations(model), supported_operations(model, True)
     if isinstance(strict, Unsupported):
         assert strict.allowed == "what Vela 5.2 reports for Ethos-U55 and U65"

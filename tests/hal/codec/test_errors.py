@@ -39,7 +39,7 @@ class Peer:
         return error_from_rpc(self.failure(ending, method), "peer")
 
     def failure(self, ending: Ending, method: str = "End") -> Any:
-        """What gRPC raises for a call that the server ends like that."""
+        """Return what gRPC raises for a call that the server ends like that."""
         self._ending = ending
         with pytest.raises(grpc.RpcError) as failure:
             self.channel.unary_unary(f"/test.Test/{method}", bytes, bytes)(b"")

@@ -18,7 +18,7 @@ EXPLICIT = (1, 2, 0, 1, 2, 1, 3, 2, 0)
 
 
 def windows(images: Array, function: Callable[[Array], Array]) -> Array:
-    """What EXPLICIT does to [b, h, w, c], window by window."""
+    """Pool as EXPLICIT does [b, h, w, c], window by window."""
     _, height, width, _ = images.shape
     rows = [
         [

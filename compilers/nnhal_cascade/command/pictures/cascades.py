@@ -56,7 +56,7 @@ def _part(position: int, part: PartReport, plan: CascadePlanReport, sources: dic
 
 
 def _buffer(position: int, buffer: BufferReport | None, colour: str) -> str:
-    """What lies below the box of a part: as many bars as the buffer has rows."""
+    """Draw what lies below the box of a part: as many bars as the buffer has rows."""
     if buffer is None:
         return ""
     y = _y(position) + _BOX + 12

@@ -154,7 +154,7 @@ class _GraphBuilder:
         )
 
     def _is_one_row(self, op: OperationContext, given: PartInput) -> bool:
-        """Whether a product takes a tensor as one row: it has a weight for each element, as a convolution has."""
+        """True if a product takes a tensor as one row: it has a weight for each element, as a convolution has."""
         return op.dimensions(FullyConnectedInput.WEIGHTS)[1] == self._tensors[given.tensor].shape.elements
 
     def _part_input(self, op: OperationContext, operand: int, reading: Reading) -> PartInput:

@@ -1,4 +1,4 @@
-"""What a matcher finds: the part that an operation becomes, before tensors are numbered."""
+"""Result of a matcher: the part that an operation becomes, before tensors are numbered."""
 
 from __future__ import annotations
 

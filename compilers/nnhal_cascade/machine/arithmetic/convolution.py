@@ -20,7 +20,7 @@ from nnhal_cascade.machine.arithmetic.weighted_sum import WeightedSum
 
 
 class Slide(NamedTuple):
-    """What the windows of some outputs see: elements of the input, and what is around them."""
+    """Elements that the windows of some outputs see: elements of the input, and what is around them."""
 
     seen: Interval
     """From the first to the last element under a tap."""

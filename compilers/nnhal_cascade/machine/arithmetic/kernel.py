@@ -1,4 +1,4 @@
-"""What the machine asks of an operation: any box of its output."""
+"""Interface of an operation to the machine: any box of its output."""
 
 from __future__ import annotations
 

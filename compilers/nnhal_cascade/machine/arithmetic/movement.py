@@ -23,7 +23,7 @@ _RANK = 3
 
 
 class Same:
-    """The same bytes in other dimensions: RESHAPE, SQUEEZE and EXPAND_DIMS."""
+    """Change of dimensions that leaves the bytes as they are: RESHAPE, SQUEEZE and EXPAND_DIMS."""
 
     def __init__(self, call: OperationCall) -> None:
         self.inputs = (call.output,)

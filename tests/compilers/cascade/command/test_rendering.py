@@ -92,7 +92,7 @@ def test_parts_are_grouped_by_cascade(document: Page) -> None:
 
 
 def shown(told: CascadeReport) -> str:
-    """What is printed."""
+    """Return what is printed."""
     return printed_parts(report_parts(told))
 
 

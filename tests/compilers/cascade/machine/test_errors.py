@@ -1,4 +1,4 @@
-"""What is wrong with a stream is said: which command, which tensor, what was expected."""
+"""Errors of a stream are said: which command, which tensor, what was expected."""
 
 from __future__ import annotations
 

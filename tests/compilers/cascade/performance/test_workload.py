@@ -1,4 +1,4 @@
-"""What a part asks of the NPU."""
+"""Work of a part for the NPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a part has to be for what reads it."""
+"""Progress of a part for what reads it."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class PublishedBlock(NamedTuple):
 
 
 class PartPerformance(NamedTuple):
-    """What a part costs with its stripes."""
+    """Cost of a part with its stripes."""
 
     block: PublishedBlock
     cycles: int

@@ -1,4 +1,4 @@
-"""Where elements lie, and how long."""
+"""Places and lives of elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.cascades import GRAPH, SIDE, SYSTEM, schedule, write_network
 
 
 def apart(one: LiveBytes, other: LiveBytes) -> bool:
-    """Whether two pieces share no byte at any time."""
+    """Return if two pieces share no byte at any time."""
     below = one.address + one.bytes <= other.address or other.address + other.bytes <= one.address
     return below or one.end <= other.start or other.end <= one.start
 

@@ -1,4 +1,4 @@
-"""What a plan needs of memory, found by walking it."""
+"""Memory that a plan needs, found by walking it."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def marked(values: Array, place: tuple[int, ...]) -> Array:
 
 
 def reads(graph: CascaderGraph, source: int, target: int, element: tuple[int, ...], made: list[int]) -> bool:
-    """Whether the element of ``source`` is among what the part needs for the element of ``target``."""
+    """Return if the element of ``source`` is among what the part needs for the element of ``target``."""
     (part,) = (part for part in graph.parts if part.output == target)
     wanted = Box(*(Interval(n, n + 1) for n in made))
     boxes = [each.needs(wanted) for each in part.inputs if each.tensor == source]
