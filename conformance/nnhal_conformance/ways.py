@@ -15,12 +15,14 @@ from nnhal.v1 import burst_pb2, device_pb2, request_pb2, types_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from nnhal_conformance.channels import BurstChannel, Launch, LaunchChannel, split
 from nnhal_conformance.device import Prepared
-from nnhal_conformance.rule import offered
+from nnhal_conformance.rule import offered, refused
 from nnhal_conformance.session import DeviceSession, config_of
 
 Run = Callable[..., request_pb2.ExecutionResult]
 Launcher = Callable[..., Launch]
 """Takes descriptors of fences to wait for, and fields."""
+RunWay = Callable[[Prepared, Request], Run]
+LaunchWay = Callable[[Prepared, Request], Launcher]
 _ONLY_WITH_CONFIG = "only the calls with a config are made by the framework"
 _ONLY_CHANNELS = "only clients without the channel miss it"
 
@@ -79,7 +81,7 @@ def _burst_call(held: Prepared, request: Request) -> Run:
     return run
 
 
-def _channel_of_execution(opened: Callable[[Prepared, Any], BurstChannel]) -> Callable[[Prepared, Request], Run]:
+def _channel_of_execution(opened: Callable[[Prepared, Any], BurstChannel]) -> RunWay:
     def way(held: Prepared, request: Request) -> Run:
         def run(**fields: Any) -> request_pb2.ExecutionResult:
             call = split(fields)
@@ -91,7 +93,7 @@ def _channel_of_execution(opened: Callable[[Prepared, Any], BurstChannel]) -> Ca
     return way
 
 
-RUNS: dict[str, Callable[[Prepared, Request], Run]] = {
+RUNS: dict[str, RunWay] = {
     "request": _request,
     "plain": _plain,
     "reusable": _reusable,
@@ -135,12 +137,12 @@ def _channel_launch(held: Prepared, request: Request) -> Launcher:
     return lambda wait_for=(), **fields: channel.launch(bound.handle, wait_for, **fields)
 
 
-RELAUNCHES: dict[str, Callable[[Prepared, Request], Launcher]] = {
+RELAUNCHES: dict[str, LaunchWay] = {
     "reusable": _reusable_launch,
     "launch-channel": _channel_launch,
 }
 """Ways to launch a reusable execution, again and again."""
-LAUNCHES: dict[str, Callable[[Prepared, Request], Launcher]] = {
+LAUNCHES: dict[str, LaunchWay] = {
     "request": _launch,
     "plain": _plain_launch,
     **RELAUNCHES,
@@ -148,7 +150,7 @@ LAUNCHES: dict[str, Callable[[Prepared, Request], Launcher]] = {
 """Ways to launch a request."""
 
 
-def _to_the_end(way: Callable[[Prepared, Request], Launcher]) -> Callable[[Prepared, Request], Run]:
+def _to_the_end(way: LaunchWay) -> RunWay:
     def made(held: Prepared, request: Request) -> Run:
         launch = way(held, request)
 
@@ -165,6 +167,13 @@ def _to_the_end(way: Callable[[Prepared, Request], Launcher]) -> Callable[[Prepa
 
 ALL_RUNS = RUNS | {f"launch-{name}": _to_the_end(way) for name, way in LAUNCHES.items()}
 """Ways to run a request, those that launch it and wait for its fence too."""
+
+
+def refused_run(
+    way: RunWay | LaunchWay, held: Prepared, request: Request, *statuses: ErrorStatus, what: str = "", **fields: Any
+) -> None:
+    """Check that a request is refused: when it is made reusable, or when it is run or launched."""
+    refused(lambda: way(held, request)(**fields), *statuses, what=what)
 
 
 Prepare = Callable[..., tuple[list[device_pb2.Preparation], HalError | None]]

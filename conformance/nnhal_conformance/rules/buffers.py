@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,14 +16,12 @@ from nnhal.v1 import buffer_pb2, device_pb2, memory_pb2
 from nnhal_conformance.device import Prepared, Subject
 from nnhal_conformance.rule import FAILURE, INVALID, NotOfferedError, offered, refused, require, rule
 from nnhal_conformance.small_models import SHAPE
-from nnhal_conformance.ways import ALL_RUNS, LAUNCHES, Launcher, Run
+from nnhal_conformance.ways import ALL_RUNS, LAUNCHES, LaunchWay, RunWay, refused_run
 
 GROUP = "buffers"
 _PAGE = "memory.md#where-it-lies"
 _WHOLE = RequestArgument(DataLocation(1))
 """An argument that is a whole buffer, which is the second pool of its request."""
-Way = Callable[[Prepared, Request], Run]
-LaunchWay = Callable[[Prepared, Request], Launcher]
 
 
 def _allocate(held: Prepared, inputs: Any = (), outputs: Any = (), **fields: Any) -> device_pb2.AllocateResponse:
@@ -116,7 +113,7 @@ def copies(device: Subject) -> None:
 
 
 @rule(GROUP, _PAGE, "MD-47", "MD-38", "EX-14", over=ALL_RUNS)
-def runs(device: Subject, way: Way) -> None:
+def runs(device: Subject, way: RunWay) -> None:
     """A run reads a buffer, and another one writes it."""
     buffer = _Buffer(device)
     read, write = way(buffer.held, buffer.reading()), way(buffer.held, buffer.writing())
@@ -131,12 +128,12 @@ def runs(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, _PAGE, "MD-34", "MD-45", "MD-46", "MD-47", over=ALL_RUNS)
-def uninitialised(device: Subject, way: Way) -> None:
+def uninitialised(device: Subject, way: RunWay) -> None:
     """Reading a buffer that holds nothing is GENERAL_FAILURE, for copies and runs; writing it then works."""
     buffer = _Buffer(device)
     buffer.work.fill()
     refused(lambda: buffer.copy_to(buffer.size), FAILURE, what="copyTo")
-    refused(lambda: way(buffer.held, buffer.reading())(), FAILURE, what="an execution")
+    refused_run(way, buffer.held, buffer.reading(), FAILURE, what="an execution")
     require(buffer.work.is_untouched, "an output", "nothing written")
     way(buffer.held, buffer.writing())()
     buffer.require_output_in_it()
@@ -160,40 +157,40 @@ def changes(device: Subject) -> None:
 
 
 @rule(GROUP, _PAGE, "MD-43", "MD-44", over=ALL_RUNS)
-def roles(device: Subject, way: Way) -> None:
+def roles(device: Subject, way: RunWay) -> None:
     """A buffer is used in the roles that it was allocated for only."""
     buffer = _Buffer(device)
     held = buffer.held
     source, target = _allocate(held, [(0, 0)]).token, _allocate(held, (), [(0, 0)]).token
-    refused(lambda: way(held, buffer.writing(source))(), INVALID, what="a buffer for an input, as output")
-    refused(lambda: way(held, buffer.reading(target))(), INVALID, what="a buffer for the output, as input")
+    refused_run(way, held, buffer.writing(source), INVALID, what="a buffer for an input, as output")
+    refused_run(way, held, buffer.reading(target), INVALID, what="a buffer for the output, as input")
     buffer.work.fill()
     way(held, buffer.writing(target))()
 
 
 @rule(GROUP, _PAGE, "MD-48", over=ALL_RUNS)
-def input_and_output(device: Subject, way: Way) -> None:
+def input_and_output(device: Subject, way: RunWay) -> None:
     """A buffer that is input and output of one request is INVALID_ARGUMENT, and keeps what it holds."""
     buffer = _Buffer(device)
     buffer.fill(1)
     both = replace(buffer.reading(), outputs=(_WHOLE,))
-    refused(lambda: way(buffer.held, both)(), INVALID)
+    refused_run(way, buffer.held, both, INVALID)
     require(buffer.copy_to(buffer.size) == buffer.held.small.values(1)[0].tobytes(), "other bytes", "the same bytes")
 
 
 @rule(GROUP, _PAGE, "MD-57", "RQ-10", over=ALL_RUNS)
-def parts(device: Subject, way: Way) -> None:
+def parts(device: Subject, way: RunWay) -> None:
     """An argument that is a part of a buffer is INVALID_ARGUMENT."""
     buffer = _Buffer(device)
     buffer.fill(1)
     for numbers in ((1, 0, 0), (0, 1, 0), (0, buffer.size, 0), (0, 0, 1)):
         part = RequestArgument(DataLocation(1, *numbers))
         for what, request in {"read": buffer.reading(argument=part), "written": buffer.writing(argument=part)}.items():
-            refused(lambda request=request: way(buffer.held, request)(), INVALID, what=f"{numbers}, {what}")  # type: ignore[misc]
+            refused_run(way, buffer.held, request, INVALID, what=f"{numbers}, {what}")
 
 
 @rule(GROUP, "link.md#a-session", "MD-41", over=ALL_RUNS)
-def of_others(device: Subject, way: Way) -> None:
+def of_others(device: Subject, way: RunWay) -> None:
     """The buffer of another session is unknown, and keeps what it holds."""
     theirs, buffer = _Buffer(device), _Buffer(device)
     theirs.fill(1)
@@ -202,7 +199,7 @@ def of_others(device: Subject, way: Way) -> None:
         "read": buffer.reading(theirs.made.token),
         "written": buffer.writing(theirs.made.token),
     }.items():
-        refused(lambda request=request: way(buffer.held, request)(), INVALID, what=what)  # type: ignore[misc]
+        refused_run(way, buffer.held, request, INVALID, what=what)
     wire = buffer.wire(memory)
     copy_to = buffer_pb2.CopyToRequest(buffer=theirs.made.buffer, dst=wire)
     copy_from = buffer_pb2.CopyFromRequest(buffer=theirs.made.buffer, src=wire)
@@ -255,7 +252,7 @@ def invalid(device: Subject) -> None:
 
 
 @rule(GROUP, _PAGE, "MD-19", "MD-20", "MD-41", "MD-42", "MD-59", "RQ-11", "RQ-12", over=ALL_RUNS)
-def tokens(device: Subject, way: Way) -> None:
+def tokens(device: Subject, way: RunWay) -> None:
     """Tokens differ while buffers live. Released and unknown ones are INVALID_ARGUMENT, as are those of another
     preparation of the model.
     """
@@ -278,7 +275,7 @@ def tokens(device: Subject, way: Way) -> None:
         ("a buffer of another prepared model", buffer.made.token, twin),
     ):
         for request in (buffer.reading(token), buffer.writing(token)):
-            refused(lambda by=by, request=request: way(by, request)(), INVALID, what=what)  # type: ignore[misc]
+            refused_run(way, by, request, INVALID, what=what)
     way(held, buffer.reading())()
 
 
@@ -289,7 +286,7 @@ def cached_in_bursts(device: Subject) -> None:
     burst = buffer.held.burst()
     buffer.fill(2)
     for memory_tokens in ([-1, -1], [0, 1], [5, 5], [7, 7]):
-        buffer.work.run(lambda each=memory_tokens: burst.execute(buffer.reading(), each), 2)  # type: ignore[misc]
+        buffer.work.run(partial(burst.execute, buffer.reading(), memory_tokens), 2)
 
 
 @rule(GROUP, _PAGE, "MD-62", over=LAUNCHES)
@@ -307,7 +304,7 @@ def refused_at_once(device: Subject, launch: LaunchWay) -> None:
     }
     waiting = [pending.descriptor]
     for what, (request, status) in cases.items():
-        refused(lambda request=request: launch(buffer.held, request)(waiting), status, what=what)  # type: ignore[misc]
+        refused_run(launch, buffer.held, request, status, what=what, wait_for=waiting)
 
 
 @rule(GROUP, _PAGE, "MD-62", "FC-12", over=LAUNCHES)

@@ -25,7 +25,7 @@ def cached(device: Subject) -> None:
     held = device.prepare()
     burst, work = held.burst(), held.work()
     for seed, tokens in enumerate(([-1], [0], [0], [2**62], [-1])):
-        work.run(lambda tokens=tokens: burst.execute(work.request, tokens), seed)  # type: ignore[misc]
+        work.run(partial(burst.execute, work.request, tokens), seed)
 
 
 @rule(GROUP, _PAGE, "BU-10")

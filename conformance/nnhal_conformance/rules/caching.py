@@ -7,6 +7,7 @@ import os
 import socket
 import tempfile
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def restored(device: Subject) -> None:
     ]
     for held in (saved, *helds):
         work = held.work()
-        work.run(lambda held=held, work=work: held.execute(work.request))  # type: ignore[misc]
+        work.run(partial(held.execute, work.request))
 
 
 def _changed(content: bytes) -> dict[str, bytes]:

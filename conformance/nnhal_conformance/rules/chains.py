@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from nnhal.descriptor import Descriptor
@@ -258,7 +259,7 @@ def descriptors(device: Subject) -> None:
         "17 bells": {"in_bell": bells(17), "answers": bell()},
     }
     for what, given in cases.items():
-        refused(lambda given=given: _wire(session, handle, 0, **given), INVALID, what=what)  # type: ignore[misc]
+        refused(partial(_wire, session, handle, 0, **given), INVALID, what=what)
     unknown = chain_pb2.WireStepRequest(execution=handle, calls_descriptor_id=10**9, answers_descriptor_id=10**9 + 1)
     refused(lambda: session.call(session.backend.WireStep, unknown), INVALID, what="unknown ids")
 

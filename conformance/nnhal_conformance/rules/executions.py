@@ -14,16 +14,15 @@ from nnhal.memory import BufferDescription, create_hardware_buffer
 from nnhal.memory.hardware_buffer import Format, Usage
 from nnhal.types import DataLocation, Request, RequestArgument, RequestMemoryPool
 from nnhal.v1 import request_pb2, types_pb2
-from nnhal_conformance.device import Prepared, Subject
+from nnhal_conformance.device import Subject
 from nnhal_conformance.rule import FAILURE, INVALID, MISSED, refused, require, rule
 from nnhal_conformance.small_models import SHAPE, SmallRequest
-from nnhal_conformance.ways import ALL_RUNS, PLAIN_RUNS, RUNS, Run
+from nnhal_conformance.ways import ALL_RUNS, PLAIN_RUNS, RUNS, RunWay, refused_run
 
 GROUP = "executions"
 _PAGE = "messages.md#executions"
 _LATEST = 2**63 - 1
 _USAGE = Usage.CPU_READ_OFTEN | Usage.CPU_WRITE_OFTEN
-Way = Callable[[Prepared, Request], Run]
 WITH_CONFIG = {name: way for name, way in RUNS.items() if name not in PLAIN_RUNS}
 
 
@@ -40,7 +39,7 @@ def require_result(result: request_pb2.ExecutionResult, measured: bool = False) 
 
 
 @rule(GROUP, _PAGE, "EX-01", "EX-02", "RE-01", "RE-05", "BU-01", over=ALL_RUNS)
-def execute(device: Subject, way: Way) -> None:
+def execute(device: Subject, way: RunWay) -> None:
     """A valid request is executed: the output is written before the answer, of these inputs, and times are -1."""
     held = device.prepare()
     work = held.work()
@@ -50,7 +49,7 @@ def execute(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, _PAGE, "EX-03", "EX-13", over=RUNS)
-def measured(device: Subject, way: Way) -> None:
+def measured(device: Subject, way: RunWay) -> None:
     """With measure_timing times are -1 or more, and that on the device is not longer than that in the driver."""
     held = device.prepare()
     work = held.work()
@@ -189,38 +188,35 @@ def invalid_requests(work: SmallRequest) -> dict[str, Request]:
     ),
     over=ALL_RUNS,
 )
-def invalid(device: Subject, way: Way) -> None:
+def invalid(device: Subject, way: RunWay) -> None:
     """A request that does not fit the model is INVALID_ARGUMENT, with the reason; a reusable one when it is made, or
     each time it is run.
     """
     held = device.prepare()
     work = held.work()
     for what, request in invalid_requests(work).items():
-        refused(lambda request=request: way(held, request)(), INVALID, what=what)  # type: ignore[misc]
+        refused_run(way, held, request, INVALID, what=what)
     work.run(way(held, work.request))
 
 
 @rule(GROUP, _PAGE, "RQ-13", over=ALL_RUNS)
-def invalid_numbers(device: Subject, way: Way) -> None:
+def invalid_numbers(device: Subject, way: RunWay) -> None:
     """Deadlines below -1 are INVALID_ARGUMENT."""
     held = device.prepare()
     refused(lambda: way(held, held.work().request)(deadline_ns=-2), INVALID, what="deadline -2")
 
 
 @rule(GROUP, _PAGE, "RQ-13", "RE-07", over=RUNS)
-def invalid_timeouts(device: Subject, way: Way) -> None:
+def invalid_timeouts(device: Subject, way: RunWay) -> None:
     """Timeouts of loops below -1 or above 15 s are INVALID_ARGUMENT."""
     held = device.prepare()
     for wrong in (-2, 15 * 10**9 + 1):
-        refused(
-            lambda wrong=wrong: way(held, held.work().request)(loop_timeout_duration_ns=wrong),  # type: ignore[misc]
-            INVALID,
-            what=f"loop timeout {wrong} ns",
-        )
+        what = f"loop timeout {wrong} ns"
+        refused_run(way, held, held.work().request, INVALID, what=what, loop_timeout_duration_ns=wrong)
 
 
 @rule(GROUP, _PAGE, "RE-07", "PM-15", over=WITH_CONFIG)
-def hints(device: Subject, way: Way) -> None:
+def hints(device: Subject, way: RunWay) -> None:
     """Hints of an extension are ignored; those that stand twice or name no extension are INVALID_ARGUMENT."""
     held = device.prepare()
     work = held.work()
@@ -247,7 +243,7 @@ def within(deadline: Callable[[], object], work: SmallRequest, what: str) -> Non
 
 
 @rule(GROUP, "messages.md#fields-that-are-absent", "QS-05", "QS-06", "QS-08", "QS-10", "BU-11", over=ALL_RUNS)
-def deadlines(device: Subject, way: Way) -> None:
+def deadlines(device: Subject, way: RunWay) -> None:
     """A deadline that has passed is NONE with right values or MISSED_DEADLINE; a late one, -1 or none at all NONE."""
     held = device.prepare()
     work = held.work()
@@ -260,7 +256,7 @@ def deadlines(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, "messages.md#fields-that-are-absent", over=RUNS)
-def absent_fields(device: Subject, way: Way) -> None:
+def absent_fields(device: Subject, way: RunWay) -> None:
     """A call without a deadline, and a config without a timeout, have none."""
     held = device.prepare()
     work = held.work()
@@ -268,7 +264,7 @@ def absent_fields(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, _PAGE, "EX-04", "EX-06", "RQ-08", over=RUNS)
-def open_output(device: Subject, way: Way) -> None:
+def open_output(device: Subject, way: RunWay) -> None:
     """An output of open dimensions is answered with its dimensions; if its memory is too short, that is no error."""
     small = device.small
     held = device.prepare_if_supported(small.of_open_output(), f"{small.name} with an output of open dimensions")

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from functools import partial
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
 from nnhal.fence import FenceState, create_fence
-from nnhal.types import Request
 from nnhal.v1 import fenced_execution_callback_pb2, prepared_model_pb2
 from nnhal_conformance.channels import settled
-from nnhal_conformance.device import Prepared, Subject
+from nnhal_conformance.device import Subject
 from nnhal_conformance.rule import FAILURE, INVALID, MISSED, offered, refused, require, rule
-from nnhal_conformance.ways import ALL_RUNS, LAUNCHES, RELAUNCHES, Launcher
+from nnhal_conformance.ways import ALL_RUNS, LAUNCHES, RELAUNCHES, LaunchWay, RunWay
 
 GROUP = "fences"
 _PAGE = "messages.md#fences"
 _WAITS = 3
-Way = Callable[[Prepared, Request], Launcher]
 
 
 @rule(GROUP, _PAGE, "FC-01", "EX-11", "EX-12", "RE-02", "RE-05", "EX-10", over=LAUNCHES)
-def launch(device: Subject, way: Way) -> None:
+def launch(device: Subject, way: LaunchWay) -> None:
     """A launch without fences ends with NONE: its fence signals, or it has none and has ended already."""
     held = device.prepare()
     work = held.work()
@@ -33,7 +30,7 @@ def launch(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, _PAGE, "FC-02", "FC-09", over=LAUNCHES)
-def waiting(device: Subject, way: Way) -> None:
+def waiting(device: Subject, way: LaunchWay) -> None:
     """A launch begins when all its fences have signalled; until then GetExecutionInfo is GENERAL_FAILURE."""
     held = device.prepare()
     work = held.work()
@@ -51,7 +48,7 @@ def waiting(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, _PAGE, "FC-02", "EX-12", over=LAUNCHES)
-def chained(device: Subject, way: Way) -> None:
+def chained(device: Subject, way: LaunchWay) -> None:
     """The fence of a launch may be waited for by another one, any number of times."""
     held = device.prepare()
     works = [held.work() for _ in range(3)]
@@ -72,7 +69,7 @@ def chained(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, _PAGE, "FC-03", over=LAUNCHES)
-def error_before(device: Subject, way: Way) -> None:
+def error_before(device: Subject, way: LaunchWay) -> None:
     """A fence that is in error when the execution is launched is INVALID_ARGUMENT, whichever of several it is."""
     held = device.prepare()
     work = held.work()
@@ -87,7 +84,7 @@ def error_before(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, _PAGE, "FC-04", "FC-10", over=LAUNCHES)
-def error_after(device: Subject, way: Way) -> None:
+def error_after(device: Subject, way: LaunchWay) -> None:
     """If a fence fails after the launch, nothing runs, the launch's own fence is in error and its info says why."""
     held = device.prepare()
     works = [held.work() for _ in range(2)]
@@ -110,7 +107,7 @@ def memory_descriptor() -> Descriptor:
 
 
 @rule(GROUP, _PAGE, "VR-05", over=LAUNCHES)
-def no_fence(device: Subject, way: Way) -> None:
+def no_fence(device: Subject, way: LaunchWay) -> None:
     """A descriptor that is no socket is INVALID_ARGUMENT as a fence."""
     held = device.prepare()
     refused(lambda: way(held, held.work().request)([memory_descriptor()]), INVALID, what="memory")
@@ -121,11 +118,11 @@ def unknown_fence(device: Subject) -> None:
     """An id of a descriptor that was not put on the link is INVALID_ARGUMENT as a fence."""
     held = device.prepare()
     for number in (10**9, 2**64 - 1):
-        refused(lambda number=number: held.launch_after(held.work().request, [number]), INVALID, what=f"id {number}")  # type: ignore[misc]
+        refused(partial(held.launch_after, held.work().request, [number]), INVALID, what=f"id {number}")
 
 
 @rule(GROUP, _PAGE, "FC-05", "RQ-13", over=LAUNCHES)
-def invalid_numbers(device: Subject, way: Way) -> None:
+def invalid_numbers(device: Subject, way: LaunchWay) -> None:
     """A deadline or a duration below -1 is INVALID_ARGUMENT."""
     held = device.prepare()
     launched = way(held, held.work().request)
@@ -135,7 +132,7 @@ def invalid_numbers(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, _PAGE, "FC-06", "QS-05", over=LAUNCHES)
-def deadlines(device: Subject, way: Way) -> None:
+def deadlines(device: Subject, way: LaunchWay) -> None:
     """A launch whose deadline passes while it waits does not hang: it ends with MISSED_DEADLINE, or is refused so."""
     held = device.prepare()
     work = held.work()
@@ -151,7 +148,7 @@ def deadlines(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, _PAGE, "FC-06", over=LAUNCHES)
-def durations(device: Subject, way: Way) -> None:
+def durations(device: Subject, way: LaunchWay) -> None:
     """A duration is kept, or the launch ends with MISSED_DEADLINE; the longest one is kept."""
     held = device.prepare()
     work = held.work()
@@ -172,7 +169,7 @@ def durations(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, "messages.md#fields-that-are-absent", over=LAUNCHES)
-def absent_fields(device: Subject, way: Way) -> None:
+def absent_fields(device: Subject, way: LaunchWay) -> None:
     """A launch without a deadline and a duration has none."""
     held = device.prepare()
     work = held.work()
@@ -196,7 +193,7 @@ def dropped(device: Subject) -> None:
 
 
 @rule(GROUP, _PAGE, "RE-04", over=RELAUNCHES)
-def one_at_a_time(device: Subject, way: Way) -> None:
+def one_at_a_time(device: Subject, way: LaunchWay) -> None:
     """An execution that is launched and waits is not run a second time: GENERAL_FAILURE."""
     held = device.prepare()
     work = held.work()
@@ -230,7 +227,7 @@ def released_callback(device: Subject) -> None:
 
 
 @rule(GROUP, "link.md#a-session", "RE-08", over=RELAUNCHES)
-def released_model(device: Subject, way: Way) -> None:
+def released_model(device: Subject, way: LaunchWay) -> None:
     """A prepared model that the client releases still serves what was launched."""
     held = device.prepare()
     work = held.work()
@@ -247,7 +244,7 @@ def released_model(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, _PAGE, "EX-05", "EX-07", "FC-07", "FC-08", "RQ-08", over=LAUNCHES)
-def open_output(device: Subject, way: Way) -> None:
+def open_output(device: Subject, way: LaunchWay) -> None:
     """A fenced execution with an output of open dimensions is INVALID_ARGUMENT."""
     small = device.small
     held = device.prepare_if_supported(small.of_open_output(), f"{small.name} with an output of open dimensions")
@@ -255,7 +252,7 @@ def open_output(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, "link.md#when-a-session-ends", over=LAUNCHES)
-def end_of_session(device: Subject, way: Way) -> None:
+def end_of_session(device: Subject, way: LaunchWay) -> None:
     """A launch that waits ends with its session: its fence is in error, and nothing is written."""
     held = device.prepare()
     work = held.work()
@@ -271,7 +268,7 @@ def end_of_session(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, "link.md#limits", over=LAUNCHES)
-def leaks(device: Subject, way: Way) -> None:
+def leaks(device: Subject, way: LaunchWay) -> None:
     """Launches that have ended leave no descriptor in the device's process."""
     held = device.prepare()
     launched = way(held, held.work().request)
@@ -287,7 +284,7 @@ def leaks(device: Subject, way: Way) -> None:
 
 
 @rule(GROUP, _PAGE, "FC-11", over=ALL_RUNS)
-def memory_left_alone(device: Subject, way: Callable[..., Callable[..., object]]) -> None:
+def memory_left_alone(device: Subject, way: RunWay) -> None:
     """Once an execution has ended, the device leaves the client's memory alone."""
     held = device.prepare()
     work, other = held.work(), held.work()

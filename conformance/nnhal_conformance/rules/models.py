@@ -104,7 +104,7 @@ def reasons(device: Subject) -> None:
     for small in small_models():
         message = backend_pb2.AssessModelRequest(model=session.model(small.model))
         answer = offered(
-            lambda message=message: session.call(session.backend.AssessModel, message),  # type: ignore[misc]
+            partial(session.call, session.backend.AssessModel, message),
             "plans do not say why an operation is refused, and have no costs",
         )
         said, asked = [each.supported for each in answer.operations], list(supported(session, small.model))
@@ -121,7 +121,7 @@ def invalid(device: Subject) -> None:
     """GetSupportedOperations of a model that contradicts itself is INVALID_ARGUMENT, with the reason."""
     session = device.session()
     for what, model in invalid_models(small_models()[0]).items():
-        refused(lambda model=model: supported(session, model), INVALID, what=what)  # type: ignore[misc]
+        refused(partial(supported, session, model), INVALID, what=what)
 
 
 @rule(GROUP, _VALID, "VM-16", "VM-17", "MV-21")

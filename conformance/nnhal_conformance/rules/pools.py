@@ -5,8 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -27,11 +27,10 @@ from nnhal.v1 import memory_pb2, request_pb2
 from nnhal_conformance.device import Prepared, Subject, supported
 from nnhal_conformance.rule import FAILURE, INVALID, NotOfferedError, refused, require, rule
 from nnhal_conformance.small_models import SmallModel, SmallRequest
-from nnhal_conformance.ways import ALL_RUNS, Run
+from nnhal_conformance.ways import ALL_RUNS, RunWay, refused_run
 
 GROUP = "pools"
 _PAGE = "messages.md#memory"
-Way = Callable[[Prepared, Request], Run]
 _LEAD = 4096 + 128
 """Where a part of a file begins: behind a page, at no multiple of pages."""
 
@@ -55,7 +54,7 @@ def _kinds(size: int) -> dict[str, Memory]:
 
 
 @rule(GROUP, _PAGE, "RE-01", "RE-05", "BU-02", over=ALL_RUNS)
-def kinds(device: Subject, way: Way) -> None:
+def kinds(device: Subject, way: RunWay) -> None:
     """A request may lie in ashmem, in a part of a file from any offset on, and in a BLOB."""
     held = device.prepare()
     for memory in _kinds(SmallRequest.bytes_of(held.small)).values():
@@ -74,7 +73,7 @@ def offsets(device: Subject) -> None:
 
 
 @rule(GROUP, _PAGE, "RQ-15", "RQ-17", over=ALL_RUNS)
-def shared_and_unused(device: Subject, way: Way) -> None:
+def shared_and_unused(device: Subject, way: RunWay) -> None:
     """A pool that no argument uses does no harm, and inputs may share a range."""
     held = device.prepare()
     work = held.work()
@@ -103,7 +102,7 @@ def _read_only_pools(content: bytes) -> dict[str, Memory]:
 
 
 @rule(GROUP, _PAGE, "RQ-16", over=ALL_RUNS)
-def read_only_inputs(device: Subject, way: Way) -> None:
+def read_only_inputs(device: Subject, way: RunWay) -> None:
     """Inputs may lie in memory that can only be read: nobody maps it writable."""
     held = device.prepare()
     content = b"".join(value.tobytes() for value in held.small.values(3))
@@ -205,7 +204,7 @@ def _unusable_pools(size: int) -> dict[str, Memory]:
 
 
 @rule(GROUP, _PAGE, "MV-02", "RQ-14", over=ALL_RUNS)
-def contradictions(device: Subject, way: Way) -> None:
+def contradictions(device: Subject, way: RunWay) -> None:
     """A pool that contradicts its description is INVALID_ARGUMENT; one that cannot be decoded or mapped is
     GENERAL_FAILURE.
     """
@@ -214,7 +213,7 @@ def contradictions(device: Subject, way: Way) -> None:
     for status, pools in ((INVALID, _bad_pools(size)), (FAILURE, _unusable_pools(size))):
         for what, pool in pools.items():
             request = replace(work.request, pools=(pool,))
-            refused(lambda request=request: way(held, request)(), status, what=what)  # type: ignore[misc]
+            refused_run(way, held, request, status, what=what)
         held.session.link.drop()
     work.run(way(held, work.request))
 
@@ -228,7 +227,7 @@ def contradictions_of_constants(device: Subject) -> None:
             model = small.of_constant(pool, 0)
             if model is None:
                 raise NotOfferedError(f"{small.name} has one input, and no constants in pools")
-            refused(lambda model=model: session.prepare(model), status, what=what)  # type: ignore[misc]
+            refused(partial(session.prepare, model), status, what=what)
 
 
 @rule(GROUP, "link.md#a-session")
@@ -243,7 +242,7 @@ def unknown_descriptor(device: Subject) -> None:
     for what, number in {"an unknown id": 10**9, "id 0": 0, "a dropped id": dropped}.items():
         request = held.session.request(work.request)
         request.pools[0].pool.ashmem.descriptor_id = number
-        refused(lambda request=request: held.execute(request), INVALID, what=what)  # type: ignore[misc]
+        refused(partial(held.execute, request), INVALID, what=what)
     nothing = held.session.request(work.request)
     nothing.pools[0].CopyFrom(request_pb2.RequestMemoryPool(pool=memory_pb2.Memory()))
     refused(lambda: held.execute(nothing), INVALID, what="a pool of no kind")
@@ -264,7 +263,7 @@ def dropped_while_mapped(device: Subject) -> None:
 
 
 @rule(GROUP, _PAGE, "RQ-14", over=ALL_RUNS)
-def unwritable_output(device: Subject, way: Way) -> None:
+def unwritable_output(device: Subject, way: RunWay) -> None:
     """An output in memory that can only be read is refused, and the device goes on."""
     held = device.prepare()
     work, size = held.work(), SmallRequest.bytes_of(held.small)
@@ -278,5 +277,5 @@ def unwritable_output(device: Subject, way: Way) -> None:
     }
     for what, pool in pools.items():
         request = replace(work.request, pools=(pool,))
-        refused(lambda request=request: way(held, request)(), FAILURE, INVALID, what=what)  # type: ignore[misc]
+        refused_run(way, held, request, FAILURE, INVALID, what=what)
     work.run(way(held, work.request))
