@@ -61,7 +61,7 @@ class StartError(NnhalError):
     """A process that was started ended, or did not serve in time. The message holds its last output."""
 
     def __init__(self, message: str, is_reported: bool = False) -> None:
-        """``is_told`` says that the process has refused to start, in one line that standard error has already."""
+        """``is_reported`` says that the process has refused to start, in one line that standard error has already."""
         super().__init__(message)
         self.is_reported = is_reported
 

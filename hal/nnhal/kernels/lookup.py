@@ -30,11 +30,12 @@ def embedding_lookup(op: OperationContext) -> tuple[Array, ...]:
 
 
 def hashtable_lookup(op: OperationContext) -> tuple[Array, ...]:
-    """The values of the keys, with zeros for unknown keys, and whether each key is known. Keys are ascending."""
+    """The values of the keys, with zeros for unknown keys, and whether each key is known."""
     lookups, keys, values = (op.value(index) for index in HashtableLookupInput)
     hits = np.isin(lookups, keys)
     result = np.zeros(prepare_hashtable_lookup(op)[0], values.dtype)
-    result[hits] = values[np.searchsorted(keys, lookups[hits])]
+    order = np.argsort(keys, kind="stable")
+    result[hits] = values[order[np.searchsorted(keys, lookups[hits], sorter=order)]]
     return result, hits.astype(np.uint8)
 
 

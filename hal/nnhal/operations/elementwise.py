@@ -24,8 +24,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 
-import numpy as np
-
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
 from nnhal.operations._shape import agreed, broadcast
@@ -99,16 +97,7 @@ def prepare_binary(op: OperationContext) -> tuple[Dimensions, ...]:
 ADD = OperationDefinition(OperationType.ADD, 1, _validator({F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 4}), prepare_binary)
 MUL = OperationDefinition(OperationType.MUL, 1, _validator({F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 4}), prepare_binary)
 SUB = OperationDefinition(OperationType.SUB, 2, _validator({F32: 2, F16: 3, Q8A: 3, Q8AS: 4, I32: 4}), prepare_binary)
-
-
-def prepare_div(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Return the inputs' dimensions, broadcast. Integers have no quotient by 0."""
-    if op.main_type() == I32 and op.is_known(BinaryInput.SECOND) and not np.all(op.value(BinaryInput.SECOND)):
-        op.refuse("integers are divided by 0")
-    return prepare_binary(op)
-
-
-DIV = OperationDefinition(OperationType.DIV, 2, _validator({F32: 2, F16: 3, I32: 4}), prepare_div)
+DIV = OperationDefinition(OperationType.DIV, 2, _validator({F32: 2, F16: 3, I32: 4}), prepare_binary)
 
 
 class UnaryInput(IntEnum):

@@ -115,11 +115,6 @@ def prepare_hashtable_lookup(op: OperationContext) -> tuple[Dimensions, ...]:
     require_output_quantization(op, 1, 0, Output.HITS)
     (lookups,), values = op.ranked(HashtableLookupInput.LOOKUPS, 1), op.ranked(HashtableLookupInput.VALUES)
     require_dimensions(op, HashtableLookupInput.KEYS, values[:1])
-    if op.is_known(HashtableLookupInput.KEYS):
-        keys = op.value(HashtableLookupInput.KEYS)
-        falls = (keys[1:] < keys[:-1]).nonzero()[0]
-        if falls.size:
-            op.refuse(f"key {keys[falls[0] + 1]} behind {keys[falls[0]]}, expected keys in ascending order")
     return (lookups, *values[1:]), (lookups,)
 
 

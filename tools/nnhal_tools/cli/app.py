@@ -316,7 +316,7 @@ def one_line_errors(program: str) -> Iterator[None]:
 
         if not isinstance(error, (NnhalError, OSError, ValueError)):
             raise
-        if getattr(error, "is_told", False):  # by the process itself, which this one was to start
+        if getattr(error, "is_reported", False):  # by the process itself, which this one was to start
             sys.exit(1)
         print(f"{program}: {_describe(error)}", file=sys.stderr)
         hint = _hint(error)

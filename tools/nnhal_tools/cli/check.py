@@ -57,7 +57,7 @@ def check(
                 results.append(result)
                 printed.show(result)
     except (NnhalError, OSError) as error:
-        if not getattr(error, "is_told", False):  # by the process itself, which this one was to start
+        if not getattr(error, "is_reported", False):  # by the process itself, which this one was to start
             print(f"nnhal: {device} cannot be asked: {error}", file=sys.stderr)
         raise typer.Exit(_CANNOT_BE_ASKED) from error
     printed.end(results)

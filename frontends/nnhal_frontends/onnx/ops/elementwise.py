@@ -46,6 +46,9 @@ def modulo(b: NodeBuilder) -> None:
     """a - floor(a / b) * b, of integers. The HAL's quotient of integers is rounded down."""
     if b.element_type().kind != "i" or b.element_type().itemsize == 1 or b.attribute("fmod", 0):
         raise b.node.unsupported(f"fmod {b.attribute('fmod', 0)} of {b.element_type()}", "fmod 0 of int32 or int64")
+    divisor = b.constant(1)
+    if divisor is None or not np.all(divisor):
+        raise b.node.unsupported("a divisor that is computed, or 0", "a constant without 0")
     first, second, none = b.input(0), b.input(1), b.int32(0)
     whole = b.apply(OperationType.DIV, [first, second, none])
     b.finish(OperationType.SUB, [first, b.apply(OperationType.MUL, [whole, second, none]), none])

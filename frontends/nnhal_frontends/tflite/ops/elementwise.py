@@ -38,19 +38,24 @@ def div(b: OperatorBuilder) -> None:
     """DIV of floats. Quotients of integers are rounded towards zero in TFLite, and down in the HAL."""
     if b.operand(b.input(0)).type == _INT32:
         raise b.unsupported("quotients of integers, truncated", "floats; FLOOR_DIV of integers")
-    # Of codes that stand for 0 the HAL has a quotient, and TFLite none.
-    is_uint8 = b.operand(b.input(0)).type == OperandType.TENSOR_QUANT8_ASYMM
-    if is_uint8 and np.any(b.required(1, "divisor") == b.operand(b.input(1)).zero_point):
-        raise b.unsupported("a divisor of 0", "others")
+    if b.operand(b.input(0)).type == OperandType.TENSOR_QUANT8_ASYMM:
+        _require_divisor(b)
     b.finish_reals(
         OperationType.DIV, [b.reals(0), b.reals(1), b.activation(b.options(DivOptions).FusedActivationFunction)]
     )
+
+
+def _require_divisor(b: OperatorBuilder) -> None:
+    """Require a divisor that is known not to be 0, for which the HAL has a quotient and TFLite none."""
+    if np.any(b.required(1, "divisor") == b.operand(b.input(1)).zero_point):
+        raise b.unsupported("a divisor of 0", "others")
 
 
 def floor_div(b: OperatorBuilder) -> None:
     """DIV of integers, which rounds down, or DIV and FLOOR of floats."""
     inputs = [b.input(0), b.input(1), b.int32(FusedActivation.NONE)]
     if b.operand(inputs[0]).type == _INT32:
+        _require_divisor(b)
         b.finish(OperationType.DIV, inputs)
     else:
         b.finish(OperationType.FLOOR, [b.apply(OperationType.DIV, inputs)])
@@ -61,6 +66,7 @@ def floor_mod(b: OperatorBuilder) -> None:
     first, second, none = b.input(0), b.input(1), b.int32(FusedActivation.NONE)
     if b.operand(first).type != _INT32:
         raise b.unsupported("a remainder of floats", "int32")
+    _require_divisor(b)
     quotient = b.apply(OperationType.DIV, [first, second, none])
     b.finish(OperationType.SUB, [first, b.apply(OperationType.MUL, [quotient, second, none]), none])
 

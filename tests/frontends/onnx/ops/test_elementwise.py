@@ -136,9 +136,13 @@ def test_powers_of_integers_are_refused() -> None:
 
 @pytest.mark.parametrize("element_type", [np.int32, np.int64])
 def test_remainders_have_the_sign_of_the_divisor(element_type: type[np.generic]) -> None:
-    model = onnx_model([make_node("Mod", ["x", "z"], ["y"])], {"x": [6], "z": [6]}, ["y"], element_type=element_type)
-    values = {"x": np.array([-4, 7, 5, 4, -7, 8], element_type), "z": np.array([2, -3, 8, -2, 3, 5], element_type)}
+    divisor, node = np.array([2, -3, 8, -2, 3, 5], element_type), make_node("Mod", ["x", "z"], ["y"])
+    model = onnx_model([node], {"x": [6]}, ["y"], {"z": divisor}, element_type=element_type)
+    values = {"x": np.array([-4, 7, 5, 4, -7, 8], element_type)}
     assert operations(check(model, values)) == ["DIV", "MUL", "SUB"]
+    computed = onnx_model([node], {"x": [6], "z": [6]}, ["y"], element_type=element_type)
+    with pytest.raises(UnsupportedNode, match="a divisor that is computed, or 0"):
+        import_onnx(computed, extension=False)
 
 
 def test_remainders_of_floats_are_refused() -> None:

@@ -46,6 +46,9 @@ def test_integers_are_divided_as_the_operator_says() -> None:
     assert one("FLOOR_DIV", [int32(2, 3, 4), divisors], int32(2, 3, 4)).check() == ["DIV"]
     assert one("FLOOR_MOD", [int32(2, 3, 4), divisors], int32(2, 3, 4)).check() == ["DIV", "MUL", "SUB"]
     assert one("DIV", [int32(2, 3, 4), divisors], int32(2, 3, 4)).refusal() == "quotients of integers, truncated"
+    for code in ("FLOOR_DIV", "FLOOR_MOD"):
+        assert one(code, [int32(3), int32(3)], int32(3)).refusal() == "its divisor: 'x1' is computed at run time"
+        assert one(code, [int32(3), numbers([1, 0, 2])], int32(3)).refusal() == "a divisor of 0"
     assert one("FLOOR_DIV", [floats(2, 3), random(3)], floats(2, 3)).check() == ["DIV", "FLOOR"]
     assert one("FLOOR_MOD", [floats(2, 3), random(3)], floats(2, 3)).refusal() == "a remainder of floats"
 
