@@ -17,6 +17,7 @@ from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED, Support, Supported, Unsupported
 from nnhal.types import Operation
 from nnhal.types.layout import Dimensions
+from nnhal_devices.cpu_acc.fatal_uses import fatal_use
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.messages import (
     MessageError,
@@ -78,9 +79,8 @@ def _declared(model: ResolvedModel, operation: Operation, infers: bool) -> Suppo
     if declared != given:
         got, allowed = (f"{inputs} inputs and {outputs} outputs" for inputs, outputs in (given, declared))
         return Unsupported("OP", got, allowed, "as many as the message has")
-    if any(node.op_type == "BatchNormalization" and not all(node.output) for node in graph.node):
-        got = "a BatchNormalization that leaves out an output before its last"
-        return Unsupported("OP", got, "all outputs up to the last", "ONNX Runtime ends its process at it")
+    if (fatal := fatal_use(graph)) is not None:
+        return Unsupported("OP", *fatal, "ONNX Runtime ends its process at it")
     if difference := contradiction(message, model.model.main, operation, infers):
         return Unsupported("SHAPE", difference, "operands like those of the message's graph")
     return SUPPORTED
