@@ -196,7 +196,7 @@ CALLS = "void elsewhere(void);\nconst char *GetBackendId(void) { elsewhere(); re
 
 
 def shared_object(path: Path, source: str, *flags: str) -> Path:
-    code = path.with_suffix(".c")
+    code = path.with_name(f"{path.stem.removesuffix('_backend')}.c")
     code.write_text(source)
     return compiled(code, path, "-shared", "-fPIC", *flags)
 
