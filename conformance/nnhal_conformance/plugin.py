@@ -12,6 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from nnhal.endpoint import Endpoint
+    from nnhal_conformance.device import Known
 
 
 _SECONDS = 30.0
@@ -46,3 +47,11 @@ def nnhal_device(pytestconfig: pytest.Config) -> Endpoint:
     except NnhalError as error:
         pytest.exit(f"--nnhal-device {directory}: {error}", pytest.ExitCode.USAGE_ERROR)
     return endpoint
+
+
+@pytest.fixture(scope="session")
+def nnhal_known() -> Known:
+    """Return the facts of the device that are asked for once."""
+    from nnhal_conformance.device import Known
+
+    return Known()

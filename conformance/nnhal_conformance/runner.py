@@ -62,11 +62,17 @@ def ask_rules(
         if gone:
             yield RuleResult(each, Verdict.NOT_ASKED, 0.0, gone)
             continue
-        began = time.monotonic()
-        verdict, words = _ask(each, endpoint, seconds, known)
-        yield RuleResult(each, verdict, time.monotonic() - began, words)
-        if verdict is Verdict.FAILED and not _is_back(endpoint, seconds, back_seconds):
+        result = ask_rule(each, endpoint, seconds, known)
+        yield result
+        if result.verdict is Verdict.FAILED and not _is_back(endpoint, seconds, back_seconds):
             gone = f"the device has not served again since {each.id} failed"
+
+
+def ask_rule(rule: Rule, endpoint: Endpoint, seconds: float, known: Known) -> RuleResult:
+    """Ask about one rule, each answer of which may take ``seconds``; ``known`` is kept from rule to rule."""
+    began = time.monotonic()
+    verdict, words = _ask(rule, endpoint, seconds, known)
+    return RuleResult(rule, verdict, time.monotonic() - began, words)
 
 
 def _ask(rule: Rule, endpoint: Endpoint, seconds: float, known: Known) -> tuple[Verdict, str]:

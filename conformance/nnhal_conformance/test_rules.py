@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnhal.endpoint import Endpoint
-from nnhal_conformance import RULES, Rule, Verdict, ask_rules
+from nnhal_conformance import RULES, Known, Rule, Verdict, ask_rule
 
 SECONDS = 30.0
 """How long each answer may take."""
@@ -20,9 +20,9 @@ def params() -> list[object]:
 
 
 @pytest.mark.parametrize("rule", params())
-def test_rule(nnhal_device: Endpoint, rule: Rule) -> None:
+def test_rule(nnhal_device: Endpoint, nnhal_known: Known, rule: Rule) -> None:
     """Ask about one rule. It is skipped if the device does not offer what the rule is about, and need not."""
-    (result,) = ask_rules(nnhal_device, [rule], SECONDS)
+    result = ask_rule(rule, nnhal_device, SECONDS, nnhal_known)
     if result.verdict is Verdict.NOT_OFFERED:
         pytest.skip(result.words)
     assert result.verdict is Verdict.PASSED, f"{rule.sentence} {result.words}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nnhal.endpoint import Endpoint
-from nnhal_conformance import RULES, Rule, Verdict, ask_rules
+from nnhal_conformance import RULES, Known, Rule, Verdict, ask_rule, ask_rules
 from nnhal_conformance.test_rules import params
 from tests.support.far_devices import far_device, near_device
 from tests.support.processes import device_process
@@ -32,22 +32,24 @@ WITHOUT_MODELS = 29
 
 
 @pytest.fixture(scope="module", params=NOT_OFFERED)
-def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Endpoint]]:
+def device(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Endpoint, Known]]:
     """Start each device, and one on another host."""
     name, folder = request.param, tmp_path_factory.mktemp("d")
     with ExitStack() as stack:
         if name == "remote":
             far = stack.enter_context(far_device(folder))
-            yield name, stack.enter_context(near_device(folder, far)).endpoint
+            yield name, stack.enter_context(near_device(folder, far)).endpoint, Known()
         else:
             _, endpoint = stack.enter_context(device_process(name, folder))
-            yield name, endpoint
+            yield name, endpoint, Known()
 
 
 @pytest.mark.parametrize("rule", params())
-def test_each_device_follows_the_rules(device: tuple[str, Endpoint], rule: Rule) -> None:
-    name, endpoint = device
-    (result,) = ask_rules(endpoint, [rule], SECONDS)
+def test_each_device_follows_the_rules(device: tuple[str, Endpoint, Known], rule: Rule) -> None:
+    name, endpoint, known = device
+    result = ask_rule(rule, endpoint, SECONDS, known)
     is_offered = not set(rule.names) & set(NOT_OFFERED[name])
     assert result.verdict is (Verdict.PASSED if is_offered else Verdict.NOT_OFFERED), f"{rule.sentence} {result.words}"
 
