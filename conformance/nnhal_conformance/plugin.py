@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from nnhal_conformance.device import Known
 
 
-_SECONDS = 30.0
-"""How long the device may take to answer the first time."""
+SECONDS = 30.0
+"""Time in which the device is to give each answer."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,7 +43,7 @@ def nnhal_device(pytestconfig: pytest.Config) -> Endpoint:
         pytest.skip("got no --nnhal-device DIR, the directory of a running device")
     endpoint = Endpoint(directory)
     try:
-        require_served(endpoint, _SECONDS)
+        require_served(endpoint, SECONDS)
     except NnhalError as error:
         pytest.exit(f"--nnhal-device {directory}: {error}", pytest.ExitCode.USAGE_ERROR)
     return endpoint

@@ -17,7 +17,7 @@ from nnhal_conformance.rule import NotOfferedError, Rule
 from nnhal_conformance.session import DeviceSession
 
 _RETURN_SECONDS = 10.0
-"""How long to wait for a device that has ended or does not answer: what supervises it may start it again."""
+"""Time for a device that has ended or does not answer: what supervises it may start it again."""
 _POLL_SECONDS = 0.1
 
 
@@ -41,11 +41,11 @@ class RuleResult:
     rule: Rule
     """The rule."""
     verdict: Verdict
-    """How it ended."""
+    """Outcome of the rule."""
     seconds: float
-    """How long it took."""
+    """Time that it took."""
     words: str = ""
-    """What was got and what was expected, or what follows from what is not offered; empty if it passed."""
+    """Words on what was got and expected, or on what is not offered; empty if it passed."""
 
 
 def ask_rules(

@@ -6,9 +6,7 @@ import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal_conformance import RULES, Known, Rule, Verdict, ask_rule
-
-SECONDS = 30.0
-"""How long each answer may take."""
+from nnhal_conformance.plugin import SECONDS
 
 
 def params() -> list[object]:

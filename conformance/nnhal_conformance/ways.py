@@ -105,7 +105,7 @@ RUNS: dict[str, RunWay] = {
 }
 """Ways to run a request and wait for its end."""
 PLAIN_RUNS = ("plain", "burst-plain")
-"""Those without a config, and so without hints."""
+"""Ways without a config, and so without hints."""
 
 
 def _launch(held: Prepared, request: Request) -> Launcher:

@@ -33,7 +33,7 @@ class SystemReport:
     working: str
     """The region whose bytes the budget counts."""
     regions: tuple[dict[str, Any], ...]
-    """As ``MemoryRegion.as_table`` has them."""
+    """Memory regions, each as ``MemoryRegion.as_table`` gives it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ Cut = tuple[int, Axis, int, tuple[Interval, ...], frozenset[int]]
 and the tensors that it touches in the spill region."""
 
 _Kind = tuple[PartWorkload, tuple[tuple[AxisAccess, AxisAccess, AxisAccess], ...], PartConstants | None]
-"""What the cycles of a part depend on: equal parts have equal kinds."""
+"""Kind of a part, on which its cycles depend: equal parts have equal kinds."""
 
 Lengths = tuple[tuple[tuple[int, ...], int], ...]
 """The length of a piece of an axis and of what it needs of each input, with the number of such pieces."""

@@ -170,7 +170,7 @@ class Gaps:
         codes = [model.OperatorCodes(index) for index in range(model.OperatorCodesLength())]
         numbers = [max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) for code in codes]
         self.needs_reference_kernels = False
-        """Whether an optimised kernel reads a bias that there is not."""
+        """True if an optimised kernel reads a bias that there is not."""
         self._at_once: list[_Watched] = []
         self._before: list[_Watched] = []
         self._after: list[_Watched] = []

@@ -133,7 +133,7 @@ _OTHER_EXPRESSIONS = re.compile(
     r"\[:|\\[pPzZCQEuUN0-9]|\\x\{|\(\?[=!<(>#]|\(\?P=|[*+?}]\+|\{,"
     r"|\(\?[a-z]*[UuLax]"
 )
-"""What RE2 and Python's expressions do not share, or read otherwise."""
+"""Syntax that RE2 and Python's expressions do not share, or read otherwise."""
 
 
 def ignores_case(pattern: str) -> bool:

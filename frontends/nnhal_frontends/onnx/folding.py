@@ -40,7 +40,6 @@ LEFT = frozenset({"DequantizeLinear", *_RANDOM}).union(
         "MaxPool",
         "NonMaxSuppression",
         "OneHot",
-        "Optional",
         "OptionalHasElement",
         "Pad",
         "RNN",

@@ -20,7 +20,7 @@ from nnhal_hosting.rpc import defect
 _log = get_logger(__name__)
 _ENQUEUED = FencedExecutionInfo(ErrorStatus.NONE)
 _LOOK_NS = 250_000_000
-"""How often a launch that waits looks whether it was cancelled."""
+"""Time between two looks of a waiting launch at whether it was cancelled."""
 
 
 class EnqueuedLaunches:
