@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
-_RESIZES = {"Resize": 2, "Upsample": 1}
-"""The place of the factors, from opset 11 on for Resize."""
-_POOLS = ("AveragePool", "LpPool", "MaxPool")
 _OPAQUE = "nnhal.opaque"
 """A domain of which onnx knows nothing, and so infers nothing."""
 _MOST_ROUNDS = 8
@@ -81,9 +78,7 @@ def inferred_as_computed(
     inferred = infer(model)
     corrected: dict[str, onnx.ValueInfoProto] = {}
     for _ in range(_MOST_ROUNDS):
-        found: dict[str, onnx.ValueInfoProto] = {}
-        for correct in _CORRECTIONS:
-            found |= correct(inferred.graph)
+        found = _corrected(inferred.graph)
         if not found:
             break
         corrected |= found
@@ -104,103 +99,123 @@ def inferred_as_computed(
     return inferred
 
 
-def _pooled_otherwise(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
-    """Return outputs of pools, by name, with the dimensions that ONNX Runtime computes, where others are inferred.
+class _Known:
+    """Facts about the values of a graph by their names."""
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        self.infos = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
+        made_here = [
+            (node.output[0], a.t)
+            for node in graph.node
+            for a in node.attribute
+            if node.op_type == "Constant" and a.HasField("t")
+        ]
+        self.constants = {**{tensor.name: tensor for tensor in graph.initializer}, **dict(made_here)}
+
+    def lengths(self, name: str) -> list[int]:
+        """Return the dimensions of a value, 0 for each that is not known; empty if its rank is not."""
+        if name in self.constants:
+            return list(self.constants[name].dims)
+        info = self.infos.get(name)
+        return [] if info is None else [dim.dim_value for dim in info.type.tensor_type.shape.dim]
+
+
+_Dims = Sequence[onnx.TensorShapeProto.Dimension]
+_Attributes = Mapping[str, Any]
+
+
+def _corrected(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
+    """Return results, by name, with the dimensions that ONNX Runtime computes, where others are inferred."""
+    nodes = [node for node in graph.node if node.op_type in _CORRECTIONS and not node.domain]
+    if not nodes:
+        return {}
+    known = _Known(graph)
+    found = {}
+    for node in nodes:
+        made = known.infos.get(node.output[0])
+        if made is None or not made.type.tensor_type.HasField("shape"):
+            continue
+        shape = onnx.TensorShapeProto()
+        shape.CopyFrom(made.type.tensor_type.shape)
+        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        _CORRECTIONS[node.op_type](node, attributes, known, shape.dim)
+        if shape == made.type.tensor_type.shape:
+            continue
+        for name in node.output:  # the indices of a MaxPool too
+            if name in known.infos:
+                found[name] = onnx.ValueInfoProto(name=name, type=known.infos[name].type)
+                found[name].type.tensor_type.shape.CopyFrom(shape)
+    return found
+
+
+def _pool(node: onnx.NodeProto, attributes: _Attributes, known: _Known, dims: _Dims) -> None:
+    """Correct the output of a pool.
 
     With ``ceil_mode`` onnx counts a last window that begins behind the input and its pads; with SAME pads and dilations
     it takes the output to be as long as without dilations.
     """
-    pools = [node for node in graph.node if node.op_type in _POOLS and not node.domain]
-    if not pools:
-        return {}
-    infos = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
-    found = {}
-    for node in pools:
-        given, made = infos.get(node.input[0]), infos.get(node.output[0])
-        if given is None or made is None or not made.type.tensor_type.HasField("shape"):
-            continue
-        lengths = [dim.dim_value for dim in given.type.tensor_type.shape.dim][2:]
-        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-        if len(attributes.get("kernel_shape", ())) != len(lengths):
-            continue
-        corrected = onnx.ValueInfoProto()
-        corrected.CopyFrom(made)
-        dims = corrected.type.tensor_type.shape.dim[2:]
-        for axis, (length, dim) in enumerate(zip(lengths, dims, strict=False)):
-            if length and dim.dim_value and (count := _windows(axis, length, attributes)) > 0:
-                dim.dim_value = count
-        if corrected != made:
-            for name in node.output:
-                value = corrected if name == node.output[0] else infos.get(name)
-                if value is not None:
-                    found[name] = onnx.ValueInfoProto(name=name, type=value.type)
-                    found[name].type.tensor_type.shape.CopyFrom(corrected.type.tensor_type.shape)
-    return found
+    lengths = known.lengths(node.input[0])[2:]
+    if len(attributes.get("kernel_shape", ())) != len(lengths):
+        return
+    for axis, (length, dim) in enumerate(zip(lengths, dims[2:], strict=False)):
+        if length and dim.dim_value and (count := _windows(axis, length, attributes)) > 0:
+            dim.dim_value = count
 
 
-def _resized_otherwise(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
-    """Return outputs of Resize and Upsample, likewise: ONNX Runtime multiplies lengths by factors in float32."""
-    resizes = [node for node in graph.node if node.op_type in _RESIZES and not node.domain]
-    if not resizes:
-        return {}
-    infos = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
-    made_here = [(node.output[0], a.t) for node in graph.node if node.op_type == "Constant" for a in node.attribute]
-    constants = {**{tensor.name: tensor for tensor in graph.initializer}, **dict(made_here)}
-    found = {}
-    for node in resizes:
-        place = 1 if len(node.input) == 2 else _RESIZES[node.op_type]
-        factors = constants.get(node.input[place]) if len(node.input) > place else None
-        given, made = infos.get(node.input[0]), infos.get(node.output[0])
-        if factors is None or given is None or made is None or not made.type.tensor_type.HasField("shape"):
-            continue
-        lengths = [dim.dim_value for dim in given.type.tensor_type.shape.dim]
-        axes = next((a.ints for a in node.attribute if a.name == "axes"), range(len(lengths)))
-        if factors.dims != [len(axes)]:
-            continue
-        corrected = onnx.ValueInfoProto()
-        corrected.CopyFrom(made)
-        for axis, factor in zip(axes, numpy_helper.to_array(factors), strict=True):
-            dim = corrected.type.tensor_type.shape.dim[axis]
-            resized = factor * np.float32(lengths[axis])
-            if lengths[axis] and dim.dim_value and 0 <= resized < _LONGEST:
-                dim.dim_value = int(resized)
-        if corrected != made:
-            found[made.name] = corrected
-    return found
+def _resize(node: onnx.NodeProto, attributes: _Attributes, known: _Known, dims: _Dims) -> None:
+    """Correct the output of Resize or Upsample: ONNX Runtime multiplies lengths by factors in float32."""
+    place = 2 if node.op_type == "Resize" and len(node.input) > 2 else 1  # 2 from opset 11 on
+    factors = known.constants.get(node.input[place]) if len(node.input) > place else None
+    lengths = known.lengths(node.input[0])
+    axes = attributes.get("axes", range(len(lengths)))
+    if factors is None or not lengths or factors.dims != [len(axes)]:
+        return
+    for axis, factor in zip(axes, numpy_helper.to_array(factors), strict=True):
+        resized = factor * np.float32(lengths[axis])
+        if lengths[axis] and dims[axis].dim_value and 0 <= resized < _LONGEST:
+            dims[axis].dim_value = int(resized)
 
 
-def _transposed(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
-    """Return outputs of ConvTranspose with SAME pads, likewise: none is longer than the input times the stride, but for
-    the first and the last of a stride that the kernel leaves.
+def _transposed_convolution(node: onnx.NodeProto, attributes: _Attributes, known: _Known, dims: _Dims) -> None:
+    """Correct the output of ConvTranspose with SAME pads: none is longer than the input times the stride, but for the
+    first and the last of a stride that the kernel leaves.
     """
-    nodes = [node for node in graph.node if node.op_type == "ConvTranspose" and not node.domain]
-    if not nodes:
-        return {}
-    infos = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
-    known = {tensor.name: list(tensor.dims) for tensor in graph.initializer}
-    found = {}
-    for node in nodes:
-        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-        given, made, weights = (infos.get(name) for name in (node.input[0], node.output[0], node.input[1]))
-        if given is None or made is None or not made.type.tensor_type.HasField("shape"):
-            continue
-        if not attributes.get("auto_pad", b"").startswith(b"SAME") or "output_shape" in attributes:
-            continue
-        lengths = [dim.dim_value for dim in given.type.tensor_type.shape.dim][2:]
-        declared = [] if weights is None else [dim.dim_value for dim in weights.type.tensor_type.shape.dim]
-        kernel = list(attributes.get("kernel_shape", known.get(node.input[1], declared)[2:]))
-        corrected = onnx.ValueInfoProto()
-        corrected.CopyFrom(made)
-        dims = corrected.type.tensor_type.shape.dim[2:]
-        for axis, (length, size, dim) in enumerate(zip(lengths, kernel, dims, strict=False)):
-            if length and size and dim.dim_value:
-                dim.dim_value = _spread(axis, length, size, attributes)
-        if corrected != made:
-            found[made.name] = corrected
-    return found
+    if not attributes.get("auto_pad", b"").startswith(b"SAME") or "output_shape" in attributes:
+        return
+    lengths = known.lengths(node.input[0])[2:]
+    kernel = attributes.get("kernel_shape", known.lengths(node.input[1])[2:])
+    for axis, (length, size, dim) in enumerate(zip(lengths, kernel, dims[2:], strict=False)):
+        if length and size and dim.dim_value:
+            dim.dim_value = _spread(axis, length, size, attributes)
 
 
-def _spread(axis: int, length: int, size: int, attributes: dict[str, Any]) -> int:
+def _sum(node: onnx.NodeProto, attributes: _Attributes, known: _Known, dims: _Dims) -> None:
+    """Correct the output of Einsum: a length of 1 is that of the other inputs with this letter."""
+    equation = "".join(attributes["equation"].decode().split())
+    terms, arrow, result = equation.partition("->")
+    if not arrow or "." in equation:
+        return
+    longest: dict[str, int] = {}
+    for term, name in zip(terms.split(","), node.input, strict=False):
+        for letter, length in zip(term, known.lengths(name), strict=False):
+            longest[letter] = length if longest.get(letter, 1) == 1 else longest[letter]
+    for letter, dim in zip(result, dims, strict=False):
+        length = longest.get(letter, 1)
+        if dim.dim_value == 1 and length != 1:
+            dim.Clear()
+            if length:
+                dim.dim_value = length
+
+
+_CORRECTIONS = {
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    "ConvTranspose": _transposed_convolution,
+    "Einsum": _sum,
+}
+
+
+def _spread(axis: int, length: int, size: int, attributes: _Attributes) -> int:
     """Return the length of a spatial axis of ConvTranspose with SAME pads."""
     stride, dilation, more = (
         attributes[name][axis] if attributes.get(name) else default
@@ -209,7 +224,7 @@ def _spread(axis: int, length: int, size: int, attributes: dict[str, Any]) -> in
     return int(min((length - 1) * stride + more + (size - 1) * dilation + 1, length * stride))
 
 
-def _windows(axis: int, length: int, attributes: dict[str, Any]) -> int:
+def _windows(axis: int, length: int, attributes: _Attributes) -> int:
     """Return the number of windows along a spatial axis."""
     kernel = attributes["kernel_shape"]
     size: int = kernel[axis]
@@ -224,39 +239,3 @@ def _windows(axis: int, length: int, attributes: dict[str, Any]) -> int:
         return room // stride + 1
     count = -(-room // stride) + 1
     return count - 1 if (count - 1) * stride >= length + before else count
-
-
-def _summed(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
-    """Return outputs of Einsum, likewise: a length of 1 is that of the other inputs with this letter."""
-    nodes = [node for node in graph.node if node.op_type == "Einsum" and not node.domain]
-    if not nodes:
-        return {}
-    infos = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
-    known = {tensor.name: list(tensor.dims) for tensor in graph.initializer}
-    found = {}
-    for node in nodes:
-        equation = "".join(node.attribute[0].s.decode().split())
-        terms, arrow, result = equation.partition("->")
-        made = infos.get(node.output[0])
-        if not arrow or "." in equation or made is None or not made.type.tensor_type.HasField("shape"):
-            continue
-        longest: dict[str, int] = {}
-        for term, name in zip(terms.split(","), node.input, strict=False):
-            given = infos.get(name)
-            dims = known.get(name, [] if given is None else [d.dim_value for d in given.type.tensor_type.shape.dim])
-            for letter, length in zip(term, dims, strict=False):
-                longest[letter] = length if longest.get(letter, 1) == 1 else longest[letter]
-        corrected = onnx.ValueInfoProto()
-        corrected.CopyFrom(made)
-        for letter, dim in zip(result, corrected.type.tensor_type.shape.dim, strict=False):
-            length = longest.get(letter, 1)
-            if dim.dim_value == 1 and length != 1:
-                dim.Clear()
-                if length:
-                    dim.dim_value = length
-        if corrected != made:
-            found[made.name] = corrected
-    return found
-
-
-_CORRECTIONS = (_pooled_otherwise, _resized_otherwise, _transposed, _summed)
