@@ -51,7 +51,7 @@ EXCEPTIONS = {
     },
     "nnhal_hosting.socket_holders": {"(_PROC / str(pid) / 'status').read_bytes": KERNEL},
     "nnhal_hosting.threads": {"ctypes.CDLL": LINKED},
-    "nnhal_mlip.command.onnx_nodes.evaluation": {"onnxruntime.InferenceSession": IN_MEMORY},
+    "nnhal_mlip.command.onnx_nodes": {"onnxruntime.InferenceSession": IN_MEMORY},
     "nnhal_mlip.command.samples": {"ZipFile": "an archive that is written"},
     "nnhal_native.ndk.library": {"_HEADER.read_text": OWN_DATA},
     "nnhal_pages.svg": {"folder.joinpath(*path).read_text": OWN_DATA},

@@ -25,11 +25,7 @@ class PartitionedHalModel:
 def partition_model(
     model: ResolvedModel, public: bool, revert: bool = False, whole: bool = False
 ) -> PartitionedHalModel:
-    """Import a model and partition it.
-
-    If ``public``, operations on images with their channels first stay with other devices: the public flow converts them
-    for graphs of other front ends only. ``whole`` is as in ``FlowOptions``.
-    """
+    """Import a model and partition it. ``whole`` is as in ``FlowOptions``."""
     imported = import_hal_model(model, beyond=not public)
     return PartitionedHalModel(imported, partition(imported.graph, FlowOptions(not public, revert, whole=whole)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -79,7 +79,7 @@ def import_model(
     tensors_only: bool = False,
     signature: str | None = None,
     weights: Weights = MappingProxyType({}),
-    apart: bool = False,
+    apart: Collection[str] | None = None,
 ) -> ImportedModel:
     """Import a model file. Without ``format``, the format follows from the content, which may be a message of ONNX,
     or a TFLite file that has been read.
@@ -90,8 +90,9 @@ def import_model(
     format, nnhal.onnx or nnhal.tflite; it has no effect on a TFLite model with variables. ``tensors_only`` has maps of
     probabilities, with which classifiers in ONNX end, become tensors. ``signature`` is the name of an entry point of a
     TFLite file, whose names inputs and outputs then have. ``weights`` is the memory of other files in which an ONNX
-    file has values, by the names that it has for them; the model refers to it. ``apart`` makes every node of an ONNX
-    model an operation of nnhal.onnx, for who must see the nodes as they are.
+    file has values, by the names that it has for them; the model refers to it. With ``apart`` no node of an ONNX model
+    is merged with others, for who must see the nodes as they are: those of the operators that it names become
+    operations of nnhal.onnx, as do those that the HAL has no single operation for.
 
     Raises FrontendError: InvalidModel if the file breaks the
     rules of its format, exceeds the limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if
@@ -221,7 +222,7 @@ def _imported(
     tensors_only: bool,
     signature: str | None,
     weights: Weights,
-    apart: bool,
+    apart: Collection[str] | None,
     shapes: Mapping[str, Sequence[int]],
     outputs: Mapping[str, Sequence[int]],
 ) -> ImportedModel:

@@ -124,9 +124,10 @@ def _parsed(name: str, content: bytes) -> onnx.ModelProto:
 def onnx_flow_model(name: str, model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], public: bool) -> FlowModel:
     """Return a model of ONNX by the framework's import; for the public flow each node as it is."""
     from nnhal_frontends import import_model
+    from nnhal_mlip.command.onnx_operators import APART
 
     kinds = [node.op_type for node in model.graph.node]
-    source = import_model(model, ModelFormat.ONNX, shapes=shapes, apart=public)
+    source = import_model(model, ModelFormat.ONNX, shapes=shapes, apart=APART if public else None)
     del model
     for tensor in source.inputs:
         _require_known(tensor)
@@ -158,7 +159,7 @@ def _tflite(name: str, content: bytes, public: bool) -> FlowModel:
 
 
 def _flow_model(name: str, source: ImportedModel, sources: Sequence[tuple[SourceNode, ...]], public: bool) -> FlowModel:
-    from nnhal_mlip.command.onnx_nodes.messages import import_message
+    from nnhal_mlip.command.onnx_nodes import import_message
     from nnhal_mlip.importing.model_import import import_hal_model, is_opaque
 
     # The user asks for the accelerator's arithmetic, so float32 may be computed in fewer bits.

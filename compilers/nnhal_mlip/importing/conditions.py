@@ -31,17 +31,12 @@ _KNOWN = "fix the dimensions in the model: it is compiled for them"
 _SYMMETRIC = "quantise the network symmetrically: the accelerator's zero point is always 0"
 
 
-def condition(op: OperationContext, rule: ImportRule, outputs: Sequence[Dimensions], beyond: bool = True) -> Support:
-    """Return the first condition that an operation fails. ``outputs`` are the dimensions of its outputs.
-
-    ``beyond`` is as in ``FlowOptions``.
-    """
-    return first_objection(_conditions(op, rule, outputs, beyond))
+def condition(op: OperationContext, rule: ImportRule, outputs: Sequence[Dimensions]) -> Support:
+    """Return the first condition that an operation fails. ``outputs`` are the dimensions of its outputs."""
+    return first_objection(_conditions(op, rule, outputs))
 
 
-def _conditions(
-    op: OperationContext, rule: ImportRule, outputs: Sequence[Dimensions], beyond: bool
-) -> Iterator[Support]:
+def _conditions(op: OperationContext, rule: ImportRule, outputs: Sequence[Dimensions]) -> Iterator[Support]:
     """The conditions, in an order in which each may rely on those before it."""
     inputs = rule.tensors(op)
     tensors = [(f"input {index}", op.inputs[index], op.dimensions(index)) for index in inputs]
@@ -61,8 +56,6 @@ def _conditions(
     for name, _, dimensions in tensors:
         yield known_dimensions(name, dimensions, _KNOWN)
         yield allowed_rank(name, dimensions)
-    if not beyond and rule.channels_first is not None:
-        yield rule.channels_first(op)
     yield _computed(op, inputs)
     yield rule.check(op)
 

@@ -137,7 +137,7 @@ class _ModelImport:
         rule = IMPORT_RULES.get(operation.type)
         if rule is None:
             return Unsupported("OP", _kind(operation), _KNOWN_ONES, _HINT)
-        answer = condition(context, rule, [self._known[index] for index in operation.outputs], self._beyond)
+        answer = condition(context, rule, [self._known[index] for index in operation.outputs])
         return answer if isinstance(answer, Unsupported) else _Importable(rule, context)
 
     def _add(self, number: int, operation: Operation, found: _Importable) -> None:

@@ -7,29 +7,18 @@ from dataclasses import dataclass
 
 from nnhal.operations import OperationContext
 from nnhal.operations._convolution import BIAS, FILTER
-from nnhal.operations._window import Forms, layout_of
 from nnhal.operations.convolution import (
-    CONV_2D_FORMS,
-    DEPTHWISE_CONV_2D_FORMS,
-    GROUPED_CONV_2D_FORMS,
-    TRANSPOSE_CONV_2D_FORMS,
     TransposeConv2dImplicit,
 )
 from nnhal.operations.joining import SlicingInput, StridedSliceInput, axis_input
 from nnhal.operations.matrix import FullyConnectedInput
 from nnhal.operations.movement import PadInput, TransposeInput
-from nnhal.operations.pooling import FORMS
 from nnhal.operations.reduction import MeanInput, ReduceInput
-from nnhal.operations.resize import ResizeInput
 from nnhal.operations.shape import ReshapeInput, SqueezeInput
-from nnhal.support.npu import Check, anything, channels_last
+from nnhal.support.npu import Check, anything
 from nnhal.types import OperationType
 from nnhal_mlip.importing import elementwise, movement, rows, windows
 from nnhal_mlip.importing.hal_operation import HalOperation
-
-
-def _last(forms: Forms) -> Check:
-    return lambda op: channels_last(layout_of(op, forms))
 
 
 def _first(_: OperationContext) -> Sequence[int]:
@@ -56,8 +45,6 @@ class ImportRule:
     """The positions of inputs that are activations."""
     floats: bool = False
     """True if it takes floats only."""
-    channels_first: Check | None = None
-    """Refuses images with their channels first, which the public flow converts for graphs of other front ends only."""
     check: Check = anything
     """What else it must meet."""
 
@@ -67,28 +54,24 @@ _PADDED = (PadInput.PADDINGS,)
 
 IMPORT_RULES: Mapping[int, ImportRule] = {
     OperationType.ADD: ImportRule(elementwise.emit_binary, tensors=_both),
-    OperationType.AVERAGE_POOL_2D: ImportRule(windows.emit_average_pool_2d, channels_first=_last(FORMS)),
+    OperationType.AVERAGE_POOL_2D: ImportRule(windows.emit_average_pool_2d),
     OperationType.BATCH_MATMUL: ImportRule(rows.emit_batch_matmul, tensors=_both, floats=True),
     OperationType.CAST: ImportRule(movement.emit_cast, floats=True),
     OperationType.CHANNEL_SHUFFLE: ImportRule(movement.emit_channel_shuffle),
     OperationType.CONCATENATION: ImportRule(movement.emit_concatenation, tensors=_all_fields),
-    OperationType.CONV_2D: ImportRule(windows.emit_conv_2d, _CONVOLVED, channels_first=_last(CONV_2D_FORMS)),
-    OperationType.DEPTHWISE_CONV_2D: ImportRule(
-        windows.emit_depthwise_conv_2d, _CONVOLVED, channels_first=_last(DEPTHWISE_CONV_2D_FORMS)
-    ),
+    OperationType.CONV_2D: ImportRule(windows.emit_conv_2d, _CONVOLVED),
+    OperationType.DEPTHWISE_CONV_2D: ImportRule(windows.emit_depthwise_conv_2d, _CONVOLVED),
     OperationType.DIV: ImportRule(elementwise.emit_binary, tensors=_both, floats=True),
     OperationType.EXPAND_DIMS: ImportRule(movement.emit_reshape),
     OperationType.FULLY_CONNECTED: ImportRule(
         windows.emit_fully_connected, (FullyConnectedInput.WEIGHTS, FullyConnectedInput.BIAS)
     ),
-    OperationType.GROUPED_CONV_2D: ImportRule(
-        windows.emit_grouped_conv_2d, _CONVOLVED, channels_first=_last(GROUPED_CONV_2D_FORMS)
-    ),
+    OperationType.GROUPED_CONV_2D: ImportRule(windows.emit_grouped_conv_2d, _CONVOLVED),
     OperationType.HARD_SWISH: ImportRule(elementwise.emit_table),
     OperationType.INSTANCE_NORMALIZATION: ImportRule(rows.emit_instance_normalization, floats=True),
     OperationType.LOGISTIC: ImportRule(elementwise.emit_table),
     OperationType.MAXIMUM: ImportRule(elementwise.emit_extremum, tensors=_both, check=elementwise.one_number),
-    OperationType.MAX_POOL_2D: ImportRule(windows.emit_max_pool_2d, channels_first=_last(FORMS)),
+    OperationType.MAX_POOL_2D: ImportRule(windows.emit_max_pool_2d),
     OperationType.MEAN: ImportRule(windows.emit_mean, (MeanInput.AXES,)),
     OperationType.MINIMUM: ImportRule(elementwise.emit_extremum, tensors=_both, check=elementwise.one_number),
     OperationType.MUL: ImportRule(elementwise.emit_binary, tensors=_both),
@@ -102,7 +85,6 @@ IMPORT_RULES: Mapping[int, ImportRule] = {
     OperationType.RESHAPE: ImportRule(movement.emit_reshape, (ReshapeInput.SHAPE,)),
     OperationType.RESIZE_NEAREST_NEIGHBOR: ImportRule(
         windows.emit_resize_nearest,
-        channels_first=lambda op: channels_last(op.boolean(ResizeInput.LAYOUT)),
         check=windows.whole_times,
     ),
     OperationType.SLICE: ImportRule(movement.emit_slice, (SlicingInput.BEGIN, SlicingInput.SIZE)),
@@ -120,6 +102,5 @@ IMPORT_RULES: Mapping[int, ImportRule] = {
     OperationType.TRANSPOSE_CONV_2D: ImportRule(
         windows.emit_transpose_conv_2d,
         (*_CONVOLVED, TransposeConv2dImplicit.OUTPUT_SHAPE),
-        channels_first=_last(TRANSPOSE_CONV_2D_FORMS),
     ),
 }

@@ -20,7 +20,7 @@ from nnhal_frontends.onnx.folding import fold_constants, remove_identities
 from nnhal_frontends.onnx.fusion import fuse, fuse_shapes
 from nnhal_frontends.onnx.graph import MIN_OPSET, OnnxGraph, OnnxNode, read_graph, read_screened
 from nnhal_frontends.onnx.ops import CONVERTERS
-from nnhal_frontends.onnx.qdq import contradicting, fold_quantization
+from nnhal_frontends.onnx.qdq import contradicting, fold_quantization, with_real_constants
 from nnhal_frontends.onnx.screening import screen
 from nnhal_frontends.onnx.sizes import resolve_reshapes
 from nnhal_frontends.onnx.source import OnnxSource
@@ -60,15 +60,15 @@ def import_onnx(
     limits: ImportLimits = DEFAULT_LIMITS,
     tensors_only: bool = False,
     weights: Weights = MappingProxyType({}),
-    apart: bool = False,
+    apart: Collection[str] | None = None,
 ) -> ImportedModel:
     """Import an ONNX model; ``weights`` are what other files have of its values.
 
     ``shapes`` fixes the shapes of inputs. Dimensions that stay unknown are 0. What the HAL cannot express becomes
     operations of the extension nnhal.onnx, unless ``extension`` is false; with ``as_one`` the whole model becomes
-    one such operation, with ``apart`` each node. With ``tensors_only`` maps of probabilities become tensors, if that
-    can be. Raises InvalidModel if the model is not valid or the shapes do not fit it; without the extension also
-    UnsupportedInput or UnsupportedNode, and InvalidModel for an opset before 7.
+    one such operation. ``apart`` is as in ``import_model``. With ``tensors_only`` maps of probabilities become tensors,
+    if that can be. Raises InvalidModel if the model is not valid or the shapes do not fit it; without the extension
+    also UnsupportedInput or UnsupportedNode, and InvalidModel for an opset before 7.
     """
     if not extension:
         source = read_graph(model, shapes, limits=limits)
@@ -113,17 +113,20 @@ def simplified(graph: OnnxGraph, limits: ImportLimits = DEFAULT_LIMITS) -> OnnxG
 
 
 def prepare_graph(
-    graph: OnnxGraph, leave: Collection[str] | None = None, limits: ImportLimits = DEFAULT_LIMITS
+    graph: OnnxGraph, leave: Collection[str] | None = None, limits: ImportLimits = DEFAULT_LIMITS, merge: bool = True
 ) -> OnnxGraph:
     """Return a simplified graph after all other passes, ready for the converters.
 
-    ``leave`` names nodes for the extension, which the passes do not touch; with None no node is left to it.
+    ``leave`` names nodes for the extension, which the passes do not touch; with None no node is left to it. Without
+    ``merge`` no node is merged with others.
     """
     if leave is not None:
         known = CONVERTERS if graph.opset >= MIN_OPSET else ()
         aside = set_aside(graph, leave, known)
         found = contradicting(aside)
         graph = set_aside(graph, {*leave, *found}, known) if found else aside
+    if not merge:
+        return with_own_outputs(with_real_constants(graph, limits))
     graph = fuse_shapes(fold_quantization(fuse(graph), _RULES, limits))
     return with_own_outputs(graph)
 
@@ -136,22 +139,21 @@ def _converted(source: OnnxGraph, graph: OnnxGraph, limits: ImportLimits) -> Imp
     return _imported(source, builder)
 
 
-def _with_extension(source: OnnxGraph, limits: ImportLimits, apart: bool) -> ImportedModel | None:
+def _with_extension(source: OnnxGraph, limits: ImportLimits, apart: Collection[str] | None) -> ImportedModel | None:
     """Import the model with every node that cannot be converted left to the extension; None if that is not enough.
 
-    ``apart`` leaves all of them.
-
     Passes merge nodes with their neighbours. So if a node cannot be converted, all nodes that it stands for are left to
-    the extension, and the passes run again.
+    the extension, and the passes run again. ``apart`` is as in ``import_model``.
     """
+    merge = apart is None
     try:
         simple = simplified(source, limits)
     except _CONTRADICTIONS:
         return None
-    left = {node.name for node in simple.nodes} if apart else set[str]()
+    left = {node.name for node in simple.nodes if node.op_type in (apart or ())}
     while True:
         try:
-            graph = prepare_graph(simple, left, limits)
+            graph = prepare_graph(simple, left, limits, merge)
         except UnsupportedNode as error:
             refused = {error.node}
         except _CONTRADICTIONS:
@@ -161,7 +163,10 @@ def _with_extension(source: OnnxGraph, limits: ImportLimits, apart: bool) -> Imp
             _add_inputs(builder)
             refused = set()
             for node in graph.nodes:
+                count = len(builder.origins)
                 refused |= _try_to_add(builder, node)
+                if not merge and len(builder.origins) > count + 1:
+                    refused |= set(node.stands_for)
             if not refused:
                 return _imported(source, builder, OnnxSource(simple, _tensors(simple, builder)))
         if refused <= left:

@@ -103,6 +103,11 @@ def fold_quantization(
     return _dequantize_constants(graph, limits).without_unused()
 
 
+def with_real_constants(graph: OnnxGraph, limits: ImportLimits = DEFAULT_LIMITS) -> OnnxGraph:
+    """Return the graph with the quantisation of its tensors, and with constants dequantised as far as limits allow."""
+    return _dequantize_constants(_record(graph), limits).without_unused()
+
+
 def contradicting(graph: OnnxGraph) -> set[str]:
     """Return the names of the nodes that read a tensor with another scale or zero point than it has."""
     known: dict[str, OnnxQuantization] = {}

@@ -52,6 +52,21 @@ def check(driver: Driver, model: onnx.ModelProto, inputs: dict[str, Any], as_one
     return imported
 
 
+def test_nodes_apart_are_merged_with_no_others() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+        helper.make_node("BatchNormalization", ["c", "v", "v", "v", "v"], ["n"], name="norm"),
+        helper.make_node("Relu", ["n"], ["r"], name="relu"),
+        helper.make_node("Flatten", ["r"], ["y"], name="flat"),
+    ]
+    model = onnx_model(nodes, {"x": (1, 2, 4, 4)}, ["y"], {"w": random(3, 2, 1, 1), "v": random(3, low=0.5)})
+    assert names(import_onnx(model)) == ["CONV_2D", "RESHAPE"]
+    apart = import_onnx(model, apart=())
+    assert names(apart) == ["CONV_2D", "RUN", "RELU", "RESHAPE"]
+    assert apart.operation_nodes == (("conv",), ("norm",), ("relu",), ("flat",))
+    assert names(import_onnx(model, apart={"Flatten", "Relu"})) == ["CONV_2D", "RUN", "RUN", "RUN"]
+
+
 def test_a_failure_names_the_node_as_the_explanation_does() -> None:
     nodes = [helper.make_node("Neg", ["x"], ["n"]), helper.make_node("Gather", ["n", "i"], ["y"])]
     imported = import_onnx(onnx_model(nodes, {"x": (4,), "i": ("n",)}, ["y"], element_types={"i": np.int64}))

@@ -74,7 +74,7 @@ def test_unknown_dimensions_are_refused_with_what_to_do() -> None:
 def test_results_of_unknown_shape_and_what_reads_them_are_for_the_host() -> None:
     nodes = [node("NonZero", ["x"], ["i"]), node("Cast", ["i"], ["f"], to=1), node("Relu", ["f"], ["y"])]
     graph = as_it_is(onnx_model(nodes, {"x": (2, 3)}, ["y"]))
-    assert operators(graph) == ["onnx.NonZero", "onnx.Cast", "onnx.Relu"]
+    assert operators(graph) == ["onnx.NonZero", "onnx.Cast", "hal.RELU"]
     assert graph.shape("y") == (2, 0)
 
 
@@ -123,7 +123,7 @@ def test_quantised_constants_become_floats_and_the_rest_is_for_the_host() -> Non
     weight = np.arange(-27, 27, dtype=np.int8).reshape(2, 3, 3, 3)
     constants = {"s": np.float32(0.05), "z": np.int8(0), "wq": weight}
     graph = checked(onnx_model(nodes, {"x": (1, 3, 5, 5)}, ["y"], constants))
-    assert operators(graph) == ["onnx.QuantizeLinear", "onnx.DequantizeLinear", "conv2d"]
+    assert operators(graph) == ["hal.QUANTIZE", "hal.DEQUANTIZE", "conv2d"]
     assert graph.nodes[-1].inputs[1] in graph.constants
 
 
@@ -135,7 +135,7 @@ def test_a_model_with_a_result_without_a_type_is_one_node_for_the_host() -> None
     assert (whole.operator, [source.name for source in whole.sources]) == ("onnx.Model", ["my gizmo", "Relu_1"])
 
 
-def test_a_node_that_the_reference_lacks_is_refused_when_it_is_computed() -> None:
+def test_a_node_that_onnx_runtime_lacks_is_refused_when_it_is_computed() -> None:
     model = onnx_model([node("Gizmo", ["x"], ["y"], name="my gizmo", domain="acme")], {"x": (1,)}, [])
     model.graph.output.append(helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1]))
     graph = as_it_is(model)
