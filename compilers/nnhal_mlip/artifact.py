@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 
 from nnhal.resolved import ResolvedModel
-from nnhal_mlip.compilation import FED, CompilationChoices, CompiledModel, CompiledStep, ValuePlace
+from nnhal_mlip.compilation import FED, CompiledModel, CompiledStep, ValuePlace
 from nnhal_mlip.compiler.memory_map import TileMemoryRange
+from nnhal_mlip.options import MlipOptions
 
 _MAGIC = b"nnhal mlip 2\0\0\0\0"
 _HEADER = struct.Struct(f"<{len(_MAGIC)}s32s32sQ")
 
 
-def fingerprint(model: ResolvedModel, choices: CompilationChoices, public: bool) -> bytes:
+def fingerprint(model: ResolvedModel, options: MlipOptions) -> bytes:
     """Return a digest of all that decides what a model is compiled into. Names do not, nor where constants lie."""
     main = model.model.main
     kinds = [
@@ -33,21 +34,21 @@ def fingerprint(model: ResolvedModel, choices: CompilationChoices, public: bool)
     ]
     graph = [(operation.type, operation.inputs, operation.outputs) for operation in main.operations]
     ports = (main.input_indexes, main.output_indexes, model.model.relax_computation_float32_to_float16)
-    digest = hashlib.sha256(repr((kinds, graph, ports, asdict(choices), public)).encode())
+    choices = (asdict(options.profile), options.tiles, options.pinned, options.public)
+    digest = hashlib.sha256(repr((kinds, graph, ports, choices)).encode())
     for index, values in sorted(model.constants[0].items()):
         digest.update(struct.pack("<QQ", index, values.nbytes))
         digest.update(np.ascontiguousarray(values).data)
     return digest.digest()
 
 
-def write_artifact(compiled: CompiledModel, origin: bytes) -> bytes:
-    """Return the bytes for a compiled model. ``origin`` is the fingerprint of what it was made of."""
+def write_artifact(compiled: CompiledModel) -> bytes:
     steps = [
         {"bytes": len(step.binary), "inputs": step.inputs, "memory": [asdict(each) for each in step.memory]}
         for step in compiled.steps
     ]
     text = json.dumps({"steps": steps, "outputs": compiled.outputs}).encode()
-    header = _HEADER.pack(_MAGIC, origin, hashlib.sha256(text).digest(), len(text))
+    header = _HEADER.pack(_MAGIC, compiled.origin, hashlib.sha256(text).digest(), len(text))
     return b"".join((header, text, *(step.binary for step in compiled.steps)))
 
 
@@ -63,12 +64,12 @@ def read_artifact(data: bytes, origin: bytes) -> CompiledModel | None:
     if (magic, made_of, digest) != (_MAGIC, origin, hashlib.sha256(text).digest()):
         return None
     try:
-        return _read(text, data[_HEADER.size + length :])
+        return _read(text, data[_HEADER.size + length :], origin)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
-def _read(text: bytes, binaries: bytes) -> CompiledModel:
+def _read(text: bytes, binaries: bytes, origin: bytes) -> CompiledModel:
     """Raises ValueError, KeyError, TypeError, OverflowError and RecursionError."""
     described = json.loads(text)
     ends = list(accumulate((int(step["bytes"]) for step in described["steps"]), initial=0))
@@ -80,7 +81,7 @@ def _read(text: bytes, binaries: bytes) -> CompiledModel:
         )
         for number, step in enumerate(described["steps"])
     )
-    return CompiledModel(steps, _places(described["outputs"], len(steps)))
+    return CompiledModel(steps, _places(described["outputs"], len(steps)), origin)
 
 
 def _places(given: list[list[int]], before: int) -> tuple[ValuePlace, ...]:

@@ -12,8 +12,8 @@ from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_mlip.compiler.memory_map import TileMemoryRange
 from nnhal_mlip.flow.files.describing import describe
 from nnhal_mlip.flow.flow_partition import FlowPartition, FlowSubgraph
+from nnhal_mlip.options import MlipOptions
 from nnhal_mlip.support import PartitionedHalModel
-from nnhal_mlip.timing.profile import TimingProfile
 
 FED = -1
 """In place of a step: the inputs of the model."""
@@ -44,19 +44,12 @@ class CompiledModel:
 
     steps: tuple[CompiledStep, ...]
     outputs: tuple[ValuePlace, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CompilationChoices:
-    """Options of the compilation of a model."""
-
-    profile: TimingProfile
-    tiles: int
-    pinned: bool
+    origin: bytes
+    """The fingerprint of what it was made of."""
 
 
 def compile_model(
-    parts: PartitionedHalModel, choices: CompilationChoices, check: Callable[[], None] = lambda: None
+    parts: PartitionedHalModel, options: MlipOptions, origin: bytes, check: Callable[[], None] = lambda: None
 ) -> CompiledModel:
     """Compile a model whose operations are all taken. ``check`` is called after each subgraph, and may raise.
 
@@ -70,19 +63,20 @@ def compile_model(
     steps: list[CompiledStep] = []
     for subgraph in found.subgraphs:
         inputs = tuple(places[name] for name in subgraph.inputs)
-        compiled = _compiled(found, subgraph, choices)
+        compiled = _compiled(found, subgraph, options)
         steps.append(CompiledStep(compiled.binary, inputs, compiled.memory))
         places |= {name: ValuePlace(len(steps) - 1, port) for port, name in enumerate(subgraph.outputs)}
         check()
-    return CompiledModel(tuple(steps), tuple(places[found.graph.outputs[name]] for name in parts.imported.outputs))
+    outputs = tuple(places[found.graph.outputs[name]] for name in parts.imported.outputs)
+    return CompiledModel(tuple(steps), outputs, origin)
 
 
-def _compiled(found: FlowPartition, subgraph: FlowSubgraph, choices: CompilationChoices) -> CompiledSubgraph:
+def _compiled(found: FlowPartition, subgraph: FlowSubgraph, options: MlipOptions) -> CompiledSubgraph:
     made = found.graph.values[subgraph.kernels[0].output]
-    options = MlipCompilerOptions(
+    own = MlipCompilerOptions(
         quantize="int8" if made.scales else "fp16",
-        num_tiles=choices.tiles,
-        wb_pin_ocm=choices.pinned,
-        profile=choices.profile,
+        num_tiles=options.tiles,
+        wb_pin_ocm=options.pinned,
+        profile=options.profile,
     )
-    return compile_files(describe(found, subgraph), options)
+    return compile_files(describe(found, subgraph), own)

@@ -5,21 +5,15 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
 
 from nnhal.resolved import ResolvedModel
 from nnhal_mlip.artifact import fingerprint
-from nnhal_mlip.compilation import CompilationChoices, CompiledModel, compile_model
+from nnhal_mlip.compilation import CompiledModel, compile_model
 from nnhal_mlip.options import MlipOptions
 from nnhal_mlip.support import PartitionedHalModel, partition_model
 
 _KEPT = 8
-
-
-class MadeModel(NamedTuple):
-    compiled: CompiledModel
-    origin: bytes
-    """The fingerprint of what it was made of."""
 
 
 class ModelCompiler:
@@ -32,7 +26,7 @@ class ModelCompiler:
 
     def compile(
         self, model: ResolvedModel, tiles: int | None = None, check: Callable[[], None] = lambda: None
-    ) -> MadeModel:
+    ) -> CompiledModel:
         """Compile a model whose operations are all supported, for so many tiles instead of the options'.
 
         ``check`` is called after each subgraph, and may raise. Raises MisfitOfTilesError if it does not fit.
@@ -42,20 +36,20 @@ class ModelCompiler:
             kept = self._kept.get(origin)
             if kept is not None:
                 self._kept.move_to_end(origin)
-                return MadeModel(kept, origin)
-        made = compile_model(self.partition(model), self._choices(tiles), check)
+                return kept
+        made = compile_model(self.partition(model), self._options_for(tiles), origin, check)
         with self._lock:
             self._kept[origin] = made
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
-        return MadeModel(made, origin)
+        return made
 
     def partition(self, model: ResolvedModel) -> PartitionedHalModel:
         return partition_model(model, self.options.public)
 
     def origin(self, model: ResolvedModel, tiles: int | None = None) -> bytes:
         """Return the fingerprint of what a model would be compiled from."""
-        return fingerprint(model, self._choices(tiles), self.options.public)
+        return fingerprint(model, self._options_for(tiles))
 
-    def _choices(self, tiles: int | None) -> CompilationChoices:
-        return CompilationChoices(self.options.profile, tiles or self.options.tiles, self.options.pinned)
+    def _options_for(self, tiles: int | None) -> MlipOptions:
+        return replace(self.options, tiles=tiles or self.options.tiles)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from nnhal.arrays import Array
 from nnhal_mlip.command.model_file import FlowModel
-from nnhal_mlip.command.sharing import share
+from nnhal_mlip.command.partition_report import share
 from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition, FlowSubgraph
 from nnhal_mlip.timing.profile import read_profile
 

@@ -12,6 +12,7 @@ from nnhal_cascade.command.report import (
     FrontierPoint,
     PartReport,
 )
+from nnhal_pages.units import duration
 
 
 def kibibytes(count: int) -> str:
@@ -25,8 +26,7 @@ def size(count: int) -> str:
 
 
 def time(milliseconds: float) -> str:
-    """Milliseconds, with enough digits for short runs."""
-    return f"{milliseconds:.2f} ms" if milliseconds >= 1 else f"{milliseconds * 1e3:.1f} µs"
+    return duration(milliseconds * 1e6)
 
 
 def short(number: int) -> str:
@@ -34,11 +34,6 @@ def short(number: int) -> str:
     if number < 10_000:
         return f"{number:,}"
     return f"{number / 1e6:.2f} M" if number >= 1_000_000 else f"{number / 1e3:.1f} k"
-
-
-def unit(number: int) -> tuple[float, str]:
-    """The unit in which an axis up to a number is labelled, and its name."""
-    return (1e6, "millions") if number >= 1_000_000 else (1e3, "thousands")
 
 
 def per_cent(share: float) -> str:

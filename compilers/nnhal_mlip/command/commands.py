@@ -74,9 +74,8 @@ def partition(
     """Show which layers of a network the accelerator takes, in which subgraphs, and why the rest stays on the host."""
     from nnhal_frontends.input_shapes import parse_shapes
     from nnhal_mlip.command.model_file import read_flow_model
-    from nnhal_mlip.command.partition_report import partition_report
+    from nnhal_mlip.command.partition_report import partition_report, share
     from nnhal_mlip.command.rendering import partition_parts
-    from nnhal_mlip.command.sharing import share
     from nnhal_mlip.flow.flow_partition import FlowOptions
     from nnhal_mlip.timing.profile import read_profile
 
@@ -269,24 +268,22 @@ def build(
     profile: Profile = "cn106",
 ) -> None:
     """Compile a pair of a nodes file and a constants file into the binary NAME.bin, in the working directory."""
-    from nnhal_mlip.command.pair import PairRequest, compile_pair
+    from nnhal_mlip.command.pair import compile_pair
     from nnhal_mlip.timing.profile import read_profile
 
     figures = read_profile(profile)
     compiled = compile_pair(
-        PairRequest(
-            nodes,
-            consts,
-            arch,
-            quantize,
-            num_tiles,
-            ocm_base,
-            ocm_size,
-            dram_addr_relocatable,
-            wb_pin_ocm,
-            ranges,
-            figures,
-        )
+        nodes,
+        consts,
+        figures,
+        arch=arch,
+        quantize=quantize,
+        num_tiles=num_tiles,
+        ocm_base=ocm_base,
+        ocm_size=ocm_size,
+        dram_addr_relocatable=dram_addr_relocatable,
+        wb_pin_ocm=wb_pin_ocm,
+        ranges=ranges,
     )
     target = Path(f"{model_name}.bin")
     target.write_bytes(compiled.binary)

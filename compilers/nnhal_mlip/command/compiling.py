@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from nnhal_mlip.command.calibration import ValueRanges, calibrate
 from nnhal_mlip.command.model_file import FlowModel, read_flow_model
+from nnhal_mlip.command.partition_report import share
 from nnhal_mlip.command.samples import read_samples
-from nnhal_mlip.command.sharing import share
 from nnhal_mlip.compiler.compiler import CompiledSubgraph, compile_files
 from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_mlip.costs import node_host_ns

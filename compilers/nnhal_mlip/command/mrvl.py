@@ -15,8 +15,8 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal_mlip.command.model_file import read_flow_model
-from nnhal_mlip.command.pair import PairRequest, compile_pair, run_binary
-from nnhal_mlip.command.sharing import share
+from nnhal_mlip.command.pair import compile_pair, run_binary
+from nnhal_mlip.command.partition_report import share
 from nnhal_mlip.flow.files.describing import describe
 from nnhal_mlip.flow.files.options import parse_options
 from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition
@@ -70,11 +70,17 @@ def build(
     ranges: str | os.PathLike[str] | None = None,
 ) -> bytes:
     """Return the binary of a pair of files, as ``nnhal mlip build`` writes it. Raises what ``compile_pair`` does."""
-    given = None if ranges is None else Path(ranges)
-    base, size = hex(ocm_base), hex(ocm_size)
-    files = Path(nodes), Path(constants)
-    request = PairRequest(*files, "MLIP", quantize, num_tiles, base, size, 1, wb_pin_ocm, given, read_profile())
-    return compile_pair(request).binary
+    return compile_pair(
+        Path(nodes),
+        Path(constants),
+        read_profile(),
+        quantize=quantize,
+        num_tiles=num_tiles,
+        ocm_base=hex(ocm_base),
+        ocm_size=hex(ocm_size),
+        wb_pin_ocm=wb_pin_ocm,
+        ranges=None if ranges is None else Path(ranges),
+    ).binary
 
 
 def run(binary: str | os.PathLike[str], inputs: Sequence[str | os.PathLike[str]]) -> list[Array]:

@@ -6,7 +6,6 @@ One compiles a pair of a nodes file and a constants file into a binary, the othe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from nnhal_mlip.compiler.compiler import CompiledSubgraph, compile_files
 from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_mlip.flow.files.options import parse_options
 from nnhal_mlip.flow.files.subgraph_files import read_files
-from nnhal_mlip.program.program import ProgramPort
+from nnhal_mlip.program.program import MAX_TILES, OCM_BYTES, ProgramPort
 from nnhal_mlip.simulator.memory import ELEMENT_DTYPES
 from nnhal_mlip.simulator.simulator import SimulatedRun, Simulator
 from nnhal_mlip.timing.profile import TimingProfile
@@ -26,48 +25,44 @@ from nnhal_mlip.timing.profile import TimingProfile
 _MOST_RANGES_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class PairRequest:
-    """Models and options of one compilation of a pair."""
-
-    nodes: Path
-    constants: Path
-    arch: str
-    quantize: str
-    num_tiles: int
-    ocm_base: str
-    """A number, in hexadecimal with 0x."""
-    ocm_size: str
-    dram_addr_relocatable: int
-    wb_pin_ocm: bool
-    ranges: Path | None
-    """``calibration.json``, of which int8 needs the ranges if the files have no scales."""
-    profile: TimingProfile
-
-
-def compile_pair(request: PairRequest) -> CompiledSubgraph:
+def compile_pair(
+    nodes: Path,
+    constants: Path,
+    profile: TimingProfile,
+    *,
+    arch: str = "MLIP",
+    quantize: str = "float16",
+    num_tiles: int = MAX_TILES,
+    ocm_base: str = "0x0",
+    ocm_size: str = hex(OCM_BYTES),
+    dram_addr_relocatable: int = 1,
+    wb_pin_ocm: bool = False,
+    ranges: Path | None = None,
+) -> CompiledSubgraph:
     """Compile a pair of files.
+
+    ``ranges`` is a calibration.json, which int8 needs if the files have no scales.
 
     Raises:
         OSError: a file cannot be read.
         NnhalError, ValueError: a file or an option is not what it has to be, or something does not fit.
     """
-    if request.dram_addr_relocatable != 1:
+    if dram_addr_relocatable != 1:
         raise ValueError(
-            f"option dram_addr_relocatable: got {request.dram_addr_relocatable}, expected 1: a binary has offsets into "
+            f"option dram_addr_relocatable: got {dram_addr_relocatable}, expected 1: a binary has offsets into "
             "DRAM, which the driver places"
         )
-    given = parse_options(f"arch={request.arch} quantize={request.quantize} num_tiles={request.num_tiles}")
+    given = parse_options(f"arch={arch} quantize={quantize} num_tiles={num_tiles}")
     options = MlipCompilerOptions(
         quantize="int8" if given.quantize == "int8" else "fp16",
         num_tiles=given.num_tiles,
-        wb_pin_ocm=request.wb_pin_ocm,
-        ranges=_ranges(request.ranges) if request.ranges else {},
-        profile=request.profile,
-        ocm_base=_number("ocm_base", request.ocm_base),
-        ocm_size=_number("ocm_size", request.ocm_size),
+        wb_pin_ocm=wb_pin_ocm,
+        ranges=_ranges(ranges) if ranges else {},
+        profile=profile,
+        ocm_base=_number("ocm_base", ocm_base),
+        ocm_size=_number("ocm_size", ocm_size),
     )
-    return compile_files(read_files(request.nodes, request.constants), options)
+    return compile_files(read_files(nodes, constants), options)
 
 
 def run_binary(binary: Path, inputs: Sequence[Path], profile: TimingProfile) -> tuple[Simulator, SimulatedRun]:

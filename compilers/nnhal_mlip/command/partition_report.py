@@ -1,4 +1,4 @@
-"""Text about a partition."""
+"""A network that is shared with the accelerator, and what is told of that."""
 
 from __future__ import annotations
 
@@ -6,13 +6,31 @@ from typing import Any
 
 from nnhal_mlip.command.layer_names import layer_kind
 from nnhal_mlip.command.model_file import FlowModel
-from nnhal_mlip.command.sharing import rule
+from nnhal_mlip.costs import worth_by_cost
 from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition, FlowSubgraph
-from nnhal_mlip.flow.graph.flow_graph import FlowNode
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_mlip.flow.partition.cutting import steps
+from nnhal_mlip.flow.partition.partitioning import partition
+from nnhal_mlip.options import MlipOptions
+from nnhal_mlip.timing.profile import TimingProfile
 
 Told = dict[str, Any]
 """An object of the JSON that ``nnhal mlip partition --json`` prints."""
+
+
+def share(graph: FlowGraph, choices: FlowOptions, profile: TimingProfile, tiles: int, pinned: bool) -> FlowPartition:
+    """Partition a graph. Raises FlowError for a choice that does not fit it."""
+    worth = worth_by_cost(MlipOptions(profile, tiles, pinned)) if choices.beyond_public else None
+    return partition(graph, choices, worth)
+
+
+def rule(choices: FlowOptions) -> str:
+    """Return a sentence that says which subgraphs go back to the host."""
+    if choices.beyond_public:
+        return (
+            "A subgraph without a convolution or dense layer goes back to the host if its modelled time there is less."
+        )
+    return "A subgraph goes back to the host by the rules of the public flow."
 
 
 def partition_report(model: FlowModel, found: FlowPartition, choices: FlowOptions) -> Told:

@@ -26,9 +26,10 @@ from nnhal_devices.mlip.performance import capabilities_of
 from nnhal_devices.mlip.residence import OcmResidence
 from nnhal_devices.mlip.workload import LoadedBinaries, SimulatedWorkload, numbers_of
 from nnhal_mlip.artifact import read_artifact
+from nnhal_mlip.compilation import CompiledModel
 from nnhal_mlip.compiler.errors import MisfitOfTilesError, MlipCompileError
 from nnhal_mlip.costs import operation_ns
-from nnhal_mlip.model_compiler import MadeModel, ModelCompiler
+from nnhal_mlip.model_compiler import ModelCompiler
 from nnhal_mlip.options import OPTIONS, read_options
 from nnhal_mlip.program.errors import BinaryError, ProgramError
 from nnhal_mlip.program.program import MAX_TILES, OCM_BYTES
@@ -98,16 +99,15 @@ class Mlip:
         if not most:
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, _less_than_a_tile(working_bytes))
         tiles = min(most, _FRUGAL_TILES if options.preference == ExecutionPreference.LOW_POWER else MAX_TILES)
-        origin = self._compiler.origin(model, tiles)
-        cached = read_artifact(options.artifact, origin)
+        cached = read_artifact(options.artifact, self._compiler.origin(model, tiles))
         if cached is not None:
             try:
-                return self._loaded(model, MadeModel(cached, origin))
+                return self._loaded(model, cached)
             except (BinaryError, ProgramError):  # only a forged entry gets here: the model is compiled again
                 pass
         return self._loaded(model, self._compiled(model, tiles, most, options.check))
 
-    def _compiled(self, model: ResolvedModel, tiles: int, most: int, check: Callable[[], None]) -> MadeModel:
+    def _compiled(self, model: ResolvedModel, tiles: int, most: int, check: Callable[[], None]) -> CompiledModel:
         """Compile a model for ``tiles``, or for ``most`` if it does not fit those."""
         try:
             if tiles < most:
@@ -119,11 +119,11 @@ class Mlip:
         except MlipCompileError as error:
             general_failure(f"the network cannot be compiled: {error}")
 
-    def _loaded(self, model: ResolvedModel, made: MadeModel) -> SimulatedWorkload:
+    def _loaded(self, model: ResolvedModel, compiled: CompiledModel) -> SimulatedWorkload:
         """Raises BinaryError and ProgramError if a binary is damaged."""
         options = self._compiler.options
-        simulators = tuple(Simulator(step.binary, options.profile, options.checked) for step in made.compiled.steps)
-        loaded = LoadedBinaries(made, simulators, model.model.main, numbers_of(model))
+        simulators = tuple(Simulator(step.binary, options.profile, options.checked) for step in compiled.steps)
+        loaded = LoadedBinaries(compiled, simulators, model.model.main, numbers_of(model))
         self._residence.load([simulator.binary for simulator in simulators], loaded)
         return SimulatedWorkload(loaded)
 

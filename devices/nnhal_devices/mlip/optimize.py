@@ -34,7 +34,7 @@ def optimize(model: ResolvedModel, compiler: ModelCompiler, tiles: int | None = 
         for group in groups:
             part = model if len(group) == len(main.operations) else part_of(model, group)
             try:
-                compiled = compiler.compile(part, tiles).compiled
+                compiled = compiler.compile(part, tiles)
             except MisfitOfTilesError as error:
                 operations = tuple(group[number] for number in _operations_at(compiler.partition(part), error))
                 place = describe_operation(model.model, operations[0])

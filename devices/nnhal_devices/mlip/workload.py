@@ -15,9 +15,8 @@ from nnhal_devices.driver import Argument, Control
 from nnhal_devices.figures import OperationTimes, WorkloadFigures
 from nnhal_devices.mlip.figures import network_figures, network_times
 from nnhal_mlip.artifact import write_artifact
-from nnhal_mlip.compilation import FED, ValuePlace
+from nnhal_mlip.compilation import FED, CompiledModel, ValuePlace
 from nnhal_mlip.importing.hal_operation import signed, unsigned
-from nnhal_mlip.model_compiler import MadeModel
 from nnhal_mlip.program.program import OCM_BYTES
 from nnhal_mlip.simulator.errors import SimulatorError
 from nnhal_mlip.simulator.simulator import Simulator
@@ -27,7 +26,7 @@ from nnhal_mlip.simulator.simulator import Simulator
 class LoadedBinaries:
     """A compiled model in simulators."""
 
-    made: MadeModel
+    compiled: CompiledModel
     simulators: tuple[Simulator, ...]
     """One for each binary."""
     main: Subgraph
@@ -62,8 +61,8 @@ class SimulatedWorkload:
             read_argument(argument, ELEMENT_TYPES[operand.type])
             for argument, operand in zip(inputs, operands, strict=True)
         ]
-        read = {place for step in self._loaded.made.compiled.steps for place in step.inputs} | {
-            *self._loaded.made.compiled.outputs
+        read = {place for step in self._loaded.compiled.steps for place in step.inputs} | {
+            *self._loaded.compiled.outputs
         }
         for port, values in enumerate(given):
             if values is None and ValuePlace(FED, port) in read:
@@ -71,18 +70,18 @@ class SimulatedWorkload:
         return BoundArrayWorkload(lambda control: self._run(given, control), outputs)
 
     def figures(self) -> WorkloadFigures:
-        memory = [step.memory for step in self._loaded.made.compiled.steps]
+        memory = [step.memory for step in self._loaded.compiled.steps]
         return network_figures(self._loaded.simulators, memory)
 
     def operation_times(self, control: Control) -> OperationTimes:
         return network_times(self._loaded.simulators, self._loaded.numbers)
 
     def artifact(self) -> bytes:
-        return write_artifact(*self._loaded.made)
+        return write_artifact(self._loaded.compiled)
 
     def _run(self, inputs: Sequence[Array | None], control: Control) -> tuple[Sequence[Array], int]:
         """Run the binaries. The time is that of their cycles: the firmware's is not the accelerator's."""
-        compiled, main = self._loaded.made.compiled, self._loaded.main
+        compiled, main = self._loaded.compiled, self._loaded.main
         values = {
             ValuePlace(FED, port): signed(main.operands[index], given)
             for port, (index, given) in enumerate(zip(main.input_indexes, inputs, strict=True))

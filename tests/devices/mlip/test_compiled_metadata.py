@@ -38,8 +38,8 @@ def read(form: str, data: bytes, offset: int) -> tuple[int, ...]:
 @pytest.mark.parametrize("options", [{"tiles": "4"}, {"tiles": "2", "wb_pin_ocm": "1"}])
 def test_a_binary_is_one_of_the_drivers(code: OperandType, name: str, options: dict[str, str]) -> None:
     model = mlip_examples(code)[name]
-    made = ModelCompiler(read_options(options)).compile(model)
-    (step,) = made.compiled.steps
+    compiled = ModelCompiler(read_options(options)).compile(model)
+    (step,) = compiled.steps
     data, main = step.binary, model.model.main
     assert data[:4] == b"MRVL"
     assert read("4BI", data, 4) == (2, 3, 0, 1, 8192)

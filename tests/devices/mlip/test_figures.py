@@ -72,7 +72,7 @@ def test_a_tile_is_always_told_until_its_last_stage_ends(shown: WorkloadFigures,
 
 def test_binaries_follow_one_another(workload: SimulatedWorkload, shown: WorkloadFigures) -> None:
     (simulator,) = workload.simulators
-    (step,) = ModelCompiler(read_options({})).compile(residual_network(F32)).compiled.steps
+    (step,) = ModelCompiler(read_options({})).compile(residual_network(F32)).steps
     twice = network_figures((simulator, simulator), (step.memory, step.memory))
     total = simulator.timeline.total
     for once, both in zip(shown.memories, twice.memories, strict=True):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from nnhal_mlip.command.compiling import CompiledNetwork
-from nnhal_mlip.command.pair import PairRequest, compile_pair, output_bytes, run_binary
+from nnhal_mlip.command.pair import compile_pair, output_bytes, run_binary
+from nnhal_mlip.compiler.compiler import CompiledSubgraph
 from nnhal_mlip.compiler.errors import MlipCompileError
 from nnhal_mlip.program.program import TensorType
 from nnhal_mlip.timing.profile import read_profile
@@ -17,22 +18,25 @@ PROFILE = read_profile()
 STEM = "tvmgen_mrvl_main_0"
 
 
-@pytest.fixture(name="request_")
-def request_of(compiled_digits: CompiledNetwork, tmp_path: Path) -> PairRequest:
-    """The options of the proposal, of the files of a compiled network."""
+Compile = Callable[..., CompiledSubgraph]
+
+
+@pytest.fixture(name="compile_")
+def compile_of(compiled_digits: CompiledNetwork, tmp_path: Path) -> Compile:
+    """Compile the files of a compiled network, for two tiles unless told otherwise."""
     compiled_digits.write(tmp_path)
     nodes, constants = (tmp_path / f"{STEM}-{kind}.json" for kind in ("nodes", "consts"))
-    return PairRequest(nodes, constants, "MLIP", "float16", 2, "0x0", "0x100000", 1, False, None, PROFILE)
+    return lambda num_tiles=2, **options: compile_pair(nodes, constants, PROFILE, num_tiles=num_tiles, **options)
 
 
 def test_a_pair_gives_the_bytes_that_the_network_was_compiled_into(
-    request_: PairRequest, compiled_digits: CompiledNetwork
+    compile_: Compile, compiled_digits: CompiledNetwork
 ) -> None:
-    assert compile_pair(request_).binary == compiled_digits.binaries[0].compiled.binary
+    assert compile_().binary == compiled_digits.binaries[0].compiled.binary
 
 
-def test_the_memory_that_may_be_used_is_bounded(request_: PairRequest) -> None:
-    found = compile_pair(replace(request_, ocm_base="0x40000", ocm_size="0x80000"))
+def test_the_memory_that_may_be_used_is_bounded(compile_: Compile) -> None:
+    found = compile_(ocm_base="0x40000", ocm_size="0x80000")
     assert all(each.start >= 0x40000 and each.stop <= 0xC0000 for each in found.memory)
 
 
@@ -48,20 +52,20 @@ def test_the_memory_that_may_be_used_is_bounded(request_: PairRequest) -> None:
         ({"quantize": "int8"}, "has no range, expected one from a calibration"),
     ],
 )
-def test_what_is_wrong_is_said(request_: PairRequest, change: dict[str, Any], message: str) -> None:
+def test_what_is_wrong_is_said(compile_: Compile, change: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, MlipCompileError), match=message):
-        compile_pair(replace(request_, **change))
+        compile_(**change)
 
 
-def test_int8_takes_the_ranges_of_a_calibration(request_: PairRequest, tmp_path: Path) -> None:
+def test_int8_takes_the_ranges_of_a_calibration(compile_: Compile, tmp_path: Path) -> None:
     ranges = tmp_path / "calibration.json"
     values = ["image", "relu1:0", "pool1:0", "relu2:0", "pool2:0", "classifier:0"]
     ranges.write_text('{"ranges": {' + ", ".join(f'"{value}": [-2, 2]' for value in values) + "}}")
-    found = compile_pair(replace(request_, quantize="int8", ranges=ranges))
+    found = compile_(quantize="int8", ranges=ranges)
     assert found.program.type is TensorType.INT8
     ranges.write_text("[]")
     with pytest.raises(ValueError, match=r"expected a calibration\.json"):
-        compile_pair(replace(request_, quantize="int8", ranges=ranges))
+        compile_(quantize="int8", ranges=ranges)
 
 
 def test_a_binary_runs_on_files_of_its_inputs(compiled_digits: CompiledNetwork, tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from nnhal_mlip.command.model_file import read_flow_model
-from nnhal_mlip.command.partition_report import Told, partition_report
+from nnhal_mlip.command.partition_report import Told, partition_report, rule
 from nnhal_mlip.command.rendering import partition_parts
-from nnhal_mlip.command.sharing import rule
 from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.flow_partition import FlowOptions
 from tests.support.consoles import printed_parts
