@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnhal_mlip.command.layer_names import layer_kind
 from nnhal_mlip.command.model_file import FlowModel
 from nnhal_mlip.costs import worth_by_cost
+from nnhal_mlip.flow.files.kernel_description import LAYERS
 from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition, FlowSubgraph
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_mlip.flow.partition.cutting import steps
@@ -53,7 +53,7 @@ def partition_report(model: FlowModel, found: FlowPartition, choices: FlowOption
 def _subgraph(found: FlowPartition, subgraph: FlowSubgraph) -> Told:
     kernels = [
         {
-            "layer": layer_kind(kernel),
+            "layer": LAYERS[kernel.operator][0],
             "composite": kernel.composite,
             "operators": [node.operator for node in kernel.nodes],
             "user_names": kernel.user_names,

@@ -6,14 +6,6 @@ from typing import Any
 
 from nnhal_mlip.flow.files.kernel_draft import KernelDraft, LayerDraft
 from nnhal_mlip.flow.files.layers import (
-    AVERAGE_POOL,
-    CONV2D,
-    CONV2D_TRANSPOSE,
-    GLOBAL_AVERAGE_POOL,
-    GLOBAL_MAX_POOL,
-    MAX_POOL,
-    PAD,
-    UPSAMPLING,
     Conv2DAttributes,
     GlobalPoolAttributes,
     PadAttributes,
@@ -60,8 +52,7 @@ def convolution(draft: KernelDraft) -> LayerDraft:
             bias = draft.constant(draft.bias(each), (1, 1, 1, weights[0]), 1)
             own |= {"bias_const_name": bias.name, "bias_layout": "---O", "bias_const": bias}
             count += 1
-    layer = CONV2D_TRANSPOSE if node.operator == Operator.CONV2D_TRANSPOSE else CONV2D
-    return LayerDraft(layer, Conv2DAttributes, own, (draft.data,), count, "NHWC", "NHWC")
+    return LayerDraft(Conv2DAttributes, own, (draft.data,), count, "NHWC", "NHWC")
 
 
 def _batch_norm(draft: KernelDraft, node: FlowNode, first: int, channels: int) -> dict[str, Any]:
@@ -106,8 +97,7 @@ def pool(draft: KernelDraft) -> LayerDraft:
     if average:
         own["count_include_pad"] = counted
     extension = {"zero_padding": zeros} if any(zeros) and not counted else {}
-    layer = AVERAGE_POOL if average else MAX_POOL
-    return LayerDraft(layer, PoolAttributes, own, (draft.data,), 0, layout, layout, extension=extension)
+    return LayerDraft(PoolAttributes, own, (draft.data,), 0, layout, layout, extension=extension)
 
 
 def global_pool(draft: KernelDraft) -> LayerDraft:
@@ -117,8 +107,7 @@ def global_pool(draft: KernelDraft) -> LayerDraft:
     layout = node.text("layout")
     shape = draft.shape(draft.data)
     own = {"layout": layout, "kernel_layout": "HW", "kernel_layout_shape": [shape[axis] for axis in image_axes(layout)]}
-    layer = GLOBAL_AVERAGE_POOL if node.operator == Operator.GLOBAL_AVG_POOL2D else GLOBAL_MAX_POOL
-    return LayerDraft(layer, GlobalPoolAttributes, own, (draft.data,), 0, layout, layout)
+    return LayerDraft(GlobalPoolAttributes, own, (draft.data,), 0, layout, layout)
 
 
 def upsampling(draft: KernelDraft) -> LayerDraft:
@@ -127,7 +116,7 @@ def upsampling(draft: KernelDraft) -> LayerDraft:
     draft.only((*draft.before, *draft.after))
     layout = node.text("layout")
     own = {"scale_h": node.integer("scale_h"), "scale_w": node.integer("scale_w"), "layout": layout}
-    return LayerDraft(UPSAMPLING, UpsamplingAttributes, own, (draft.data,), 0, layout, layout)
+    return LayerDraft(UpsamplingAttributes, own, (draft.data,), 0, layout, layout)
 
 
 def pad(draft: KernelDraft) -> LayerDraft:
@@ -137,7 +126,7 @@ def pad(draft: KernelDraft) -> LayerDraft:
         draft.refuse(f"pad mode {node.text('pad_mode')}", "constant")
     own = {"pad_width": node.integers("pad_width"), "pad_value": node.real("pad_value")}
     layouts = draft.layouts[draft.data], draft.layouts[draft.kernel.output]
-    return LayerDraft(PAD, PadAttributes, own, (draft.data,), 0, *layouts)
+    return LayerDraft(PadAttributes, own, (draft.data,), 0, *layouts)
 
 
 def _pads(draft: KernelDraft, layout: str) -> tuple[int, ...]:

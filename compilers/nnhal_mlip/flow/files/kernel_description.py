@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf, isinf
 from typing import Any
 
+from nnhal_mlip.flow.files import layers
 from nnhal_mlip.flow.files.extension import KernelExtension, scales_of
 from nnhal_mlip.flow.files.image_layers import convolution, global_pool, pad, pool, upsampling
 from nnhal_mlip.flow.files.kernel_draft import KernelDraft, LayerDraft
@@ -26,33 +27,34 @@ from nnhal_mlip.flow.files.plain_layers import (
 from nnhal_mlip.flow.graph.flow_graph import table_of
 from nnhal_mlip.flow.graph.operators import TABLES, Operator
 
-_RULES: Mapping[str, Callable[[KernelDraft], LayerDraft]] = {
-    Operator.ADD: total,
-    Operator.AVG_POOL2D: pool,
-    Operator.BATCH_FLATTEN: without_attributes,
-    Operator.BATCH_MATMUL: matmul,
-    Operator.CLIP: without_attributes,
-    Operator.CONCATENATE: concatenation,
-    Operator.CONV2D: convolution,
-    Operator.CONV2D_TRANSPOSE: convolution,
-    Operator.DENSE: fully_connected,
-    Operator.GLOBAL_AVG_POOL2D: global_pool,
-    Operator.GLOBAL_MAX_POOL2D: global_pool,
-    Operator.LAYER_NORM: rows,
-    Operator.LAYOUT_TRANSFORM: layout_transform,
-    Operator.MAX_POOL2D: pool,
-    Operator.MEAN: mean,
-    Operator.MULTIPLY: total,
-    Operator.PAD: pad,
-    Operator.RELU: without_attributes,
-    Operator.RESHAPE: without_attributes,
-    Operator.SOFTMAX: rows,
-    Operator.SQUEEZE: without_attributes,
-    Operator.STRIDED_SLICE: part,
-    Operator.TRANSPOSE: transposition,
-    Operator.UPSAMPLING: upsampling,
-    **dict.fromkeys(TABLES, without_attributes),
+LAYERS: Mapping[str, tuple[str, Callable[[KernelDraft], LayerDraft]]] = {
+    Operator.ADD: (layers.SUM, total),
+    Operator.AVG_POOL2D: (layers.AVERAGE_POOL, pool),
+    Operator.BATCH_FLATTEN: (layers.BATCH_FLATTEN, without_attributes),
+    Operator.BATCH_MATMUL: (layers.MATMUL, matmul),
+    Operator.CLIP: (layers.ACTIVATION, without_attributes),
+    Operator.CONCATENATE: (layers.CONCAT, concatenation),
+    Operator.CONV2D: (layers.CONV2D, convolution),
+    Operator.CONV2D_TRANSPOSE: (layers.CONV2D_TRANSPOSE, convolution),
+    Operator.DENSE: (layers.FULLY_CONNECTED, fully_connected),
+    Operator.GLOBAL_AVG_POOL2D: (layers.GLOBAL_AVERAGE_POOL, global_pool),
+    Operator.GLOBAL_MAX_POOL2D: (layers.GLOBAL_MAX_POOL, global_pool),
+    Operator.LAYER_NORM: (layers.LAYER_NORM, rows),
+    Operator.LAYOUT_TRANSFORM: (layers.LAYOUT_TRANSFORM, layout_transform),
+    Operator.MAX_POOL2D: (layers.MAX_POOL, pool),
+    Operator.MEAN: (layers.MEAN, mean),
+    Operator.MULTIPLY: (layers.PRODUCT, total),
+    Operator.PAD: (layers.PAD, pad),
+    Operator.RELU: (layers.ACTIVATION, without_attributes),
+    Operator.RESHAPE: (layers.RESHAPE, without_attributes),
+    Operator.SOFTMAX: (layers.SOFTMAX, rows),
+    Operator.SQUEEZE: (layers.SQUEEZE, without_attributes),
+    Operator.STRIDED_SLICE: (layers.SLICE, part),
+    Operator.TRANSPOSE: (layers.TRANSPOSE, transposition),
+    Operator.UPSAMPLING: (layers.UPSAMPLING, upsampling),
+    **dict.fromkeys(TABLES, (layers.ACTIVATION, without_attributes)),
 }
+"""The name of the layer in the nodes file, and what describes it, by the operator that gives a layer its name."""
 
 
 def kernel_node(draft: KernelDraft, number: int, symbol: str, ids: Mapping[str, int]) -> KernelNode:
@@ -61,9 +63,10 @@ def kernel_node(draft: KernelDraft, number: int, symbol: str, ids: Mapping[str, 
     ``ids`` are the nodes of the values before it. Raises FlowFilesError if the upstream form and its extension cannot
     hold the kernel.
     """
-    if draft.kernel.operator not in _RULES:
-        draft.refuse(f"operator {draft.kernel.operator}", f"one of {', '.join(sorted(_RULES))}")
-    layer = _RULES[draft.kernel.operator](draft)
+    if draft.kernel.operator not in LAYERS:
+        draft.refuse(f"operator {draft.kernel.operator}", f"one of {', '.join(sorted(LAYERS))}")
+    name, describe = LAYERS[draft.kernel.operator]
+    layer = describe(draft)
     for value in layer.data:
         if value not in ids:
             draft.refuse(f"operand '{value}'", "an input of the subgraph or the result of a layer before it")
@@ -71,23 +74,23 @@ def kernel_node(draft: KernelDraft, number: int, symbol: str, ids: Mapping[str, 
         op="tvm_op",
         name=draft.name,
         inputs=tuple(NodeEdge(ids[value], 0) for value in layer.data),
-        attrs=layer.attributes(**_attributes(draft, layer, number, symbol)),
+        attrs=layer.attributes(**_attributes(draft, name, layer, number, symbol)),
     )
 
 
-def _attributes(draft: KernelDraft, layer: LayerDraft, number: int, symbol: str) -> dict[str, Any]:
+def _attributes(draft: KernelDraft, name: str, layer: LayerDraft, number: int, symbol: str) -> dict[str, Any]:
     shape, value = draft.shape(draft.kernel.output), draft.graph.values[draft.kernel.output]
     layouts = [layout for layout in dict.fromkeys((layer.data_layout, layer.out_layout)) if layout]
     suffix = f"_{'2'.join(layouts)}" if layouts and layer.named_layouts else ""
     activation, clip = _activation(*draft.range)
     if draft.table:
         activation = draft.table.operator
-    shapes = _written([draft.shape(name) for name in layer.data], layer.padded_rank)
+    shapes = _written([draft.shape(value) for value in layer.data], layer.padded_rank)
     return {
-        "layer_name": layer.layer,
+        "layer_name": name,
         "composite_name": draft.kernel.composite or None,
         "func_node_name": symbol,
-        "func_name": f"n{number}_{layer.layer}{suffix}",
+        "func_name": f"n{number}_{name}{suffix}",
         "data_layout": layer.data_layout,
         "data_layout_shape": shapes[0],
         "data_layout_shapes": shapes if len(shapes) > 1 else (),

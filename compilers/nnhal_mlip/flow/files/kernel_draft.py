@@ -121,7 +121,6 @@ class KernelDraft:
 class LayerDraft:
     """Values that are particular to the layer of a kernel."""
 
-    layer: str
     attributes: Callable[..., LayerAttributes]
     """Makes the attributes of its kind."""
     own: Mapping[str, Any]

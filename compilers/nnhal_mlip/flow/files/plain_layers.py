@@ -7,21 +7,6 @@ from typing import Any
 
 from nnhal_mlip.flow.files.kernel_draft import KernelDraft, LayerDraft
 from nnhal_mlip.flow.files.layers import (
-    ACTIVATION,
-    BATCH_FLATTEN,
-    CONCAT,
-    FULLY_CONNECTED,
-    LAYER_NORM,
-    LAYOUT_TRANSFORM,
-    MATMUL,
-    MEAN,
-    PRODUCT,
-    RESHAPE,
-    SLICE,
-    SOFTMAX,
-    SQUEEZE,
-    SUM,
-    TRANSPOSE,
     CommonAttributes,
     ConcatAttributes,
     FullyConnectedAttributes,
@@ -34,18 +19,10 @@ from nnhal_mlip.flow.files.layers import (
     SumAttributes,
     TransposeAttributes,
 )
-from nnhal_mlip.flow.graph.operators import TABLES, Operator
+from nnhal_mlip.flow.graph.operators import Operator
 
 _RANK = 4
 """The rank of the shapes of a sum."""
-_WITHOUT_ATTRIBUTES: dict[str, str] = {
-    Operator.BATCH_FLATTEN: BATCH_FLATTEN,
-    Operator.CLIP: ACTIVATION,
-    Operator.RELU: ACTIVATION,
-    Operator.RESHAPE: RESHAPE,
-    Operator.SQUEEZE: SQUEEZE,
-    **dict.fromkeys(TABLES, ACTIVATION),
-}
 
 
 def fully_connected(draft: KernelDraft) -> LayerDraft:
@@ -75,7 +52,7 @@ def fully_connected(draft: KernelDraft) -> LayerDraft:
         _check_flatten(draft)
         own["weights_need_transform"] = "yes"
         data_layout = "NHWC"
-    return LayerDraft(FULLY_CONNECTED, FullyConnectedAttributes, own, (draft.data,), count, data_layout, out_layout)
+    return LayerDraft(FullyConnectedAttributes, own, (draft.data,), count, data_layout, out_layout)
 
 
 def _check_flatten(draft: KernelDraft) -> None:
@@ -117,8 +94,7 @@ def total(draft: KernelDraft) -> LayerDraft:
             }
     layouts = (draft.layouts[draft.kernel.output],) * 2
     count = len(node.inputs) - len(data)
-    layer = PRODUCT if node.operator == Operator.MULTIPLY else SUM
-    return LayerDraft(layer, SumAttributes, own, data, count, *layouts, padded_rank=rank, named_layouts=False)
+    return LayerDraft(SumAttributes, own, data, count, *layouts, padded_rank=rank, named_layouts=False)
 
 
 def padded(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
@@ -144,15 +120,14 @@ def concatenation(draft: KernelDraft) -> LayerDraft:
     layouts = draft.layouts[data[0]], draft.layouts[draft.kernel.output]
     extension = {"constant_fields": constant_fields} if constant_fields else {}
     count = len(constant_fields)
-    return LayerDraft(CONCAT, ConcatAttributes, own, data, count, *layouts, extension=extension)
+    return LayerDraft(ConcatAttributes, own, data, count, *layouts, extension=extension)
 
 
 def without_attributes(draft: KernelDraft) -> LayerDraft:
     """Describe a reshape, a flatten, a squeeze, or an activation that is a layer of its own."""
     draft.only((*draft.before, *draft.after))
     layouts = draft.layouts[draft.data], draft.layouts[draft.kernel.output]
-    layer = _WITHOUT_ATTRIBUTES[draft.main.operator]
-    return LayerDraft(layer, CommonAttributes, {}, (draft.data,), 0, *layouts)
+    return LayerDraft(CommonAttributes, {}, (draft.data,), 0, *layouts)
 
 
 def part(draft: KernelDraft) -> LayerDraft:
@@ -161,14 +136,14 @@ def part(draft: KernelDraft) -> LayerDraft:
     axis = node.integer("axis") % len(draft.shape(draft.data))
     own = {"axis": axis, "begin": node.integer("begin"), "end": node.integer("end")}
     layouts = draft.layouts[draft.data], draft.layouts[draft.kernel.output]
-    return LayerDraft(SLICE, SliceAttributes, own, (draft.data,), 0, *layouts)
+    return LayerDraft(SliceAttributes, own, (draft.data,), 0, *layouts)
 
 
 def layout_transform(draft: KernelDraft) -> LayerDraft:
     draft.only((*draft.before, *draft.after))
     layouts = draft.main.text("src_layout"), draft.main.text("dst_layout")
     own = {"src_layout": layouts[0], "dst_layout": layouts[1]}
-    return LayerDraft(LAYOUT_TRANSFORM, LayoutTransformAttributes, own, (draft.data,), 0, *layouts)
+    return LayerDraft(LayoutTransformAttributes, own, (draft.data,), 0, *layouts)
 
 
 def transposition(draft: KernelDraft) -> LayerDraft:
@@ -176,7 +151,7 @@ def transposition(draft: KernelDraft) -> LayerDraft:
     rank = len(draft.shape(draft.data))
     own = {"axes": [axis % rank for axis in draft.main.integers("axes")]}
     layouts = draft.layouts[draft.data], draft.layouts[draft.kernel.output]
-    return LayerDraft(TRANSPOSE, TransposeAttributes, own, (draft.data,), 0, *layouts)
+    return LayerDraft(TransposeAttributes, own, (draft.data,), 0, *layouts)
 
 
 def rows(draft: KernelDraft) -> LayerDraft:
@@ -185,9 +160,9 @@ def rows(draft: KernelDraft) -> LayerDraft:
     own: dict[str, Any] = {"axis": node.integer("axis") % len(draft.shape(draft.data))}
     layouts = draft.layouts[draft.data], draft.layouts[draft.kernel.output]
     if node.operator == Operator.SOFTMAX:
-        return LayerDraft(SOFTMAX, SoftmaxAttributes, own, (draft.data,), 0, *layouts)
+        return LayerDraft(SoftmaxAttributes, own, (draft.data,), 0, *layouts)
     own["epsilon"] = node.real("epsilon")
-    return LayerDraft(LAYER_NORM, LayerNormAttributes, own, (draft.data,), 0, *layouts)
+    return LayerDraft(LayerNormAttributes, own, (draft.data,), 0, *layouts)
 
 
 def matmul(draft: KernelDraft) -> LayerDraft:
@@ -195,7 +170,7 @@ def matmul(draft: KernelDraft) -> LayerDraft:
     draft.only((*draft.before, *draft.after))
     own = {name: bool(node.integer(name)) for name in ("transpose_a", "transpose_b")}
     layouts = draft.layouts[draft.data], draft.layouts[draft.kernel.output]
-    return LayerDraft(MATMUL, MatmulAttributes, own, node.inputs, 0, *layouts)
+    return LayerDraft(MatmulAttributes, own, node.inputs, 0, *layouts)
 
 
 def mean(draft: KernelDraft) -> LayerDraft:
@@ -204,4 +179,4 @@ def mean(draft: KernelDraft) -> LayerDraft:
     rank = len(draft.shape(draft.data))
     own = {"axis": sorted(axis % rank for axis in node.integers("axis")), "keepdims": bool(node.integer("keepdims"))}
     layouts = draft.layouts[draft.data], draft.layouts[draft.kernel.output]
-    return LayerDraft(MEAN, MeanAttributes, own, (draft.data,), 0, *layouts)
+    return LayerDraft(MeanAttributes, own, (draft.data,), 0, *layouts)
