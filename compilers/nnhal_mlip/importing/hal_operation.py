@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class HalOperation:
     sources: tuple[SourceNode, ...]
     """What its nodes stand for in the user's model."""
     builder: FlowGraphBuilder
-    tensor_of: Callable[[int], str]
+    tensor: Callable[[int], str]
     """Returns the value that holds an input, by its position."""
     outputs: tuple[FlowValue, ...]
     """The types of the results."""
@@ -84,9 +84,6 @@ class HalOperation:
     def output(self) -> FlowValue:
         """The type of the only result, or of the first."""
         return self.outputs[0]
-
-    def tensor(self, position: int) -> str:
-        return self.tensor_of(position)
 
     def weights(self, position: int) -> tuple[Array, tuple[float, ...], int]:
         """Return a constant input as signed numbers, its scales, and the axis of the scales."""
@@ -145,14 +142,8 @@ class MessageOperand(NamedTuple):
     constant: Array | None = None
 
 
-class MessageReader(Protocol):
-    """Imports what an operation of nnhal.onnx holds. It is the command's, since a compiler reads no ONNX."""
-
-    def __call__(
-        self,
-        content: bytes,
-        inputs: Sequence[MessageOperand],
-        outputs: Sequence[MessageOperand],
-        builder: FlowGraphBuilder,
-        sources: tuple[SourceNode, ...],
-    ) -> tuple[str, ...]: ...
+MessageReader = Callable[
+    [bytes, Sequence[MessageOperand], Sequence[MessageOperand], FlowGraphBuilder, tuple[SourceNode, ...]],
+    tuple[str, ...],
+]
+"""Adds what an operation of nnhal.onnx holds, and returns its results. The command has it: a compiler reads no ONNX."""
