@@ -39,9 +39,10 @@ def import_message(
         raise FlowError(f"node '{sources[0].name}': got values in another file, expected them in the message")
     kind = _kind(message.graph)
     if kind in CONVERTERS and len(outputs) == 1 and _is_plain(inputs):
-        node = _operator(message.graph, inputs, builder, sources, outputs[0].label)
+        node, before = _operator(message.graph, inputs, builder, sources, outputs[0].label), builder.count
         result = CONVERTERS[kind](node)
         if result is not None:
+            result = builder.renamed(result, node.label, before)
             if not builder.values[result].shape:  # the HAL has an axis of length 1 instead
                 result = node.add(Operator.RESHAPE, result, attributes={"newshape": (1,)})
             return (result,)

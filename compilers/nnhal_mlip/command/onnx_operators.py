@@ -53,6 +53,10 @@ class OnnxOperator:
         named = self.attributes.get("axes", ()) if given is None else given.reshape(-1).tolist()
         return tuple(sorted(int(axis) % len(self.shape) for axis in named))
 
+    def added_constant(self, what: str, array: Array) -> str:
+        """Add a constant to the graph; return its value."""
+        return self.builder.constant(f"{self.label}/{what}", np.ascontiguousarray(array))
+
     def add(
         self, operator: Operator, *inputs: str, attributes: Mapping[str, Attribute] | None = None, name: str = ""
     ) -> str:
@@ -92,11 +96,8 @@ def batch_normalization(node: OnnxOperator) -> str | None:
     if node.attributes.get("training_mode", 0) or len(node.shape) < 2:
         return None
     names = ("scale", "bias", "mean", "variance")
-    constants = [
-        node.builder.constant(f"{node.label}/{name}", array)
-        for name, array in zip(names, parameters, strict=True)
-        if array is not None
-    ]
+    pairs = zip(names, parameters, strict=True)
+    constants = [node.added_constant(name, array) for name, array in pairs if array is not None]
     if len(constants) < len(names):
         return None
     attributes: dict[str, Attribute] = {"axis": 1, "epsilon": float(node.attributes.get("epsilon", 1e-5))}
@@ -129,13 +130,53 @@ def gelu(node: OnnxOperator) -> str:
     return node.add(Operator.GELU_TANH if node.attributes.get("approximate", "none") == "tanh" else Operator.GELU)
 
 
+def gemm(node: OnnxOperator) -> str:
+    """Convert alpha * A * B + beta * C, with A or B transposed if asked: what is no single operation of the HAL."""
+    alpha, beta = (float(node.attributes.get(name, 1.0)) for name in ("alpha", "beta"))
+    rows, weights = node.value(0), node.constant(1)
+    if node.attributes.get("transA", 0):
+        rows = _turned(node, rows)
+    as_stored = bool(node.attributes.get("transB", 0))
+    if weights is None:
+        right = node.value(1) if as_stored else _turned(node, node.value(1))
+    else:
+        right = node.added_constant("weights", _times(weights if as_stored else weights.T, alpha))
+        alpha = 1.0
+    product = _scaled(node, node.add(Operator.DENSE, rows, right, name=f"{node.label}/dense"), alpha)
+    if beta == 0 or len(node.inputs) < 3 or node.inputs[2] is None:
+        return product
+    summand, units = node.constant(2), node.builder.values[product].shape[1]
+    if summand is None:
+        return node.add(Operator.ADD, product, _scaled(node, node.value(2), beta))
+    summand = _times(summand, beta)
+    if summand.size not in (1, units) or (summand.ndim == 2 and summand.shape[0] != 1):
+        return node.add(Operator.ADD, product, node.added_constant("summand", summand))
+    bias = node.added_constant("bias", np.broadcast_to(summand.reshape(-1), units))
+    return node.add(Operator.BIAS_ADD, product, bias, attributes={"axis": 1})
+
+
+def _turned(node: OnnxOperator, matrix: str) -> str:
+    return node.add(Operator.TRANSPOSE, matrix, attributes={"axes": (1, 0)}, name=f"{node.label}/transpose")
+
+
+def _scaled(node: OnnxOperator, value: str, factor: float) -> str:
+    """Multiply a value, unless the factor is 1."""
+    if factor == 1:
+        return value
+    number = node.added_constant("factor", np.array(factor, node.builder.values[value].element_type))
+    return node.add(Operator.MULTIPLY, value, number, name=f"{node.label}/multiply")
+
+
+def _times(values: Array, factor: float) -> Array:
+    return values if factor == 1 else (values.astype(np.float32) * np.float32(factor)).astype(values.dtype)
+
+
 def matmul(node: OnnxOperator) -> str | None:
     """Convert a product with a constant matrix on the right, of rows along any number of axes."""
     right = node.constant(1)
     if right is None or right.ndim != 2 or len(node.shape) < 2:
         return None
-    weights = node.builder.constant(f"{node.label}/weights", np.ascontiguousarray(right.T))
-    return node.add(Operator.DENSE, node.value(0), weights)
+    return node.add(Operator.DENSE, node.value(0), node.added_constant("weights", right.T))
 
 
 def reduce_mean(node: OnnxOperator) -> str | None:
@@ -173,6 +214,7 @@ CONVERTERS: Mapping[str, Callable[[OnnxOperator], str | None]] = {
     "Erf": _table(Operator.ERF),
     "Flatten": flatten,
     "Gelu": gelu,
+    "Gemm": gemm,
     "HardSigmoid": _table(Operator.HARD_SIGMOID, alpha=0.2, beta=0.5),
     "MatMul": matmul,
     "ReduceMean": reduce_mean,

@@ -37,7 +37,6 @@ def memory_map(plan: TilePlan) -> tuple[TileMemoryRange, ...]:
     network = setting.aliased.network
     kernels = network.kernels
     makers = {layer.output.value: layer.kernel for layer in network.layers}
-    makers |= {join.output: join.kernel for join in network.joins}
     last = len(stages) - 1
     ranges = []
     for buffer in plan.buffers.buffers():

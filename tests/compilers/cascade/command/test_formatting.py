@@ -36,19 +36,6 @@ def test_stripes_are_told_with_their_number_and_extent() -> None:
     assert formatting.cut(cascade.parts[0], cascade) == "in 8 stripes of 1 row"
 
 
-def test_a_rolling_buffer_is_told_by_the_rows_that_it_holds() -> None:
-    extents = {each.name: formatting.extent(each) for each in story().buffers}
-    assert extents == {
-        "image": "whole",
-        "a": "3 of 8 rows",
-        "b": "1 of 8 rows",
-        "c": "whole",
-        "d": "whole",
-        "a (CONV_2D)": "weights",
-        "d (CONV_2D)": "weights",
-    }
-
-
 def test_plans_are_named_by_their_parts() -> None:
     cascade, alone = story().plans
     assert formatting.plan_name(cascade) == "cascade of 0-2"

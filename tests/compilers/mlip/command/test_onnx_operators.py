@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.support.flow_graphs import operators
-from tests.support.onnx_flow import one
-from tests.support.onnx_models import random
+from tests.support.onnx_flow import checked, node, one
+from tests.support.onnx_models import onnx_model, random
 
 _STATISTICS = [random(3), random(3), random(3), random(3, low=0.5)]
 _COUNTED = {"kernel_shape": [3, 2], "pads": [1, 0, 2, 1], "count_include_pad": 1}
@@ -47,7 +47,6 @@ ONE_INPUT: list[tuple[str, tuple[int, ...], list[Any], int, dict[str, Any], str]
     ("MatMul", (4, 2, 3), [random(3, 5)], 21, {}, "dense"),
     ("MatMul", (4, 2, 3), [random(4, 3, 5)], 21, {}, "onnx.MatMul"),
     ("Gemm", (2, 3), [random(3, 5)], 21, {"alpha": 0.5}, "dense"),
-    ("Gemm", (3, 2), [random(3, 5)], 21, {"transA": 1}, "onnx.Gemm"),
     ("Conv", (2, 4, 9, 9), [random(6, 2, 3, 3)], 21, {"group": 2, "auto_pad": "SAME_LOWER"}, "conv2d"),
     ("Conv", (1, 3, 5), [random(2, 3, 2)], 21, {}, "onnx.Conv"),
     ("MaxPool", (2, 3, 9, 9), [], 21, {"kernel_shape": [3, 3], "strides": [2, 3], "ceil_mode": 1}, "max_pool2d"),
@@ -79,10 +78,21 @@ def test_a_sum_of_several_is_added_from_the_left() -> None:
     assert operators(one("Sum", 2, 3, more=["a", "b", "c"])) == ["add", "add", "add"]
 
 
-@pytest.mark.parametrize("c_shape", [(5,), (1, 5), (1,), ()])
-def test_a_bias_of_gemm_is_one(c_shape: tuple[int, ...]) -> None:
-    graph = one("Gemm", 2, 3, constants=[random(3, 5), random(*c_shape)], beta=2.0)
-    assert operators(graph) == ["dense", "bias_add"]
+@pytest.mark.parametrize("c_shape", [(5,), (1, 5), (1,), (), (2, 1), (2, 5)])
+@pytest.mark.parametrize("attributes", [{"beta": 2.0}, {"transB": 1}, {"transA": 1, "alpha": 0.5, "beta": 2.0}])
+def test_gemm_of_constants(c_shape: tuple[int, ...], attributes: dict[str, Any]) -> None:
+    x = (3, 2) if attributes.get("transA") else (2, 3)
+    w = (5, 3) if attributes.get("transB") else (3, 5)
+    turned = ["transpose"] * bool(attributes.get("transA"))
+    graph = one("Gemm", *x, constants=[random(*w), random(*c_shape)], **attributes)
+    assert operators(graph) == [*turned, "dense", "add" if c_shape in ((2, 1), (2, 5)) else "bias_add"]
+
+
+@pytest.mark.parametrize("attributes", [{}, {"transB": 1}, {"alpha": 3.0, "beta": 0.0}, {"alpha": 0.5, "beta": 2.0}])
+def test_gemm_of_computed_factors(attributes: dict[str, Any]) -> None:
+    shapes = {"x": (2, 3), "w": (5, 3) if attributes.get("transB") else (3, 5), "c": (5,)}
+    model = onnx_model([node("Gemm", ["x", "w", "c"], ["y"], **attributes)], shapes, ["y"])
+    assert "dense" in operators(checked(model))
 
 
 def test_concatenations_may_have_constants() -> None:
