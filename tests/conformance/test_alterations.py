@@ -21,7 +21,7 @@ from nnhal_devices.host.sessions.hosted_device import HostedDevice
 from nnhal_devices.host.sessions.models import ValidModel
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.registry import registry
-from nnhal_tools.conformance.vectors import Vector
+from nnhal_tools.cases.case import Case
 from tests.support.altered_vectors import Alteration, alterations
 from tests.support.device_trials import Trial, attempt, objection
 from tests.support.refusals import INVALID
@@ -37,7 +37,7 @@ class ValidAlteration:
     """An altered vector that is valid nevertheless, and what the reference device makes of it."""
 
     name: str
-    vector: Vector
+    vector: Case
     model: ValidModel
     is_extreme: bool
     reference: Trial
@@ -47,7 +47,7 @@ def hosted(driver: str) -> HostedDevice:
     return HostedDevice(registry().create(driver, DriverOptions()), DeviceSettings())
 
 
-def chosen() -> Iterator[tuple[Vector, Alteration]]:
+def chosen() -> Iterator[tuple[Case, Alteration]]:
     """Yield some changes of each form of each operation, always the same ones."""
     generator = random.Random(18)
     for vector in smallest_by_form().values():

@@ -8,9 +8,8 @@ import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
-from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
-from nnhal_tools.conformance.vectors import Vector
+from nnhal_tools.cases.case import Case, ExecutionMode, MemoryChoice, Verdict
+from nnhal_tools.cases.runner import Runner
 from tests.support.coupling import has_signed_counterpart, signed_counterpart
 from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
@@ -18,20 +17,20 @@ pytestmark = NEEDS_VECTORS
 
 
 @pytest.fixture(scope="module")
-def vectors() -> list[Vector]:
+def vectors() -> list[Case]:
     """Return the smallest vector for each form of each operation that also takes signed values."""
     return list(smallest_by_form(has_signed_counterpart).values())
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
-def runner(request: pytest.FixtureRequest) -> Iterator[VectorRunner]:
+def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
-        yield VectorRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
+        yield Runner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
 
 
 @pytest.mark.contract("EX-16")
-def test_signed_and_unsigned_tests_both_pass_or_are_both_declined(runner: VectorRunner, vectors: list[Vector]) -> None:
+def test_signed_and_unsigned_tests_both_pass_or_are_both_declined(runner: Runner, vectors: list[Case]) -> None:
     passed = 0
     for vector in vectors:
         (unsigned,), (signed,) = runner.run(vector), runner.run(signed_counterpart(vector))

@@ -15,7 +15,7 @@ from nnhal.errors import HalError
 from nnhal.operations import DEFINITIONS, OperationContext, Signature
 from nnhal.types import OperationType
 from nnhal.validation import validate_model
-from nnhal_tools.conformance.vectors import Vector
+from nnhal_tools.cases.case import Case
 from tests.support.model_mutations import FAMILIES, still_valid
 from tests.support.refusals import INVALID
 from tests.support.vectors import NEEDS_VECTORS, Form, smallest_by_form
@@ -24,7 +24,7 @@ pytestmark = NEEDS_VECTORS
 
 
 @pytest.fixture(scope="module")
-def vectors() -> Mapping[Form, Vector]:
+def vectors() -> Mapping[Form, Case]:
     return smallest_by_form()
 
 
@@ -40,7 +40,7 @@ class _Rank(tuple[int, ...]):
 
 @pytest.mark.parametrize("operation", OperationType, ids=lambda o: o.name)
 def test_validation_of_an_operation_looks_at_lengths_only_if_it_says_so(
-    vectors: Mapping[Form, Vector], operation: OperationType
+    vectors: Mapping[Form, Case], operation: OperationType
 ) -> None:
     definition = DEFINITIONS.get(operation)
     if definition is None or definition.compares_lengths:
@@ -58,7 +58,7 @@ def test_validation_of_an_operation_looks_at_lengths_only_if_it_says_so(
 
 @pytest.mark.contract(*FAMILIES)
 @pytest.mark.parametrize("operation", OperationType, ids=lambda o: o.name)
-def test_every_mutation_of_every_operation_is_invalid(vectors: Mapping[Form, Vector], operation: OperationType) -> None:
+def test_every_mutation_of_every_operation_is_invalid(vectors: Mapping[Form, Case], operation: OperationType) -> None:
     chosen = [vector.model for form, vector in vectors.items() if form[0] == operation]
     assert chosen
     for model in chosen:
@@ -74,7 +74,7 @@ def test_every_mutation_of_every_operation_is_invalid(vectors: Mapping[Form, Vec
 
 
 @pytest.mark.contract("VM-09", "VM-16")
-def test_other_types_and_fewer_inputs_are_valid_where_the_operation_takes_them(vectors: Mapping[Form, Vector]) -> None:
+def test_other_types_and_fewer_inputs_are_valid_where_the_operation_takes_them(vectors: Mapping[Form, Case]) -> None:
     for vector in vectors.values():
         for mutation in still_valid(vector.model):
             validate_model(mutation.model)

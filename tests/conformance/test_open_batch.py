@@ -17,7 +17,7 @@ from nnhal_devices.host.sessions.hosted_device import HostedDevice
 from nnhal_devices.host.sessions.models import ValidModel
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.registry import registry
-from nnhal_tools.conformance.vectors import Vector
+from nnhal_tools.cases.case import Case
 from tests.support.altered_vectors import input_as_constant
 from tests.support.device_trials import attempt, objection
 from tests.support.mutations import with_main
@@ -33,7 +33,7 @@ _REASONS = {"squeeze_b155238914": "input 0 is unknown before execution"}
 """What cpu_acc does not take with an open batch: without axes, those of length 1 are dropped, which it may be."""
 
 
-def _is_taken(vector: Vector) -> bool:
+def _is_taken(vector: Case) -> bool:
     operations = vector.model.main.operations
     if vector.model.referenced or not all(one.type in RULES for one in operations):
         return False
@@ -41,7 +41,7 @@ def _is_taken(vector: Vector) -> bool:
     return all(isinstance(answer, Supported) for answer in supported_operations(given.resolved))
 
 
-def _with_parameters(vector: Vector) -> Vector:
+def _with_parameters(vector: Case) -> Case:
     """Return a vector whose parameters are constants, as cpu_acc wants them."""
     for operation in vector.model.main.operations:
         for position in RULES[OperationType(operation.type)].constants:
@@ -65,7 +65,7 @@ def _opened(model: Model) -> Model:
     return with_main(model, operands=operands)
 
 
-def _vectors() -> dict[str, Vector]:
+def _vectors() -> dict[str, Case]:
     return {vector.name: _with_parameters(vector) for vector in smallest_by_form(_is_taken).values()}
 
 

@@ -8,8 +8,8 @@ from itertools import cycle, product
 from pathlib import Path
 
 from nnhal.remote import RemoteDevice
-from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
+from nnhal_tools.cases.case import ExecutionMode, MemoryChoice, Verdict
+from nnhal_tools.cases.runner import Runner
 from tests.support.far_devices import far_device, near_device
 from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
@@ -26,7 +26,7 @@ def test_every_operation_is_right_in_some_mode() -> None:
         near_device(Path(path), far) as near,
         RemoteDevice(near.endpoint) as device,
     ):
-        runners = cycle([VectorRunner(device, [way]) for way in product(ExecutionMode, MEMORIES)])
+        runners = cycle([Runner(device, [way]) for way in product(ExecutionMode, MEMORIES)])
         for vector, runner in zip(vectors.values(), runners, strict=False):
             (result,) = runner.run(vector)
             assert result.verdict != Verdict.FAILED, f"{vector.name}: {result.reason}"

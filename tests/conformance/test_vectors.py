@@ -15,9 +15,8 @@ import pytest
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.registry import registry
-from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import ExecutionMode
-from nnhal_tools.conformance.vectors import parse_vector
+from nnhal_tools.cases.case import ExecutionMode, MemoryChoice
+from nnhal_tools.cases.vectors import parse_vector
 from tests.support.command import nnhal
 from tests.support.npu import is_taken
 from tests.support.vectors import NEEDS_VECTORS, vector_lines
@@ -55,7 +54,7 @@ def results(vectors: str, path: Path, *arguments: str) -> Sequence[dict[str, str
     result = path / "results.json"
     done = nnhal("conformance", vectors, "--json", str(result), *arguments, timeout=280)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    found: Sequence[dict[str, str]] = json.loads(result.read_text())
+    found: Sequence[dict[str, str]] = json.loads(result.read_text())["cases"]
     return found
 
 

@@ -11,7 +11,6 @@ from onnx import helper
 
 from nnhal.errors import DeadObjectError
 from nnhal_tools.diff import DiffReport, DiffRequest, LayerDiff, Limits, diff_model
-from nnhal_tools.diff.text import verdict
 from tests.support.backends import EXTENSION_ID, build_extension
 from tests.support.faulty_drivers import write_faulty_driver
 from tests.support.onnx_models import onnx_model, random
@@ -78,7 +77,7 @@ def test_a_wrong_kernel_is_found_and_what_follows_inherits_its_error(network: Pa
 def test_a_device_agrees_with_itself_to_the_bit(network: Path) -> None:
     report = compared(network, "cpu_ref")
     assert all(layer.error is not None and layer.error.is_equal for layer in report.layers)
-    assert (report.first, report.notes, report.declined) == (None, (), {})
+    assert (report.first, report.notes, report.declined) == (None, [], {})
 
 
 def test_operations_that_are_fused_are_one_layer_and_said_to_be(network: Path) -> None:
@@ -132,7 +131,7 @@ def test_a_device_that_dies_of_a_layer_by_itself_is_started_again(network: Path)
     }
     assert layers["second"].made_over == ("Mortal ended with status 9, by itself",)
     assert layers["last"].made is not None
-    assert "part at layer 1, LOGISTIC second: Mortal ended with status 9, by itself; made there" in verdict(report)
+    assert "part at layer 1, LOGISTIC second: Mortal ended with status 9, by itself; made there" in report.summary()
 
 
 def test_a_device_that_dies_of_a_model_is_asked_layer_by_layer_and_the_helper_goes_on(network: Path) -> None:

@@ -18,8 +18,8 @@ from nnhal.remote import RemoteDevice
 from nnhal.remote.admin import DeviceAdmin
 from nnhal.types import NO_DEADLINE, ErrorStatus, Model, Operand, OperandType, OperationType
 from nnhal_frontends.onnx import import_onnx
+from nnhal_tools.cases.execution import run_on
 from nnhal_tools.diff import DiffRequest, diff_model
-from nnhal_tools.hal_runner import run_on
 from tests.support.additions import ELEMENTS, addition_in_ashmem
 from tests.support.caching import CachingDevice, Sample
 from tests.support.entry_points import ALL_ENTRY_POINTS, PLAIN, Target

@@ -11,7 +11,7 @@ import pytest
 from nnhal.operations._types import F32
 from nnhal.remote import RemoteDevice
 from nnhal.types import OperationType
-from nnhal_tools.hal_runner import run_on
+from nnhal_tools.cases.execution import run_on
 from tests.support.agreement import like
 from tests.support.models import Recipe
 from tests.support.processes import own_device

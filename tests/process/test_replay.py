@@ -26,11 +26,12 @@ from nnhal.types import (
     OperationType,
     RequestArgument,
 )
-from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner
-from nnhal_tools.conformance.vectors import read_vectors
-from nnhal_tools.hal_runner import run_on
-from nnhal_tools.replay import ReplayReport, ReplayRequest, replay_recording
+from nnhal_tools.cases.case import ExecutionMode, MemoryChoice, Verdict
+from nnhal_tools.cases.execution import run_on
+from nnhal_tools.cases.report import Report
+from nnhal_tools.cases.runner import Runner
+from nnhal_tools.cases.vectors import read_vectors
+from nnhal_tools.replay import replay_recording
 from tests.support.additions import TENSOR_BYTES, addition_in_ashmem, addition_model, additions_in_a_cycle
 from tests.support.faulty import METHODS_OF_WAYS, execution_in
 from tests.support.faulty_drivers import write_faulty_driver
@@ -71,9 +72,14 @@ STORY = network(OperationType.TANH, OperationType.LOGISTIC, OperationType.ABS)
 INPUT = np.array([-2, -0.5, 0.5, 2], np.float32)
 
 
-def replayed(path: Path, device: Endpoint | str) -> ReplayReport:
-    where = device if isinstance(device, str) else str(device.directory)
-    return replay_recording(ReplayRequest(path, where))
+def replayed(path: Path, device: Endpoint | str) -> Report:
+    return replay_recording(path, device if isinstance(device, str) else str(device.directory))
+
+
+def executions(report: Report) -> int:
+    """Count the executions that went as they had gone."""
+    passed = [outcome for outcome in report.outcomes if outcome.verdict == Verdict.PASSED]
+    return len([outcome for outcome in passed if "PrepareModel" not in outcome.name])
 
 
 @pytest.fixture
@@ -90,30 +96,30 @@ def test_every_way_of_execution_is_replayed(device: Endpoint, tmp_path: Path, wa
         execute()
         execute()
     report = replayed(tmp_path / "a.nnrec", device)
-    assert report.differences == []
+    assert report.failures == []
     assert not report.left_out
-    assert report.compared_outputs == (4 if way == "chain" else 2)
+    assert executions(report) == (4 if way == "chain" else 2)
 
 
 @pytest.mark.parametrize("memory", MemoryChoice)
 def test_every_kind_of_memory_is_replayed(device: Endpoint, tmp_path: Path, memory: MemoryChoice) -> None:
     path = tmp_path / "a.nnrec"
     with recording(device, path), RemoteDevice(device, "a client") as remote:
-        runner = VectorRunner(remote, [(mode, memory) for mode in ExecutionMode])
+        runner = Runner(remote, [(mode, memory) for mode in ExecutionMode])
         for vector in read_vectors(VECTORS):
             runner.run(vector)
     report = replayed(path, device)
-    assert report.differences == []
-    assert report.compared_outputs >= 5 * 4
+    assert report.failures == []
+    assert executions(report) >= 5 * 4
 
 
 def test_a_wrong_kernel_is_found_in_its_call_and_from_its_operation_on(wrong: None, story: Path) -> None:
     report = replayed(story, "Wrong")
-    assert [difference.model for difference in report.differences] == [1, 1]
-    first = report.differences[0]
-    assert first.call.startswith("PreparedModel.ExecuteSynchronouslyWithConfig of session 1 at ")
-    assert first.what.startswith("output 0: 4 of 4 values are wrong: [0] ")
-    assert report.origins[1].startswith("operation 1 (LOGISTIC), by comparison with cpu_ref: made there")
+    first, second = report.failures
+    assert first.group == second.group == "model 1"
+    assert first.name.startswith("PreparedModel.ExecuteSynchronouslyWithConfig of session 1 at ")
+    assert first.reason.startswith("output 0: 4 of 4 values are wrong: [0] ")
+    assert first.origin.startswith("from operation 1 (LOGISTIC), by comparison with cpu_ref: made there")
 
 
 REMEMBERING = """
@@ -156,9 +162,8 @@ def test_a_device_that_keeps_something_between_runs_is_named(
         runs = [[np.full(4, first, np.float32)] for first in (200, 1, 200, 5, 6)]
         run_on(remote, network(OperationType.ABS), runs)
     report = replayed(path, "Npu")
-    assert len(report.differences) == 2
-    told = "no operation: by itself run 4 of the model is right. Npu keeps something between runs"
-    assert report.origins[1].startswith(told)
+    first, _ = report.failures
+    assert first.origin == "no operation: by itself the call is right. Npu keeps something between runs"
 
 
 def test_a_recorded_device_that_was_wrong_is_named(wrong: None, tmp_path: Path) -> None:
@@ -169,26 +174,27 @@ def test_a_recorded_device_that_was_wrong_is_named(wrong: None, tmp_path: Path) 
         RemoteDevice(endpoint, "a client") as remote,
     ):
         run_on(remote, network(OperationType.LOGISTIC), [[INPUT]])
-    told = replay_recording(ReplayRequest(path, "cpu_acc")).origins[1]
+    (told,) = (outcome.origin for outcome in replayed(path, "cpu_acc").failures)
     assert told.startswith("no operation: cpu_acc and cpu_ref agree, and differ from the recording, so it is the ")
     assert "recorded device, Wrong, that was wrong" in told
 
 
-def test_a_device_that_dies_is_said_with_its_call(wrong: None, device: Endpoint, tmp_path: Path) -> None:
+def test_a_device_that_dies_is_said_with_its_call_and_asked_the_next_one(
+    wrong: None, device: Endpoint, tmp_path: Path
+) -> None:
     path = tmp_path / "a.nnrec"
     with recording(device, path), RemoteDevice(device, "a client") as remote:
         run_on(remote, network(OperationType.LOGISTIC), [[INPUT]])
-    (difference,) = replayed(path, "Mortal").differences
-    assert difference.call.startswith("Device.PrepareModelWithConfig of session 1")
-    assert "the device has ended" in difference.what
+    preparation, execution = replayed(path, "Mortal").failures
+    assert preparation.name.startswith("Device.PrepareModelWithConfig of session 1")
+    assert preparation.reason == execution.reason == "Mortal ended with status 9"
 
 
 def test_models_that_a_device_declines_are_left_out_with_the_reason(wrong: None, story: Path) -> None:
     report = replayed(story, "Picky")
-    assert report.differences == []
-    assert report.declined == {1: "OP: got LOGISTIC, allowed others"}
-    assert report.left_out["executions of requests that could not be bound again"] == 2
-    assert report.compared_outputs == 0
+    assert report.failures == []
+    assert {outcome.verdict for outcome in report.outcomes} == {Verdict.DECLINED}
+    assert "3 declined: OP: got LOGISTIC, allowed others" in report.told()
 
 
 def test_refusals_are_compared(device: Endpoint, tmp_path: Path) -> None:
@@ -205,18 +211,17 @@ def test_refusals_are_compared(device: Endpoint, tmp_path: Path) -> None:
         buffer = remote.allocate([prepared], [BufferRole(0, 0)])
         refusal(lambda: buffer.copy_to(create_ashmem(TENSOR_BYTES)), FAILURE)
     report = replayed(path, device)
-    assert report.differences == []
-    assert report.left_out == {"copies whose memory is not recorded": 1}
-    assert report.calls >= 6
+    assert report.failures == []
+    assert report.left_out == {"requests that were refused": 1}
+    assert len(report.outcomes) == 4
 
 
 def test_a_status_that_is_another_is_a_difference(device: Endpoint, story: Path, tmp_path: Path) -> None:
     faults = tmp_path / "faults.toml"
     faults.write_text('[[fault]]\nwhat = "error"\nstatus = "RESOURCE_EXHAUSTED_TRANSIENT"\nnth = 2\n')
     with recordable_device(tmp_path, "--allow-faults", f"--faults={faults}") as faulty:
-        (difference,) = replayed(story, faulty).differences
-        assert difference.what.startswith("RESOURCE_EXHAUSTED_TRANSIENT: injected fault")
-        assert difference.what.endswith("in the recording it succeeded")
+        (difference,) = replayed(story, faulty).failures
+        assert difference.reason.startswith("RESOURCE_EXHAUSTED_TRANSIENT: injected fault")
     again = tmp_path / "again.nnrec"
     with (
         recordable_device(tmp_path, "--allow-faults", f"--faults={faults}") as faulty,
@@ -225,8 +230,8 @@ def test_a_status_that_is_another_is_a_difference(device: Endpoint, story: Path,
         pytest.raises(HalError),
     ):
         run_on(remote, STORY, [[INPUT], [INPUT]])
-    (difference,) = replayed(again, device).differences
-    assert difference.what.startswith("it succeeds; in the recording RESOURCE_EXHAUSTED_TRANSIENT: injected fault")
+    (difference,) = replayed(again, device).failures
+    assert difference.reason == "it succeeds, expected RESOURCE_EXHAUSTED_TRANSIENT"
 
 
 def test_a_state_in_buffers_is_carried_through_a_replay(device: Endpoint, tmp_path: Path) -> None:
@@ -255,23 +260,8 @@ def test_a_state_in_buffers_is_carried_through_a_replay(device: Endpoint, tmp_pa
             states[0].copy_to(memory)
     assert pool.read(0, TENSOR_BYTES).view(np.float32).tolist() == [8.0] * 16
     report = replayed(path, device)
-    assert (report.differences, report.compared_outputs) == ([], 1)
-
-
-def test_sessions_keep_their_order_among_each_other(device: Endpoint, tmp_path: Path) -> None:
-    path = tmp_path / "a.nnrec"
-    with recording(device, path), RemoteDevice(device, "one") as one, RemoteDevice(device, "other") as other:
-        for _ in range(3):
-            for remote in (one, other):
-                run_on(remote, STORY, [[INPUT]])
-    again = tmp_path / "again.nnrec"
-    with recording(device, again) as recorded:
-        report = replayed(path, device)
-    assert report.differences == []
-    made = [call.event.session for call in recorded.calls() if call.event.preparation.prepared_model]
-    first, second = made[:2]
-    assert made == 3 * [first, second]
-    assert first != second
+    assert report.failures == []
+    assert [outcome.name.split()[0] for outcome in report.outcomes][-1] == "Buffer.CopyTo"
 
 
 @pytest.mark.parametrize("omissions", [Omissions(contents=True), Omissions(weights=True), Omissions(names=True)])
@@ -280,8 +270,8 @@ def test_what_was_left_out_is_not_compared_and_said(device: Endpoint, tmp_path: 
     with recording(device, path, omissions), RemoteDevice(device, "a client") as remote:
         run_on(remote, STORY, [[INPUT]])
     report = replayed(path, device)
-    assert report.differences == []
-    assert report.compared_outputs == (0 if omissions.contents else 1)
+    assert report.failures == []
+    assert bool(report.left_out) == omissions.contents
     assert any(note.startswith("left out: ") for note in report.notes)
 
 
@@ -297,7 +287,7 @@ def test_empty_values_are_recorded_as_empty(device: Endpoint, tmp_path: Path) ->
     (execution,) = (one.event.execution for one in recorded.calls() if one.event.HasField("execution"))
     assert [content.size for content in execution.outputs] == [0]
     report = replayed(path, device)
-    assert (report.differences, report.compared_outputs) == ([], 1)
+    assert (report.failures, executions(report)) == ([], 1)
 
 
 def test_requests_with_memory_that_was_not_valid_are_left_out(device: Endpoint, tmp_path: Path) -> None:
@@ -310,5 +300,5 @@ def test_requests_with_memory_that_was_not_valid_are_left_out(device: Endpoint, 
         short = replace(request, pools=(replace(pool, size=1 << 20),))
         refusal(lambda: prepared.execute(short), INVALID, "the file behind it has")
     report = replayed(path, device)
-    assert report.differences == []
-    assert report.left_out == {"requests with memory that was not valid": 1}
+    assert report.failures == []
+    assert report.left_out == {"requests that were refused": 1}

@@ -14,9 +14,8 @@ from nnhal.operations._types import F16, F32, FLOAT16, FLOAT32, I32, Q8A
 from nnhal.remote import RemoteDevice
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperandType, OperationType
-from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import ExecutionMode, TestResult, VectorRunner, Verdict
-from nnhal_tools.conformance.vectors import Expectation, Vector
+from nnhal_tools.cases.case import Case, ExecutionMode, Expectation, MemoryChoice, Outcome, Verdict
+from nnhal_tools.cases.runner import Runner
 from tests.support.coupling import signed_counterpart
 from tests.support.models import Recipe
 
@@ -26,10 +25,10 @@ ONE_STEP = (1.0, 0.0)
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
-def runner(request: pytest.FixtureRequest) -> Iterator[VectorRunner]:
+def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
-        yield VectorRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
+        yield Runner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
 
 
 def vector(
@@ -38,10 +37,9 @@ def vector(
     output: Array,
     tolerance: tuple[float, float],
     multinomial_tolerance: float = 0.0,
-) -> Vector:
-    operations = tuple(OperationType(operation.type).name for operation in model.model.main.operations)
+) -> Case:
     expected = Expectation(output, True, *tolerance)
-    return Vector("test", "test", model.model, tuple(inputs), (expected,), False, multinomial_tolerance, operations)
+    return Case("test", "test", model.model, tuple(inputs), (expected,), False, multinomial_tolerance)
 
 
 def dense(code: OperandType, relaxed: bool) -> tuple[ResolvedModel, list[Array], Array]:
@@ -70,7 +68,7 @@ def dense(code: OperandType, relaxed: bool) -> tuple[ResolvedModel, list[Array],
     ],
 )
 def test_floats_are_as_accurate_as_the_model_requires(
-    runner: VectorRunner, code: OperandType, relaxed: bool, tolerance: tuple[float, float]
+    runner: Runner, code: OperandType, relaxed: bool, tolerance: tuple[float, float]
 ) -> None:
     model, inputs, expected = dense(code, relaxed)
     passes(*runner.run(vector(model, inputs, expected, tolerance)))
@@ -86,14 +84,14 @@ def test_random_samples_are_judged_by_the_frequencies_of_the_classes(device: Rem
     given = np.log(np.array([[0.2, 0.3, 0.5], [0.9, 0.09, 0.01]], np.float32))
     no_matter = np.zeros((2, count), np.int32)
     test = vector(recipe.build(samples), [given], no_matter, (0.0, 0.0), multinomial_tolerance=0.02)
-    runner = VectorRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
+    runner = Runner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
     passes(*runner.run(test))
     (result,) = runner.run(replace(test, multinomial_tolerance=1e-9))
     assert result.verdict == Verdict.FAILED
     assert "too often or too seldom" in result.reason
 
 
-def quantized_sum() -> Vector:
+def quantized_sum() -> Case:
     recipe = Recipe()
     first, second = recipe.input(Q8A, (2, 2), 0.5, 100), recipe.constant(Q8A, [[0, 90], [128, 255]], 0.25, 128)
     total = recipe.operation(OperationType.ADD, [first, second, *recipe.integers(0)], Operand(Q8A, (2, 2), 1.0, 50))
@@ -101,7 +99,7 @@ def quantized_sum() -> Vector:
     return vector(recipe.build(total), [given], expected, ONE_STEP)
 
 
-def quantized_maximum() -> Vector:
+def quantized_maximum() -> Case:
     """Return a MAX_POOL_2D of the whole image."""
     recipe = Recipe()
     image = recipe.input(Q8A, (1, 2, 2, 2), 0.5, 7)
@@ -112,7 +110,7 @@ def quantized_maximum() -> Vector:
     return vector(recipe.build(most), [given], np.array([129, 255], np.uint8).reshape(1, 1, 1, 2), ONE_STEP)
 
 
-def quantized_probabilities() -> Vector:
+def quantized_probabilities() -> Case:
     """Return a SOFTMAX, whose output has its own zero point."""
     recipe = Recipe()
     logits, beta = recipe.input(Q8A, (1, 4), 0.5, 128), recipe.constant(FLOAT32, 1)
@@ -123,7 +121,7 @@ def quantized_probabilities() -> Vector:
     return vector(recipe.build(top), [given], expected, ONE_STEP)
 
 
-def quantized_product() -> Vector:
+def quantized_product() -> Case:
     """Return a FULLY_CONNECTED with weights and a bias."""
     recipe = Recipe()
     values = recipe.input(Q8A, (1, 3), 0.5, 128)
@@ -138,13 +136,11 @@ def quantized_product() -> Vector:
 
 @pytest.mark.contract("EX-16")
 @pytest.mark.parametrize("make", [quantized_sum, quantized_maximum, quantized_probabilities, quantized_product])
-def test_results_of_signed_and_unsigned_values_are_equally_accurate(
-    runner: VectorRunner, make: Callable[[], Vector]
-) -> None:
+def test_results_of_signed_and_unsigned_values_are_equally_accurate(runner: Runner, make: Callable[[], Case]) -> None:
     test = make()
     passes(*runner.run(test))
     passes(*runner.run(signed_counterpart(test)))
 
 
-def passes(result: TestResult) -> None:
+def passes(result: Outcome) -> None:
     assert result.verdict == Verdict.PASSED, result.reason

@@ -18,7 +18,7 @@ from nnhal.arrays import Array
 from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
 from nnhal.types import DataLocation, Operand, OperandLifeTime, OperandType, Operation
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, is_scalar
-from nnhal_tools.conformance.vectors import Vector
+from nnhal_tools.cases.case import Case
 from tests.support.mutations import place, subgraphs, with_graph, with_operand, with_operation, without
 
 _CONSTANT = (OperandLifeTime.CONSTANT_COPY, OperandLifeTime.CONSTANT_POOL)
@@ -42,13 +42,13 @@ class Alteration:
 
     what: str
     """What is changed."""
-    make: Callable[[], Vector]
+    make: Callable[[], Case]
     """Makes the changed vector. Its expected outputs may be wrong."""
     is_extreme: bool = False
     """Whether a number is so large or small that devices with other arithmetic may compute something else."""
 
 
-def alterations(vector: Vector) -> Iterator[Alteration]:
+def alterations(vector: Case) -> Iterator[Alteration]:
     """Yield every change of a vector, always in the same order."""
     for number, graph in enumerate(subgraphs(vector.model)):
         for index, operand in enumerate(graph.operands):
@@ -63,7 +63,7 @@ def alterations(vector: Vector) -> Iterator[Alteration]:
     yield from _of_requests(vector)
 
 
-def _of_operand(vector: Vector, graph: int, index: int, operand: Operand) -> Iterator[Alteration]:
+def _of_operand(vector: Case, graph: int, index: int, operand: Operand) -> Iterator[Alteration]:
     if operand.lifetime in (OperandLifeTime.SUBGRAPH, OperandLifeTime.NO_VALUE):
         return
     is_constant = operand.lifetime in _CONSTANT
@@ -85,7 +85,7 @@ def _of_operand(vector: Vector, graph: int, index: int, operand: Operand) -> Ite
         yield Alteration("is an input", partial(_constant_as_input, vector, index))
 
 
-def _of_values(vector: Vector, graph: int, index: int, operand: Operand) -> Iterator[Alteration]:
+def _of_values(vector: Case, graph: int, index: int, operand: Operand) -> Iterator[Alteration]:
     """Other values of a parameter: of a constant, or of an input."""
     values = _values(vector, graph, index)
     if values is None or values.size > _FEW:
@@ -100,7 +100,7 @@ def _of_values(vector: Vector, graph: int, index: int, operand: Operand) -> Iter
                 yield Alteration(what, partial(_revalued, vector, graph, index, position, other), is_extreme)
 
 
-def _of_requests(vector: Vector) -> Iterator[Alteration]:
+def _of_requests(vector: Case) -> Iterator[Alteration]:
     """The model leaves dimensions unknown, and the request gives other ones than the vector's."""
     operands = [vector.model.main.operands[index] for index in vector.model.main.input_indexes]
     for number, (array, operand) in enumerate(zip(vector.inputs, operands, strict=True)):
@@ -143,11 +143,11 @@ def _other_lists(operation: Operation) -> Iterator[tuple[str, dict[str, tuple[in
     yield "writes its outputs the other way round", {"outputs": outputs[::-1]}
 
 
-def _with_lists(vector: Vector, graph: int, index: int, lists: dict[str, tuple[int, ...]]) -> Vector:
+def _with_lists(vector: Case, graph: int, index: int, lists: dict[str, tuple[int, ...]]) -> Case:
     return replace(vector, model=with_operation(vector.model, index, graph, **lists))
 
 
-def _with_fields(vector: Vector, graph: int, index: int, changes: dict[str, Any]) -> Vector:
+def _with_fields(vector: Case, graph: int, index: int, changes: dict[str, Any]) -> Case:
     """The vector with an operand changed, and with its values in another type if it is an input."""
     changed = replace(vector, model=with_operand(vector.model, index, graph, **changes))
     given = _given_values(vector, graph, index)
@@ -156,7 +156,7 @@ def _with_fields(vector: Vector, graph: int, index: int, changes: dict[str, Any]
     return _fed(changed, index, given.astype(ELEMENT_TYPES[changes["type"]]))
 
 
-def _redimensioned(vector: Vector, graph: int, index: int, dimensions: Dimensions) -> Vector:
+def _redimensioned(vector: Case, graph: int, index: int, dimensions: Dimensions) -> Case:
     """The vector with an operand of other dimensions, and with as many values if it has values."""
     values = _values(vector, graph, index)
     if subgraphs(vector.model)[graph].operands[index].lifetime in _CONSTANT and values is not None:
@@ -167,7 +167,7 @@ def _redimensioned(vector: Vector, graph: int, index: int, dimensions: Dimension
     return _fed(changed, index, np.resize(values, dimensions))
 
 
-def _revalued(vector: Vector, graph: int, index: int, position: int, other: float) -> Vector:
+def _revalued(vector: Case, graph: int, index: int, position: int, other: float) -> Case:
     values = np.array(_values(vector, graph, index))
     with np.errstate(over="ignore"):  # 1e30 is inf as a float16
         values.reshape(-1)[position] = other
@@ -176,7 +176,7 @@ def _revalued(vector: Vector, graph: int, index: int, position: int, other: floa
     return _fed(vector, index, values)
 
 
-def _given(vector: Vector, number: int, dimensions: Dimensions) -> Vector:
+def _given(vector: Case, number: int, dimensions: Dimensions) -> Case:
     model = vector.model
     for graph, subgraph in enumerate(subgraphs(model)):
         operands = tuple(
@@ -189,14 +189,14 @@ def _given(vector: Vector, number: int, dimensions: Dimensions) -> Vector:
     )
 
 
-def _without_input(vector: Vector, index: int) -> Vector:
+def _without_input(vector: Case, index: int) -> Case:
     return replace(
         _unlisted(vector, index),
         model=with_operand(_unlisted(vector, index).model, index, lifetime=OperandLifeTime.NO_VALUE),
     )
 
 
-def input_as_constant(vector: Vector, index: int) -> Vector:
+def input_as_constant(vector: Case, index: int) -> Case:
     """Return the vector with an input of its model, by operand index, as a constant of its values."""
     values = _given_values(vector, 0, index)
     if values is None or not values.size:
@@ -204,31 +204,31 @@ def input_as_constant(vector: Vector, index: int) -> Vector:
     return _as_constant(_unlisted(vector, index), 0, index, values)
 
 
-def _without_constant(vector: Vector, index: int) -> Vector:
+def _without_constant(vector: Case, index: int) -> Case:
     nothing: dict[str, Any] = {"lifetime": OperandLifeTime.NO_VALUE, "location": DataLocation()}
     return replace(vector, model=with_operand(vector.model, index, **nothing))
 
 
-def _constant_as_input(vector: Vector, index: int) -> Vector:
+def _constant_as_input(vector: Case, index: int) -> Case:
     fields: dict[str, Any] = {"lifetime": OperandLifeTime.SUBGRAPH_INPUT, "location": DataLocation()}
     model = with_operand(vector.model, index, **fields)
     model = with_graph(model, 0, input_indexes=(*model.main.input_indexes, index))
     return replace(vector, model=model, inputs=(*vector.inputs, _values(vector, 0, index)))
 
 
-def _unlisted(vector: Vector, index: int) -> Vector:
+def _unlisted(vector: Case, index: int) -> Case:
     indexes = vector.model.main.input_indexes
     number = indexes.index(index)
     model = with_graph(vector.model, 0, input_indexes=without(indexes, number))
     return replace(vector, model=model, inputs=without(vector.inputs, number))
 
 
-def _fed(vector: Vector, index: int, values: Array) -> Vector:
+def _fed(vector: Case, index: int, values: Array) -> Case:
     number = vector.model.main.input_indexes.index(index)
     return replace(vector, inputs=without(vector.inputs, number, values))
 
 
-def _as_constant(vector: Vector, graph: int, index: int, values: Array) -> Vector:
+def _as_constant(vector: Case, graph: int, index: int, values: Array) -> Case:
     model = vector.model
     start, raw = len(model.operand_values) + -len(model.operand_values) % 4, np.ascontiguousarray(values).tobytes()
     changed = with_operand(
@@ -242,7 +242,7 @@ def _as_constant(vector: Vector, graph: int, index: int, values: Array) -> Vecto
     return replace(vector, model=replace(changed, operand_values=model.operand_values.ljust(start, b"\0") + raw))
 
 
-def _values(vector: Vector, graph: int, index: int) -> Array | None:
+def _values(vector: Case, graph: int, index: int) -> Array | None:
     """The values of a constant or of an input of the model; None if it has none."""
     operand = subgraphs(vector.model)[graph].operands[index]
     if operand.lifetime not in _CONSTANT:
@@ -252,12 +252,12 @@ def _values(vector: Vector, graph: int, index: int) -> Array | None:
     return np.frombuffer(raw, ELEMENT_TYPES[operand.type]).reshape(operand.dimensions)
 
 
-def _given_values(vector: Vector, graph: int, index: int) -> Array | None:
+def _given_values(vector: Case, graph: int, index: int) -> Array | None:
     indexes = vector.model.main.input_indexes
     return None if graph or index not in indexes else vector.inputs[indexes.index(index)]
 
 
-def _at(vector: Vector, number: int) -> Array:
+def _at(vector: Case, number: int) -> Array:
     array = vector.inputs[number]
     assert array is not None
     return array

@@ -12,7 +12,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.operations._types import Q8A, Q8AS
 from nnhal.types import Model, Operand, OperandLifeTime, OperationType, Subgraph
-from nnhal_tools.conformance.vectors import Vector
+from nnhal_tools.cases.case import Case
 
 _WITHOUT_TWIN = frozenset(
     {
@@ -26,7 +26,7 @@ _WITHOUT_TWIN = frozenset(
 _SIGN = 0x80
 
 
-def has_signed_counterpart(vector: Vector) -> bool:
+def has_signed_counterpart(vector: Case) -> bool:
     """Return whether a test has unsigned values, and all its operations also take signed ones."""
     graphs = (vector.model.main, *vector.model.referenced)
     codes = {operation.type for graph in graphs for operation in graph.operations}
@@ -34,7 +34,7 @@ def has_signed_counterpart(vector: Vector) -> bool:
     return Q8A in types and not codes & _WITHOUT_TWIN
 
 
-def signed_counterpart(vector: Vector) -> Vector:
+def signed_counterpart(vector: Case) -> Case:
     main = vector.model.main
     return replace(
         vector,

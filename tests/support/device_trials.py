@@ -34,8 +34,8 @@ from nnhal_devices.host.memory.device_memory import DeviceBuffer
 from nnhal_devices.host.runs.prepared_model import PreparedModel
 from nnhal_devices.host.sessions.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.sessions.models import ValidModel
-from nnhal_tools.conformance.arguments import bytes_of, given
-from nnhal_tools.conformance.vectors import Vector
+from nnhal_tools.cases.case import Case
+from nnhal_tools.cases.execution import bytes_of, given
 from tests.support.mutations import subgraphs
 
 _ALIGNMENT = 64
@@ -90,7 +90,7 @@ class Nobody:
         invalid_argument(f"device buffer {token} does not exist")
 
 
-def attempt(device: HostedDevice, model: ValidModel, vector: Vector) -> Trial:
+def attempt(device: HostedDevice, model: ValidModel, vector: Case) -> Trial:
     """Prepare and execute a valid model if the device supports it. Raises whatever support and preparation raise."""
     if not all(device.supported_operations(model)):
         return _DECLINED
@@ -162,7 +162,7 @@ def _wrong_failure(model: ValidModel, failure: HalError, reference: Trial) -> st
 class _Arguments:
     """The inputs of a vector in pool 0, and room for its outputs in pool 1."""
 
-    def __init__(self, vector: Vector) -> None:
+    def __init__(self, vector: Case) -> None:
         main = vector.model.main
         arrays = [None if array is None else bytes_of(array) for array in vector.inputs]
         read, places = _laid_out([0 if raw is None else max(1, raw.nbytes) for raw in arrays])

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from nnhal.types import Model, Subgraph
-from nnhal_tools.conformance.vectors import Vector, read_vectors
+from nnhal_tools.cases.case import Case
+from nnhal_tools.cases.vectors import read_vectors
 
 _FOLDER = os.environ.get("NNHAL_CONFORMANCE", "")
 NEEDS_VECTORS = [
@@ -30,9 +31,9 @@ def vector_lines() -> Iterator[str]:
 
 
 @cache
-def smallest_by_form(wanted: Callable[[Vector], bool] = lambda _: True) -> Mapping[Form, Vector]:
+def smallest_by_form(wanted: Callable[[Case], bool] = lambda _: True) -> Mapping[Form, Case]:
     """Return, for each form of each operation, the smallest vector that has it and must not fail."""
-    smallest: dict[Form, Vector] = {}
+    smallest: dict[Form, Case] = {}
     for path in sorted(Path(_FOLDER).glob("*.jsonl*")):
         for vector in read_vectors(path):
             if vector.expect_failure or not wanted(vector):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from xml.etree import ElementTree
 
 from rich.console import Console
 from rich.text import Text
 
 from nnhal_conformance import BAD, RULES, Rule, RuleResult, Verdict
 from nnhal_pages.explanation.marks import counted
+from nnhal_tools.junit import JunitCase, junit
 
 _STYLES = {
     Verdict.PASSED: "green",
@@ -98,40 +98,18 @@ def _names(rules: Sequence[Rule]) -> str:
     )
 
 
-def junit(device: str, results: Sequence[RuleResult]) -> bytes:
-    """Return the results as JUnit's XML: a test suite for each group."""
-    root = ElementTree.Element("testsuites", name=f"nnhal check {device}")
-    for group in dict.fromkeys(result.rule.group for result in results):
-        of_group = [result for result in results if result.rule.group == group]
-        suite = ElementTree.SubElement(root, "testsuite", {"name": group, **_counts(of_group)})
-        for result in of_group:
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=group, name=_name(result.rule), time=f"{result.seconds:.3f}"
-            )
-            if result.verdict in BAD:
-                words = f"{result.words} ({where(result.rule)})"
-                ElementTree.SubElement(case, "failure", message=_printable(words)).text = result.rule.sentence
-            elif result.verdict is Verdict.NOT_OFFERED:
-                ElementTree.SubElement(case, "skipped", message=_printable(result.words))
-    ElementTree.indent(root)
-    text: bytes = ElementTree.tostring(root, "utf-8", xml_declaration=True)
-    return text
-
-
 def write_junit(file: Path, device: str, results: Sequence[RuleResult]) -> None:
-    """Write the results as JUnit's XML. Raises OSError."""
-    file.write_bytes(junit(device, results))
-
-
-def _counts(results: Sequence[RuleResult]) -> dict[str, str]:
-    return {
-        "tests": str(len(results)),
-        "failures": str(sum(result.verdict in BAD for result in results)),
-        "skipped": str(sum(result.verdict is Verdict.NOT_OFFERED for result in results)),
-        "time": f"{sum(result.seconds for result in results):.3f}",
-    }
-
-
-def _printable(text: str) -> str:
-    """A text without characters that XML cannot hold; a device may have said anything."""
-    return "".join(character if character.isprintable() else " " for character in text)
+    """Write the results as JUnit's XML, a test suite for each group. Raises OSError."""
+    suites: dict[str, list[JunitCase]] = {}
+    for result in results:
+        rule, words = result.rule, result.words
+        suites.setdefault(rule.group, []).append(
+            JunitCase(
+                _name(rule),
+                result.seconds,
+                f"{words} ({where(rule)})" if result.verdict in BAD else "",
+                words if result.verdict is Verdict.NOT_OFFERED else "",
+                rule.sentence,
+            )
+        )
+    file.write_bytes(junit(f"nnhal check {device}", suites))

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+import os
+from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
-from nnhal_pages.explanation.marks import counted
-from nnhal_pages.terminal import output_console, show_table
-from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import ExecutionMode, TestResult, Verdict
-from nnhal_tools.conformance.surviving import SurvivingRunner
-from nnhal_tools.conformance.vectors import Vector, read_vectors
+from nnhal_tools.cases.asked_device import AskedDevice
+from nnhal_tools.cases.case import ExecutionMode, MemoryChoice
+from nnhal_tools.cases.report import Report
+from nnhal_tools.cases.runner import Runner, run_all
+from nnhal_tools.cases.vectors import vectors_in
+from nnhal_tools.cli.report_options import HtmlFile, JunitFile, error_console, write_report
 from nnhal_tools.given_model import require_writable
 from nnhal_tools.up import RenewableDevice
+from nnhal_tools.up.drivers import given_device
 
 _CLIENT = "nnhal-conformance"
-_SHOWN = 20
-"""Failures that are printed; --json has them all."""
+_MOST_JOBS, _CASES_EACH = 4, 50
+"""Processes of a driver at a time, and how many tests make another one worth its start."""
 
 
 def conformance(
     paths: Annotated[list[Path], typer.Argument(help="Files of vectors (.jsonl, .jsonl.gz), or folders of them.")],
-    device: Annotated[str, typer.Option(help="A driver, which gets a process of its own, or a running device's DIR.")],
+    device: Annotated[str, typer.Option(help="A driver, which gets processes of its own, or a running device's DIR.")],
     mode: Annotated[
         list[ExecutionMode] | None,
         typer.Option(help="How each test is executed: 'sync' unless given."),
@@ -49,7 +45,13 @@ def conformance(
     paint_outputs: Annotated[
         bool, typer.Option("--paint-outputs", help="Run each test twice, and fail those that leave output unwritten.")
     ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="Processes of a driver at a time; as many as there are processors, 4 at most.", min=1),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every result to FILE.")] = None,
+    junit: JunitFile = None,
+    html: HtmlFile = None,
 ) -> None:
     """Run conformance vectors against a device process, over its socket and link.
 
@@ -59,56 +61,29 @@ def conformance(
 
     Modes and memories may be given several times: each test is then executed in every mode over every memory.
     """
-    console = Console(stderr=True)
-    require_writable((json_file,))
-    pattern = re.compile(filter_)
+    console = error_console()
+    require_writable((json_file, junit, html))
     with console.status("reading vectors"):
-        vectors = [vector for path in _files(paths) for vector in read_vectors(path) if pattern.search(vector.name)]
-    if not vectors:
-        raise ValueError(f"no test in {', '.join(map(str, paths))} matches {filter_!r}")
+        vectors = vectors_in(paths, filter_)
     ways = tuple(product(dict.fromkeys(mode or [ExecutionMode.SYNC]), dict.fromkeys(memory or [MemoryChoice.ASHMEM])))
-    results: list[TestResult] = []
-    with RenewableDevice(device, _CLIENT) as opened:
-        try:
-            _run(SurvivingRunner(opened, ways, deadline, paint_outputs), vectors, results, console)
-        finally:  # a device that cannot be started again ends the run, and not what is known by then
-            if json_file:
-                json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))
-            _show(output_console(), results)
-    if any(result.verdict == Verdict.FAILED for result in results):
-        raise typer.Exit(1)
-
-
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")])
-        else:
-            yield path
-
-
-def _run(runner: SurvivingRunner, vectors: Sequence[Vector], results: list[TestResult], console: Console) -> None:
-    with Progress(console=console) as progress:
+    report = Report(f"{', '.join(map(str, paths))} on {device}", "test")
+    is_running = given_device(device).directory is not None
+    count = jobs or min(os.cpu_count() or 1, _MOST_JOBS, 1 + len(vectors) // _CASES_EACH)
+    with ExitStack() as stack:
+        runners = [
+            Runner(
+                AskedDevice(device, stack.enter_context(RenewableDevice(device, _CLIENT)), deadline),
+                ways,
+                paint_outputs,
+            )
+            for _ in range(1 if is_running else count)
+        ]
+        progress = stack.enter_context(Progress(console=console))
         task = progress.add_task("tests", total=len(vectors))
-        for vector in vectors:
-            results.extend(runner.run(vector))
-            progress.advance(task)
-
-
-def _show(console: Console, results: Sequence[TestResult]) -> None:
-    counts: dict[tuple[str, str], Counter[Verdict]] = {}
-    for result in results:
-        counts.setdefault((result.operation, result.type), Counter())[result.verdict] += 1
-    table = Table("operation", "type", *(verdict.value for verdict in Verdict))
-    for (operation, code), verdicts in sorted(counts.items()):
-        table.add_row(operation, code, *(str(verdicts[verdict] or "") for verdict in Verdict))
-    show_table(table, console)
-    failures = [result for result in results if result.verdict == Verdict.FAILED]
-    for failure in failures[:_SHOWN]:
-        way = f"{failure.mode} over {failure.memory}"
-        console.print(f"{failure.name}, {way}: {failure.reason}", markup=False, soft_wrap=True)
-    if len(failures) > _SHOWN:
-        console.print(f"… and {len(failures) - _SHOWN} more failures")
-    total = Counter(result.verdict for result in results)
-    summary = ", ".join(f"{total[verdict]} {verdict.value}" for verdict in Verdict)
-    console.print(f"{counted(len(results), 'test')}: {summary}")
+        try:
+            run_all(vectors, runners, report, lambda: progress.advance(task))
+        finally:  # a device that cannot be started again ends the run, and not what is known by then
+            progress.stop()
+            write_report(report, junit, html, json_file)
+    if report.failures:
+        raise typer.Exit(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.completion import complete_driver
 from nnhal_tools.cli.model_options import Lengths, Shapes, SignatureName
+from nnhal_tools.cli.report_options import HtmlFile, JunitFile, error_console, write_report
 from nnhal_tools.diff import DiffRequest, Limits, diff_model
-from nnhal_tools.diff.rendering import diff_page, show_report
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.input_files import read_samples
 
@@ -97,7 +95,8 @@ def diff(
     relaxed: Annotated[
         bool, typer.Option("--relaxed", help="Let devices compute float32 with the range and precision of float16.")
     ] = False,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a page with the coloured graph to FILE.")] = None,
+    html: HtmlFile = None,
+    junit: JunitFile = None,
     everything: Annotated[bool, typer.Option("--all", help="Show layers without any error too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -111,8 +110,8 @@ def diff(
     Exit status 1 if a layer is over the limits. Without any (--max-ulp, --min-sqnr, --max-error, --min-cosine), layers
     are judged as conformance tests are, integers must have no bias, and noise is allowed.
     """
-    console = Console(stderr=True, soft_wrap=True)
-    require_writable((html,))
+    console = error_console()
+    require_writable((html, junit))
     given = read_model(model, dim or (), shape or (), signature)
     arrays = read_samples(inputs or (), [tensor.name for tensor in given.inputs])
     limits = Limits(max_ulp, min_sqnr, max_error, min_cosine, signed_zeros)
@@ -132,11 +131,7 @@ def diff(
     )
     with console.status(f"running {model.name} on {ref} and {dut}") as status:
         report = diff_model(request, told_in_silence(console, status.update))
-    if html:
-        html.write_text(diff_page(report))
-    if as_json:
-        print(json.dumps(report.as_dict(), allow_nan=False))
-    else:
-        show_report(report, output_console(), everything)
+    report.shows_all = everything
+    write_report(report, junit, html, as_json=as_json)
     if not report_only and (report.over or not any(layer.error for layer in report.layers)):
         raise typer.Exit(1)

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from nnhal_tools.cli.completion import complete_driver
-from nnhal_tools.cli.operating import JsonOption, print_json, say
-from nnhal_tools.replay import ReplayReport, ReplayRequest, replay_recording
-
-_SHOWN = 20
-"""Differences that are printed; --json has them all."""
+from nnhal_tools.cli.operating import JsonOption
+from nnhal_tools.cli.report_options import HtmlFile, JunitFile, error_console, write_report
+from nnhal_tools.given_model import require_writable
+from nnhal_tools.replay import replay_recording
 
 
 def replay(
@@ -32,42 +30,19 @@ def replay(
         ),
     ] = "cpu_ref",
     as_json: JsonOption = False,
+    junit: JunitFile = None,
+    html: HtmlFile = None,
 ) -> None:
-    """Send every call of a recording to another device, and say what differs: in which call, from which layer on.
+    """Send the calls of a recording to another device, and say what differs: in which call, from which layer on.
 
-    Values are compared as conformance tests compare them. A session's calls keep their order; a call waits for all
-    that had ended before it in the recording, those of other sessions too.
+    Values are compared as conformance tests compare them. Calls are made one after the other, in the order in which
+    they began. A device that dies of a call is started again for the next ones.
 
     Exit status 1 if anything differs. Models that the device declines are named, and their calls left out.
     """
-    console = Console(stderr=True)
-    with console.status(f"replaying {recording.name} on {device}"):
-        report = replay_recording(ReplayRequest(recording, device, ref))
-    if as_json:
-        print_json(report.as_dict())
-    else:
-        for line in _lines(report):
-            say(line, as_json=False)
-    if report.differences:
+    require_writable((junit, html))
+    with error_console().status(f"replaying {recording.name} on {device}"):
+        report = replay_recording(recording, device, ref)
+    write_report(report, junit, html, as_json=as_json)
+    if report.failures:
         raise typer.Exit(1)
-
-
-def _lines(report: ReplayReport) -> list[str]:
-    shown, told = [], set()
-    for difference in report.differences[:_SHOWN]:
-        model = f"model {difference.model}: " if difference.model else ""
-        shown.append(f"{difference.call}: {model}{difference.what}")
-        if difference.model in report.origins and difference.model not in told:
-            told.add(difference.model)
-            origin = report.origins[difference.model]
-            shown.append(f"  {origin}" if origin.startswith("no operation") else f"  from {origin}")
-    left = len(report.differences) - _SHOWN
-    return [
-        *[f"note: {note}" for note in report.notes],
-        *[f"model {model} is declined: {reasons or 'no reason given'}" for model, reasons in report.declined.items()],
-        *shown,
-        *([f"… and {left} more differences"] if left > 0 else []),
-        *[f"left out: {count} {reason}" for reason, count in report.left_out.items()],
-        f"{report.calls} calls, {report.compared_outputs} values compared, {len(report.differences)} differences, "
-        f"{len(report.declined)} models declined",
-    ]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from nnhal.errors import HalError
 from nnhal.operations import type_name
 from nnhal.types.layout import describe
-from nnhal_tools.diff.device_side import HELPER, DeviceSide, EndedError
+from nnhal_tools.cases.asked_device import EndedError
+from nnhal_tools.diff.device_side import HELPER, DeviceSide
 from nnhal_tools.diff.harder_inputs import harder_inputs
 from nnhal_tools.diff.report import INHERITED, MADE, DiffReport, LayerDiff
 from nnhal_tools.diff.side import ComparedSide, SideValues

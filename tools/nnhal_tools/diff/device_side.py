@@ -2,84 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from nnhal.arrays import Array
-from nnhal.errors import DeadObjectError, HalError, NnhalError, general_failure
+from nnhal.errors import HalError, general_failure
 from nnhal.remote import RemoteDevice
-from nnhal.types import DeviceType, ErrorStatus, Model
+from nnhal.types import DeviceType
+from nnhal_tools.cases.asked_device import AskedDevice, EndedError
+from nnhal_tools.cases.runner import refusals
 from nnhal_tools.diff.observing import Observed, observe
 from nnhal_tools.diff.side import SideValues
 from nnhal_tools.diff.subject import Subject, Values
-from nnhal_tools.hal_runner import run_on
-from nnhal_tools.up import RenewableDevice
 
 HELPER = "cpu_ref"
 """The driver that computes what a device declines."""
 _FIRST_SHOWN = 8
 """Inner values that are asked of an accelerator first: its working memory may not hold all of them."""
 _SHOWN_REASONS = 3
-_MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
-
-
-class EndedError(HalError):
-    """A device has died of a run, as the message says, and is started again; or the run took too long."""
-
-
-class AskedDevice:
-    """A device that models are run on, with a limit of time."""
-
-    def __init__(
-        self,
-        name: str,
-        device: RenewableDevice | RemoteDevice,
-        seconds: float | None = None,
-        tell: Callable[[str], None] | None = None,
-    ) -> None:
-        """A RenewableDevice is started again after it has died. ``seconds`` limits each preparation and execution.
-
-        ``tell`` is told before each run what runs.
-        """
-        self.name = name
-        self._device, self.seconds, self._tell = device, seconds, tell
-        self.deaths: list[str] = []
-        """How the device has died so far, in words."""
-
-    @property
-    def remote(self) -> RemoteDevice:
-        """The session, which is another one after the device has died."""
-        return self._device.remote if isinstance(self._device, RenewableDevice) else self._device
-
-    def run(self, model: Model, samples: Sequence[Sequence[Array]], place: str) -> list[list[Array]]:
-        """Run a model of supported operations.
-
-        Raises HalError if the device fails, EndedError if it is renewable and has died or took too long,
-        DeadObjectError if it cannot be started again.
-        """
-        if self._tell is not None:
-            self._tell(f"{place} on {self.name}")
-        began = time.monotonic()
-        try:
-            return run_on(self.remote, model, samples, self.seconds)
-        except HalError as error:
-            if self.seconds is None or error.status not in _MISSED:
-                raise
-            raise EndedError(error.status, f"{self.name} did not finish within {self.seconds:g} s") from error
-        except DeadObjectError as error:
-            if not isinstance(self._device, RenewableDevice):
-                raise
-            words = self._device.end_in_words()
-            if self.seconds is not None and time.monotonic() - began >= self.seconds:
-                words += f", since it did not finish within {self.seconds:g} s"
-            self.deaths.append(words)
-            try:
-                self._device.renew()
-            except NnhalError as reason:
-                raise DeadObjectError(f"{words} as it ran {place}, and no other layer can be run: {reason}") from error
-            raise EndedError(ErrorStatus.DEVICE_UNAVAILABLE, words) from error
 
 
 class DeviceSide:
@@ -110,13 +51,8 @@ class DeviceSide:
         declined = [number for number, is_supported in enumerate(self.supported) if not is_supported]
         if not declined:
             return {}
-        try:
-            told = self._device.remote.assess_model(self._subject.model).operations
-        except DeadObjectError:
-            raise
-        except NnhalError:  # the HAL alone has no reasons
-            return dict.fromkeys(declined, "")
-        return {n: f"{told[n].code}: got {told[n].got}, allowed {told[n].allowed}" for n in declined}
+        known = refusals(self._device.remote, self._subject.model)
+        return {number: known.get(number, "") for number in declined}
 
     def observe(self, samples: Sequence[Values]) -> SideValues:
         """Run the whole model on each sample of its inputs, with the values inside.

@@ -18,8 +18,9 @@ from nnhal_frontends import ModelFormat, import_model
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.tflite_identifier import is_tflite
+from nnhal_tools.cases.asked_device import AskedDevice
 from nnhal_tools.diff.comparison import compare
-from nnhal_tools.diff.device_side import HELPER, AskedDevice, DeviceSide
+from nnhal_tools.diff.device_side import HELPER, DeviceSide
 from nnhal_tools.diff.report import DiffReport
 from nnhal_tools.diff.side import ComparedSide
 from nnhal_tools.diff.subject import Subject

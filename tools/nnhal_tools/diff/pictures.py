@@ -1,21 +1,25 @@
-"""The pictures of a comparison: the layers coloured by error, and how far quantised values are off."""
+"""The picture of a comparison: the layers coloured by error."""
 
 from __future__ import annotations
 
-from nnhal_pages.charts.frame import LINE, Frame, across_axis, room_for, up_axis
-from nnhal_pages.charts.measures import COUNT, Tick
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from nnhal_pages.graph.boxes import fitting, moved
 from nnhal_pages.graph.lines import PlanLine, drawn_lines
 from nnhal_pages.layout import LayoutLink, NodeShape, layered
-from nnhal_pages.svg import Drawing, Scale, element, label, title
-from nnhal_tools.diff.report import DiffReport, LayerDiff
-from nnhal_tools.diff.text import sqnr_words, title_of
+from nnhal_pages.report import Markup
+from nnhal_pages.svg import Drawing, element, label, title
+from nnhal_pages.text import escaped
 from nnhal_tools.distance.figures import Figures
 
-_BARS_WIDTH, _BARS_HEIGHT = 560, 180
+GRAPH = (
+    "Colours are the signal-to-noise ratio in the model. A thick frame is an error over the limits that is made "
+    "there, a dashed one an error over the limits that is inherited, or noise. A box leads to its layer."
+)
 _BOUNDS = (60.0, 40.0, 20.0)
 """Decibels from which on the first levels after 'equal' begin."""
-LEVELS = {
+_LEVELS = {
     "level-0": "equal bits",
     "level-1": "60 dB or more",
     "level-2": "40 dB or more",
@@ -24,85 +28,72 @@ LEVELS = {
     "level-none": "not compared",
 }
 """What each class means, from the least error to the most."""
+_WIDTH, _HEIGHT, _LEFT, _MARGIN, _WIDEST = 196, 60, 10, 6, 1180
 
 
-def level_of(layer: LayerDiff) -> str:
-    """Return the class of a layer's error."""
-    if layer.error is None:
+class LayerBox(NamedTuple):
+    """A layer as the graph has it."""
+
+    number: int
+    operations: Sequence[str]
+    title: str
+    told: str
+    """Its error in words."""
+    more: Sequence[str]
+    """What is shown beside the pointer."""
+    sources: Sequence[int]
+    """The layers whose values it reads, by their numbers."""
+    error: Figures | None
+    origin: str
+
+
+def level_of(error: Figures | None) -> str:
+    """Return the class of an error."""
+    if error is None:
         return "level-none"
-    if layer.error.is_equal:
+    if error.is_equal:
         return "level-0"
-    sqnr = layer.error.sqnr
-    if layer.error.unmatched or sqnr is None:
+    if error.unmatched or error.sqnr is None:
         return "level-4"
+    sqnr = error.sqnr
     return f"level-{next((place for place, bound in enumerate(_BOUNDS, 1) if sqnr >= bound), 4)}"
 
 
-_WIDTH, _HEIGHT = 196, 60
-_LEFT = 10
-_WIDEST = 1180
-_MARGIN = 6
+def legend() -> Markup:
+    """Return what the colours mean."""
+    items = "".join(f"<li class='{level}'>{escaped(words)}</li>" for level, words in _LEVELS.items())
+    return Markup(f"<ul class='levels' aria-label='Colours'>{items}</ul>")
 
 
-def layer_graph(report: DiffReport) -> Drawing:
+def layer_graph(layers: Sequence[LayerBox]) -> Drawing:
     """Draw the layers from the top down. A box leads to what the page says of its layer."""
-    places = {layer.number: place for place, layer in enumerate(report.layers)}
+    places = {layer.number: place for place, layer in enumerate(layers)}
     lines = [
         PlanLine(LayoutLink(places[source], place), (f"layer {source} to layer {layer.number}",))
-        for place, layer in enumerate(report.layers)
+        for place, layer in enumerate(layers)
         for source in layer.sources
     ]
-    shapes = [NodeShape(_WIDTH, _HEIGHT) for _ in report.layers]
+    shapes = [NodeShape(_WIDTH, _HEIGHT) for _ in layers]
     layout = layered(shapes, [line.link for line in lines], _WIDEST)
-    boxes = [moved(_box(layer), *place) for layer, place in zip(report.layers, layout.places, strict=True)]
+    boxes = [moved(_drawn(layer), *place) for layer, place in zip(layers, layout.places, strict=True)]
     drawn = moved(drawn_lines(layout, lines, shapes) + "".join(boxes), _MARGIN, _MARGIN)
     return Drawing(
         round(layout.width) + 2 * _MARGIN,
         round(layout.height) + 2 * _MARGIN,
-        f"Graph of {len(report.layers)} layers, coloured by error",
+        f"Graph of {len(layers)} layers, coloured by error",
         element("g", drawn, class_="graph layers"),
         interactive=True,
     )
 
 
-def _box(layer: LayerDiff) -> str:
-    error, name = sqnr_words(layer.error), title_of(layer)
-    more = f"{error}, {layer.origin}" if layer.origin else error
-    told = f"layer {layer.number}, {layer.kind}, {name}: {more}"
+def _drawn(layer: LayerBox) -> str:
+    words = f"layer {layer.number}, {' + '.join(layer.operations)}, {layer.title}: {layer.told}"
     parts = [
-        title(told, *layer.over, *([layer.fused] if layer.fused else [])),
+        title(words, *layer.more),
         element("rect", class_="frame", x=0.5, y=0.5, width=_WIDTH - 1, height=_HEIGHT - 1, rx=4),
         label(_LEFT, 19, fitting(f"{layer.number} {' + '.join(layer.operations)}", _WIDTH - 2 * _LEFT, True), "strong"),
-        label(_LEFT, 35, fitting(name, _WIDTH - 2 * _LEFT), "muted"),
-        label(_LEFT, 51, fitting(more, _WIDTH - 2 * _LEFT)),
+        label(_LEFT, 35, fitting(layer.title, _WIDTH - 2 * _LEFT), "muted"),
+        label(_LEFT, 51, fitting(layer.told, _WIDTH - 2 * _LEFT)),
     ]
-    look = f"node {level_of(layer)}{f' origin-{layer.origin}' if layer.origin else ''}"
-    return element("a", "".join(parts), href=f"#layer-{layer.number}", class_=look, aria_label=told)
-
-
-def step_bars(figures: Figures, what: str) -> Drawing:
-    """Draw a bar for each number of steps between the two sides; equal elements are not drawn, but counted."""
-    counts = {step: count for step, count in figures.steps.items() if step}
-    reach = max((abs(step) for step in counts), default=1)
-    top, bottom = 1.75 * LINE, _BARS_HEIGHT - 1.5 * LINE
-    up = Scale(0, max([1, *counts.values()]), bottom, top)
-    ticks = list(COUNT.ticks(up, 3))
-    frame = Frame(room_for(tick.text for tick in ticks), _BARS_WIDTH - 24, top, bottom)
-    across = Scale(-reach - 0.5, reach + 0.5, frame.left, frame.right)
-    axis = [Tick(step, f"{step:+d}" if step else "0") for step in range(-reach, reach + 1)]
-    half = max((across(1) - across(0)) / 2 - 1, 0.5)
-    bars = [
-        element(
-            "rect",
-            title(f"{count:,} elements are {step:+d} steps from the reference"),
-            class_="bar",
-            x=across(step) - half,
-            y=up(count),
-            width=2 * half,
-            height=max(up(0) - up(count), 1.0),
-        )
-        for step, count in counts.items()
-    ]
-    told = f"Steps from the reference: {what}, {figures.steps.get(0, 0):,} of {figures.elements:,} elements are equal"
-    axes = up_axis(frame, up, ticks) + across_axis(frame, across, axis)
-    return Drawing(_BARS_WIDTH, _BARS_HEIGHT, told, label(0, 12, told, "muted") + axes + "".join(bars))
+    look = f"node {level_of(layer.error)}{f' origin-{layer.origin}' if layer.origin else ''}"
+    return element("a", "".join(parts), href=f"#layer-{layer.number}", class_=look, aria_label=words)

@@ -9,11 +9,14 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.types import Model, Operand, OperandType
+from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_tools.distance.bias import bias_of
 from nnhal_tools.distance.figures import Distance, Figures, steps_between
+from nnhal_tools.element_types import element_type_of
 
 _HALF = (5 * 2.0**-10, 5 * 2.0**-10)
 _FLOAT = (1e-5, 5 * 2.0**-23)
+_NUMBERS, _HALF_BYTES = "fiu", 2
 _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.FLOAT16)
 
 
@@ -108,6 +111,22 @@ def tolerance_of(code: int, half: bool) -> tuple[float, float]:
     if code in (OperandType.TENSOR_FLOAT32, OperandType.FLOAT32):
         return _HALF if half else _FLOAT
     return (0.0, 0.0) if code in (OperandType.TENSOR_BOOL8, OperandType.BOOL) else (1.0, 0.0)
+
+
+def element_rule(model: Model, code: int) -> tuple[np.dtype[np.generic], float, float]:
+    """Return the elements of an operand type, and their absolute and relative tolerance.
+
+    Floats of extensions may be as far apart as those of the HAL, their other values must be equal.
+    """
+    element = element_type_of(model, code)
+    if code not in ELEMENT_TYPES and element.kind not in _NUMBERS:
+        return np.dtype(np.uint8), 0.0, 0.0
+    if code in ELEMENT_TYPES:
+        return element, *tolerance_of(code, is_half(model))
+    if element.kind != "f":
+        return element, 0.0, 0.0
+    like = OperandType.TENSOR_FLOAT16 if element.itemsize == _HALF_BYTES else OperandType.TENSOR_FLOAT32
+    return element, *tolerance_of(like, is_half(model))
 
 
 def _are_integers(samples: Sequence[Array]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from nnhal.types import ChannelQuant, OperandLifeTime, OperandType, OperationType
 from nnhal.validation import validate_model
-from nnhal_tools.conformance.vectors import parse_vector, read_vectors
+from nnhal_tools.cases.vectors import parse_vector, read_vectors
 
 
 def operand(code: str, lifetime: str, dimensions: list[int] | None = None, **fields: Any) -> dict[str, Any]:

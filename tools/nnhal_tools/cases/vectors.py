@@ -1,4 +1,4 @@
-"""Reading conformance vectors: JSON lines, one test a line, gzipped or plain.
+"""Conformance vectors as cases: JSON lines, one test a line, gzipped or plain.
 
 A test is a model, its input values, and the expected output values. ``data`` of an operand is flat and row-major,
 in the operand's own element type; 'nan', 'inf' and '-inf' are strings.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal_tools.cases.case import Case, Expectation
 from nnhal_tools.distance import tolerance_of
 
 _MOST_LINE_BYTES = 256 << 20
@@ -39,39 +40,24 @@ _KEYS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """An output: its array, or its dimensions if its value is not compared."""
+def vectors_in(paths: Sequence[Path], pattern: str = "") -> list[Case]:
+    """Read the tests of files, and of the files in folders, whose names match an expression.
 
-    values: Array
-    compared: bool
-    absolute: float
-    relative: float
-
-
-@dataclass(frozen=True, slots=True)
-class Vector:
-    """One test."""
-
-    name: str
-    """Name of the test."""
-    group: str
-    """The specification that it comes from."""
-    model: Model
-    """The model."""
-    inputs: tuple[Array | None, ...]
-    """Values of the inputs; None for an input without data, which is omitted."""
-    outputs: tuple[Expectation, ...]
-    """Expected outputs."""
-    expect_failure: bool
-    """Whether the device must refuse it."""
-    multinomial_tolerance: float
-    """Allowed deviation of frequencies from probabilities; 0 if outputs are no samples."""
-    operations: tuple[str, ...]
-    """Names of the model's operations."""
+    Raises OSError, or ValueError for an invalid line, and if there is no test.
+    """
+    files = [
+        file
+        for path in paths
+        for file in (sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")]) if path.is_dir() else [path])
+    ]
+    wanted = re.compile(pattern)
+    found = [vector for file in files for vector in read_vectors(file) if wanted.search(vector.name)]
+    if not found:
+        raise ValueError(f"no test in {', '.join(map(str, paths))} matches {pattern!r}")
+    return found
 
 
-def read_vectors(path: Path) -> Iterator[Vector]:
+def read_vectors(path: Path) -> Iterator[Case]:
     """Read the tests of a file. Raises OSError, or ValueError with the number of the invalid line."""
     with open_given_file(path, "vectors") as file:
         lines = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
@@ -86,7 +72,7 @@ def read_vectors(path: Path) -> Iterator[Vector]:
             raise ValueError(f"{path}:{number}: {type(error).__name__}: {error}") from error
 
 
-def parse_vector(test: dict[str, Any]) -> Vector:
+def parse_vector(test: dict[str, Any]) -> Case:
     """One test from its JSON form."""
     if unknown := set(test) - _KEYS:
         raise ValueError(f"got {', '.join(sorted(unknown))}, expected only {', '.join(sorted(_KEYS))}")
@@ -96,7 +82,7 @@ def parse_vector(test: dict[str, Any]) -> Vector:
     operands = test["main"]["operands"]
     all_operands = [operand for graph in (test["main"], *test.get("referenced", ())) for operand in graph["operands"]]
     half = test["relaxed"] or any(operand["type"] == "TENSOR_FLOAT16" for operand in all_operands)
-    return Vector(
+    return Case(
         test["name"],
         test["spec"],
         model,
@@ -104,7 +90,6 @@ def parse_vector(test: dict[str, Any]) -> Vector:
         tuple(_expectation(operands[i], half) for i in test["main"]["outputs"]),
         test["expect_failure"],
         test["multinomial_tolerance"],
-        tuple(operation["type"] for operation in test["main"]["operations"]),
     )
 
 

@@ -1,26 +1,22 @@
-"""Comparing outputs with the expectations of a vector."""
+"""Values element by element, as conformance tests judge them."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.types.layout import Dimensions, describe
-from nnhal_tools.conformance.vectors import Expectation
 
 _SHOWN = 3
 
 
-def mismatch(expected: Expectation, got: Array, dimensions: Dimensions) -> str:
-    """Return what is wrong with one output; empty if nothing is. ``got`` is flat, ``dimensions`` are those reported."""
-    if dimensions != expected.values.shape:
-        return f"dimensions {describe(dimensions)}, expected {describe(expected.values.shape)}"
-    if not expected.compared:
-        return ""
-    reference = expected.values.reshape(-1).astype(np.float64)
-    values = got.astype(np.float64)
+def mismatch(expected: Array, got: Array, absolute: float, relative: float) -> str:
+    """Return what is wrong with values; empty if nothing is. Both have as many elements.
+
+    Each element may be ``absolute + relative * |expected|`` off. NaN is equal to NaN.
+    """
+    reference, values = (array.reshape(-1).astype(np.float64) for array in (expected, got))
     with np.errstate(invalid="ignore"):
-        close = np.abs(values - reference) <= expected.absolute + expected.relative * np.abs(reference)
+        close = np.abs(values - reference) <= absolute + relative * np.abs(reference)
     close |= (values == reference) | (np.isnan(values) & np.isnan(reference))
     if close.all():
         return ""

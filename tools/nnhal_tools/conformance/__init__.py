@@ -1,1 +1,0 @@
-"""Conformance vectors: tests as data, run against a device."""
