@@ -9,7 +9,7 @@ import pytest
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from nnhal_tools.cases.case import Case, ExecutionMode, MemoryChoice, Verdict
-from nnhal_tools.cases.runner import Runner
+from nnhal_tools.cases.runner import CaseRunner
 from tests.support.coupling import has_signed_counterpart, signed_counterpart
 from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
@@ -23,14 +23,14 @@ def vectors() -> list[Case]:
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
-def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+def runner(request: pytest.FixtureRequest) -> Iterator[CaseRunner]:
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
-        yield Runner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
+        yield CaseRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
 
 
 @pytest.mark.contract("EX-16")
-def test_signed_and_unsigned_tests_both_pass_or_are_both_declined(runner: Runner, vectors: list[Case]) -> None:
+def test_signed_and_unsigned_tests_both_pass_or_are_both_declined(runner: CaseRunner, vectors: list[Case]) -> None:
     passed = 0
     for vector in vectors:
         (unsigned,), (signed,) = runner.run(vector), runner.run(signed_counterpart(vector))

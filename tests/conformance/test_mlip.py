@@ -11,7 +11,7 @@ import pytest
 from nnhal.remote import RemoteDevice
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal_tools.cases.case import Case, ExecutionMode, MemoryChoice, Verdict
-from nnhal_tools.cases.runner import Runner
+from nnhal_tools.cases.runner import CaseRunner
 from tests.support.coupling import has_signed_counterpart, signed_counterpart
 from tests.support.mlip_hal import is_taken
 from tests.support.processes import own_device
@@ -43,7 +43,7 @@ def device() -> Iterator[RemoteDevice]:
 
 def test_supported_vectors_pass_in_all_modes_over_all_memories(device: RemoteDevice) -> None:
     """Each vector in one mode over one kind of memory: both are the host's, whatever the driver."""
-    runners = cycle([Runner(device, [way]) for way in product(ExecutionMode, MemoryChoice)])
+    runners = cycle([CaseRunner(device, [way]) for way in product(ExecutionMode, MemoryChoice)])
     taken = smallest_by_form(is_taken_whole).values()
     results = [result for vector, runner in zip(taken, runners, strict=False) for result in runner.run(vector)]
     assert [result for result in results if result.verdict != Verdict.PASSED] == []
@@ -53,14 +53,14 @@ def test_supported_vectors_pass_in_all_modes_over_all_memories(device: RemoteDev
 @pytest.mark.parametrize("option", ["wb_pin_ocm=true", "tiles=1"])
 def test_supported_vectors_pass_with_pinned_weights_and_on_one_tile(option: str) -> None:
     with mlip(option) as session:
-        runner = Runner(session, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
+        runner = CaseRunner(session, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
         results = [result for vector in smallest_by_form(is_taken_whole).values() for result in runner.run(vector)]
     assert {result.verdict for result in results} == {Verdict.PASSED}
 
 
 @pytest.mark.contract("EX-16")
 def test_unsigned_and_signed_values_are_both_right_or_both_declined(device: RemoteDevice) -> None:
-    runner, passed = Runner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)]), 0
+    runner, passed = CaseRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)]), 0
     taken = smallest_by_form(lambda vector: has_signed_counterpart(vector) and is_taken_whole(vector))
     for vector in (*taken.values(), *smallest_by_form(has_signed_counterpart).values()):
         (unsigned,), (signed,) = runner.run(vector), runner.run(signed_counterpart(vector))

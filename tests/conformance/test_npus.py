@@ -14,7 +14,7 @@ from nnhal.support import Support
 from nnhal_cascade.support import supported_operations as ethos_u
 from nnhal_devices.ethos_n.support import supported_operations as ethos_n
 from nnhal_tools.cases.case import Case, ExecutionMode, MemoryChoice, Verdict
-from nnhal_tools.cases.runner import Runner
+from nnhal_tools.cases.runner import CaseRunner
 from tests.support.coupling import has_signed_counterpart, signed_counterpart
 from tests.support.npu import is_taken
 from tests.support.processes import own_device
@@ -45,7 +45,7 @@ def npu(request: pytest.FixtureRequest) -> Iterator[Npu]:
 
 @pytest.mark.contract("EX-16")
 def test_unsigned_and_signed_values_are_both_right_or_both_declined(npu: Npu) -> None:
-    runner, passed = Runner(npu.device, [(ExecutionMode.SYNC, MemoryChoice.HARDWARE_BUFFER_BLOB)]), 0
+    runner, passed = CaseRunner(npu.device, [(ExecutionMode.SYNC, MemoryChoice.HARDWARE_BUFFER_BLOB)]), 0
     taken, any_ = smallest_by_form(npu.takes), smallest_by_form(has_signed_counterpart)
     for vector in (*taken.values(), *any_.values()):
         (unsigned,), (signed,) = runner.run(vector), runner.run(signed_counterpart(vector))
@@ -61,7 +61,7 @@ def test_supported_vectors_pass(npu: Npu) -> None:
         (ExecutionMode.BURST, MemoryChoice.HARDWARE_BUFFER_BLOB),
         (ExecutionMode.FENCED, MemoryChoice.TOKEN),
     ]
-    runner = Runner(npu.device, ways)
+    runner = CaseRunner(npu.device, ways)
     results = [result for vector in smallest_by_form(npu.takes).values() for result in runner.run(vector)]
     assert [result for result in results if result.verdict != Verdict.PASSED] == []
     assert Counter((result.mode, result.memory) for result in results).keys() == set(ways)

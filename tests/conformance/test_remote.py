@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nnhal.remote import RemoteDevice
 from nnhal_tools.cases.case import ExecutionMode, MemoryChoice, Verdict
-from nnhal_tools.cases.runner import Runner
+from nnhal_tools.cases.runner import CaseRunner
 from tests.support.far_devices import far_device, near_device
 from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
@@ -26,7 +26,7 @@ def test_every_operation_is_right_in_some_mode() -> None:
         near_device(Path(path), far) as near,
         RemoteDevice(near.endpoint) as device,
     ):
-        runners = cycle([Runner(device, [way]) for way in product(ExecutionMode, MEMORIES)])
+        runners = cycle([CaseRunner(device, [way]) for way in product(ExecutionMode, MEMORIES)])
         for vector, runner in zip(vectors.values(), runners, strict=False):
             (result,) = runner.run(vector)
             assert result.verdict != Verdict.FAILED, f"{vector.name}: {result.reason}"

@@ -160,7 +160,7 @@ def test_a_running_device_that_dies_and_does_not_return_ends_the_comparison(
     monkeypatch.setattr("nnhal_tools.up.single._RETURN_SECONDS", 0.1)
     with device_process("Crashing", short_path) as (_, endpoint):
         words = (
-            "ended the session as it ran the model, and no other layer can be run: .* is gone, and did not serve again"
+            "ended the session as it ran the model, and nothing else can be run: .* is gone, and did not serve again"
         )
         with pytest.raises(DeadObjectError, match=words):
             compared(network, str(endpoint.directory))

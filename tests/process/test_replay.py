@@ -28,8 +28,8 @@ from nnhal.types import (
 )
 from nnhal_tools.cases.case import ExecutionMode, MemoryChoice, Verdict
 from nnhal_tools.cases.execution import run_on
-from nnhal_tools.cases.report import Report
-from nnhal_tools.cases.runner import Runner
+from nnhal_tools.cases.report import CaseReport
+from nnhal_tools.cases.runner import CaseRunner
 from nnhal_tools.cases.vectors import read_vectors
 from nnhal_tools.replay import replay_recording
 from tests.support.additions import TENSOR_BYTES, addition_in_ashmem, addition_model, additions_in_a_cycle
@@ -72,11 +72,11 @@ STORY = network(OperationType.TANH, OperationType.LOGISTIC, OperationType.ABS)
 INPUT = np.array([-2, -0.5, 0.5, 2], np.float32)
 
 
-def replayed(path: Path, device: Endpoint | str) -> Report:
+def replayed(path: Path, device: Endpoint | str) -> CaseReport:
     return replay_recording(path, device if isinstance(device, str) else str(device.directory))
 
 
-def executions(report: Report) -> int:
+def executions(report: CaseReport) -> int:
     """Count the executions that went as they had gone."""
     passed = [outcome for outcome in report.outcomes if outcome.verdict == Verdict.PASSED]
     return len([outcome for outcome in passed if "PrepareModel" not in outcome.name])
@@ -105,7 +105,7 @@ def test_every_way_of_execution_is_replayed(device: Endpoint, tmp_path: Path, wa
 def test_every_kind_of_memory_is_replayed(device: Endpoint, tmp_path: Path, memory: MemoryChoice) -> None:
     path = tmp_path / "a.nnrec"
     with recording(device, path), RemoteDevice(device, "a client") as remote:
-        runner = Runner(remote, [(mode, memory) for mode in ExecutionMode])
+        runner = CaseRunner(remote, [(mode, memory) for mode in ExecutionMode])
         for vector in read_vectors(VECTORS):
             runner.run(vector)
     report = replayed(path, device)

@@ -14,8 +14,8 @@ from nnhal.operations._types import F16, F32, FLOAT16, FLOAT32, I32, Q8A
 from nnhal.remote import RemoteDevice
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperandType, OperationType
-from nnhal_tools.cases.case import Case, ExecutionMode, Expectation, MemoryChoice, Outcome, Verdict
-from nnhal_tools.cases.runner import Runner
+from nnhal_tools.cases.case import Case, CaseOutcome, ExecutionMode, Expectation, MemoryChoice, Verdict
+from nnhal_tools.cases.runner import CaseRunner
 from tests.support.coupling import signed_counterpart
 from tests.support.models import Recipe
 
@@ -25,10 +25,10 @@ ONE_STEP = (1.0, 0.0)
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
-def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+def runner(request: pytest.FixtureRequest) -> Iterator[CaseRunner]:
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
-        yield Runner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
+        yield CaseRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
 
 
 def vector(
@@ -68,7 +68,7 @@ def dense(code: OperandType, relaxed: bool) -> tuple[ResolvedModel, list[Array],
     ],
 )
 def test_floats_are_as_accurate_as_the_model_requires(
-    runner: Runner, code: OperandType, relaxed: bool, tolerance: tuple[float, float]
+    runner: CaseRunner, code: OperandType, relaxed: bool, tolerance: tuple[float, float]
 ) -> None:
     model, inputs, expected = dense(code, relaxed)
     passes(*runner.run(vector(model, inputs, expected, tolerance)))
@@ -84,7 +84,7 @@ def test_random_samples_are_judged_by_the_frequencies_of_the_classes(device: Rem
     given = np.log(np.array([[0.2, 0.3, 0.5], [0.9, 0.09, 0.01]], np.float32))
     no_matter = np.zeros((2, count), np.int32)
     test = vector(recipe.build(samples), [given], no_matter, (0.0, 0.0), multinomial_tolerance=0.02)
-    runner = Runner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
+    runner = CaseRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
     passes(*runner.run(test))
     (result,) = runner.run(replace(test, multinomial_tolerance=1e-9))
     assert result.verdict == Verdict.FAILED
@@ -136,11 +136,13 @@ def quantized_product() -> Case:
 
 @pytest.mark.contract("EX-16")
 @pytest.mark.parametrize("make", [quantized_sum, quantized_maximum, quantized_probabilities, quantized_product])
-def test_results_of_signed_and_unsigned_values_are_equally_accurate(runner: Runner, make: Callable[[], Case]) -> None:
+def test_results_of_signed_and_unsigned_values_are_equally_accurate(
+    runner: CaseRunner, make: Callable[[], Case]
+) -> None:
     test = make()
     passes(*runner.run(test))
     passes(*runner.run(signed_counterpart(test)))
 
 
-def passes(result: Outcome) -> None:
+def passes(result: CaseOutcome) -> None:
     assert result.verdict == Verdict.PASSED, result.reason

@@ -12,7 +12,7 @@ from nnhal.remote import RemoteDevice
 from nnhal.remote.backend import ModelAssessment
 from nnhal.types import Model
 from nnhal_tools.cases.case import ExecutionMode, MemoryChoice, Verdict
-from nnhal_tools.cases.runner import Runner
+from nnhal_tools.cases.runner import CaseRunner
 from nnhal_tools.cases.vectors import parse_vector
 from tests.support.processes import device_process
 
@@ -30,5 +30,5 @@ class HalOnly(RemoteDevice):
 def test_a_device_that_gives_no_reasons_declines_all_the_same(short_path: Path) -> None:
     vector = parse_vector(json.loads(EXAMPLES.read_text().splitlines()[0]))
     with device_process("null", short_path) as (_, endpoint), HalOnly(endpoint, "test") as device:
-        (result,) = Runner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)]).run(vector)
+        (result,) = CaseRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)]).run(vector)
     assert (result.verdict, result.reason, result.failure) == (Verdict.DECLINED, "the device does not say why", "")

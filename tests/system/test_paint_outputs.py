@@ -12,7 +12,7 @@ import pytest
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from nnhal_tools.cases.case import Case, ExecutionMode, MemoryChoice, Verdict
-from nnhal_tools.cases.runner import Runner
+from nnhal_tools.cases.runner import CaseRunner
 from nnhal_tools.cases.vectors import parse_vector
 from nnhal_tools.paint import unwritten_outputs
 from tests.support.foreign_system import ELEMENTS, WIRED, ForeignSystem, doubling_on, foreign_system
@@ -53,7 +53,7 @@ def test_conformance_finds_outputs_that_a_device_has_not_written(system: Foreign
     device = system.devices[WIRED[0]]
     (relu,) = (vector for vector in vectors() if vector.name == "relu_float")
     with RemoteDevice(device.endpoint, "test") as remote:
-        runner = Runner(remote, [(ExecutionMode.BURST, MemoryChoice.ASHMEM)], paints=True)
+        runner = CaseRunner(remote, [(ExecutionMode.BURST, MemoryChoice.ASHMEM)], paints=True)
         (right,) = runner.run(relu)
         assert right.verdict == Verdict.PASSED, right.reason
         device.fail("writes nothing")
@@ -65,6 +65,6 @@ def test_conformance_finds_outputs_that_a_device_has_not_written(system: Foreign
 def test_a_device_that_writes_everything_passes_in_every_mode_over_every_memory(cpu_ref: Endpoint) -> None:
     ways = [(mode, memory) for mode in ExecutionMode for memory in MemoryChoice]
     with RemoteDevice(cpu_ref, "test") as remote:
-        runner = Runner(remote, ways, paints=True)
+        runner = CaseRunner(remote, ways, paints=True)
         results = [result for vector in vectors() for result in runner.run(vector)]
     assert {result.verdict for result in results} == {Verdict.PASSED}

@@ -16,8 +16,8 @@ from nnhal_frontends.imported import ImportedModel
 from nnhal_tools.cases.asked_device import AskedDevice
 from nnhal_tools.cases.case import Case, Verdict
 from nnhal_tools.cases.recorded import RecordedCases
-from nnhal_tools.cases.report import Report
-from nnhal_tools.cases.runner import Runner, run_all
+from nnhal_tools.cases.report import CaseReport
+from nnhal_tools.cases.runner import CaseRunner, run_all
 from nnhal_tools.diff.comparison import compare
 from nnhal_tools.diff.device_side import DeviceSide
 from nnhal_tools.diff.subject import Subject
@@ -30,7 +30,7 @@ _KEPT_MODELS = 16
 """Prepared models that wait for further executions."""
 
 
-def replay_recording(path: Path, device: str, reference: str = "cpu_ref") -> Report:
+def replay_recording(path: Path, device: str, reference: str = "cpu_ref") -> CaseReport:
     """Make the calls of a recording again, and compare how they end.
 
     ``device`` and ``reference`` are drivers, which get processes of their own, or directories of running devices. The
@@ -40,9 +40,9 @@ def replay_recording(path: Path, device: str, reference: str = "cpu_ref") -> Rep
     and TransportError if it does not answer.
     """
     with read_device_recording(path) as recording:
-        report = Report(f"{path} on {device}", "call", lacks(recording))
+        report = CaseReport(f"{path} on {device}", "call", lacks(recording))
         with RenewableDevice(device, _CLIENT) as opened:
-            runner = Runner(AskedDevice(device, opened), kept_models=_KEPT_MODELS)
+            runner = CaseRunner(AskedDevice(device, opened), kept_models=_KEPT_MODELS)
             run_all(RecordedCases(recording, report.left_out), [runner], report)
         # A device tells nothing beside itself: the recorded one does.
         name = recording.header.driver if device == reference else reference
@@ -51,7 +51,7 @@ def replay_recording(path: Path, device: str, reference: str = "cpu_ref") -> Rep
     return report
 
 
-def _locate(report: Report, device: str, name: str, recorded: str) -> None:
+def _locate(report: CaseReport, device: str, name: str, recorded: str) -> None:
     """Say for each model whose values differ from which operation on."""
     with ExitStack() as stack:
 
@@ -67,7 +67,7 @@ def _locate(report: Report, device: str, name: str, recorded: str) -> None:
 
 def _origin(case: Case, device: AskedDevice, name: str, reference: Callable[[], RemoteDevice], recorded: str) -> str:
     """``device`` has run nothing yet."""
-    (outcome,) = Runner(device).run(replace(case, taken=None))
+    (outcome,) = CaseRunner(device).run(replace(case, taken=None))
     if outcome.verdict == Verdict.PASSED:
         return f"no operation: by itself the call is right. {device.name} keeps something between runs"
     unknown, main = "from an unknown operation, since", case.model.main

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from nnhal.arrays import Array, Bytes
+from nnhal.codec.lengths import Lengths
 from nnhal.operations import type_name
 from nnhal.types import ErrorStatus, Model, OperationType
 from nnhal.types.layout import is_extension
@@ -90,6 +91,8 @@ class Case:
     """Arguments of ``prepare_model`` besides the model."""
     seconds: float | None = None
     """How long the execution may take, if not as long as others of the run."""
+    lengths: Lengths = ()
+    """Dimensions that some inputs have in this execution, if a request cannot say so: their arrays are the largest."""
     taken: Callable[[Sequence[Bytes]], object] | None = None
     """Is told the outputs of an execution that has succeeded."""
 
@@ -109,13 +112,13 @@ class Case:
         tensors = [each for each in types if each.startswith("TENSOR")]
         return _name(chosen.type), (tensors or types or [""])[0]
 
-    def outcome(self, way: Way, verdict: Verdict, reason: str = "", failure: str = "") -> Outcome:
+    def outcome(self, way: Way, verdict: Verdict, reason: str = "", failure: str = "") -> CaseOutcome:
         """Return how it ended in one way."""
-        return Outcome(self.name, self.group, *self.subject, *way, verdict, reason, failure)
+        return CaseOutcome(self.name, self.group, *self.subject, *way, verdict, reason, failure)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """Outcome of one case in one mode over one kind of memory."""
 
     name: str

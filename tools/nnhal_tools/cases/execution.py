@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from math import prod
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +13,7 @@ import numpy as np
 
 from nnhal.arrays import Array, Bytes
 from nnhal.clock import now_ns
+from nnhal.codec.lengths import Lengths
 from nnhal.codec.nanoseconds import deadline_after
 from nnhal.errors import HalError, general_failure
 from nnhal.fence import FenceError
@@ -206,8 +207,12 @@ def deadline_in(seconds: float | None) -> int:
     return NO_DEADLINE if seconds is None else deadline_after(now_ns(), round(seconds * 1e9))
 
 
-def execute(prepared: RemotePreparedModel, request: Request, mode: ExecutionMode, deadline_ns: int) -> ExecutionResult:
-    """Execute a request in a mode; a reusable execution twice. Raises HalError."""
+def execute(
+    prepared: RemotePreparedModel, request: Request, mode: ExecutionMode, deadline_ns: int, lengths: Lengths = ()
+) -> ExecutionResult:
+    """Execute a request in a mode, a reusable execution twice; with lengths of inputs over a burst. Raises HalError."""
+    if lengths:
+        return _execute_with(lengths, prepared, request, deadline_ns)
     if mode == ExecutionMode.SYNC:
         return prepared.execute(request, deadline_ns=deadline_ns)
     if mode == ExecutionMode.BURST:
@@ -226,10 +231,21 @@ def execute(prepared: RemotePreparedModel, request: Request, mode: ExecutionMode
         execution.release()
 
 
+def _execute_with(
+    lengths: Lengths, prepared: RemotePreparedModel, request: Request, deadline_ns: int
+) -> ExecutionResult:
+    with ExitStack() as stack:
+        burst, execution = prepared.configure_execution_burst(), prepared.create_reusable_execution(request)
+        stack.callback(burst.close)
+        stack.callback(execution.release)
+        burst.start(execution, deadline_ns, lengths)
+        return burst.finish(execution).result
+
+
 def _awaited(launched: RemoteFencedExecution) -> ExecutionResult:
     try:
         if launched.fence is not None:
-            with contextlib.suppress(FenceError):
+            with suppress(FenceError):
                 launched.fence.wait()
         info = launched.info()
     finally:

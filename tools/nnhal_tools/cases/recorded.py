@@ -23,10 +23,10 @@ from nnhal_tools.cases.case import (
     SYNC_OVER_ASHMEM,
     VALUES,
     Case,
+    CaseOutcome,
     ExecutionMode,
     Expectation,
     MemoryChoice,
-    Outcome,
     Verdict,
     Way,
 )
@@ -69,7 +69,7 @@ class RecordedCases:
         self._operands: dict[int, tuple[Model, Operand]] = {}
         """The argument that a buffer is for."""
 
-    def __iter__(self) -> Iterator[Case | Outcome]:
+    def __iter__(self) -> Iterator[Case | CaseOutcome]:
         for call in self._recording.calls:
             try:
                 self._recording.require_bounded(call.event)
@@ -81,7 +81,7 @@ class RecordedCases:
             else:
                 yield from () if found is None else (found,)
 
-    def _case_of(self, call: RecordedCall) -> Case | Outcome | None:
+    def _case_of(self, call: RecordedCall) -> Case | CaseOutcome | None:
         event = call.event
         match event.WhichOneof("about"):
             case "preparation":
@@ -128,7 +128,7 @@ class RecordedCases:
         if not call.event.status and not about.result.output_sufficient_size:
             raise UnplayableError("executions whose outputs did not fit their memory")
         model = self._model(request.prepared_model)
-        inputs, is_known = self._inputs(about, request, model)
+        inputs, empty, is_known = self._inputs(about, request, model)
         if not is_known:
             self._left_out["executions whose values are not in the recording: their answers were compared only"] += 1
         outputs = self._outputs(call.event, request, model, is_known and not _is_random(model))
@@ -141,7 +141,7 @@ class RecordedCases:
                 self._held[buffer] = _Held(values[number].tobytes(), outputs[number].values.shape)
 
         return Case(
-            f"{place(call)}",
+            place(call),
             f"model {request.prepared_model}",
             model,
             tuple(inputs),
@@ -149,14 +149,18 @@ class RecordedCases:
             status=_status(call.event),
             way=_way(call.event.method, request, model),
             seconds=_seconds(about.deadline_in_ns) if about.HasField("deadline_in_ns") else None,
+            lengths=empty,
             taken=take if is_known and written else None,
         )
 
     def _inputs(
         self, about: wire.RecordedExecution, request: wire.RecordedRequest, model: Model
-    ) -> tuple[list[Array | None], bool]:
-        """Return the inputs, and whether all have the values of the recording; zeros stand for others."""
+    ) -> tuple[list[Array | None], list[tuple[int, Dimensions]], bool]:
+        """Return the inputs, the lengths of empty ones, and whether all have the values of the recording; zeros stand
+        for others.
+        """
         lengths, found, is_known = dict(lengths_from_wire(about.lengths)), list[Array | None](), True
+        empty = list[tuple[int, Dimensions]]()
         for number, (argument, index) in enumerate(
             zip(request.arguments.inputs, model.main.input_indexes, strict=True)
         ):
@@ -173,12 +177,15 @@ class RecordedCases:
                 held = _Held(self._recording.content(content), ())
             known = held.dimensions if held else ()
             shape = lengths.get(number) or known or tuple(argument.dimensions) or operand.dimensions
-            count = prod(shape)
-            is_known &= held is not None or not count
-            data = b"" if held is None else held.data[: count * element.itemsize]
-            data += bytes(count * element.itemsize - len(data))
-            found.append(np.frombuffer(data, element).reshape(shape))
-        return found, is_known
+            is_known &= held is not None or not prod(shape)
+            # In a request 0 is an unknown length: an empty input is the largest one, with its lengths beside it.
+            largest = tuple(length or 1 for length in shape)
+            size = prod(largest) * element.itemsize
+            data = b"" if held is None else held.data[:size]
+            found.append(np.frombuffer(data + bytes(size - len(data)), element).reshape(largest))
+            if largest != shape:
+                empty.append((number, shape))
+        return found, empty, is_known
 
     def _outputs(
         self, event: wire.RecordedEvent, request: wire.RecordedRequest, model: Model, is_known: bool
@@ -213,7 +220,7 @@ class RecordedCases:
         if about.HasField("value"):
             self._hold(about.buffer, about.value, tuple(about.dimensions))
 
-    def _copy(self, call: RecordedCall) -> Outcome | None:
+    def _copy(self, call: RecordedCall) -> CaseOutcome | None:
         about = call.event.copy
         if about.is_into_buffer:
             self._hold(about.buffer, about.value, tuple(about.empty or about.dimensions))
@@ -230,7 +237,9 @@ class RecordedCases:
         )
         verdict, reason = (Verdict.FAILED, f"buffer {about.buffer}: {wrong}") if wrong else (Verdict.PASSED, "")
         way = (ExecutionMode.SYNC, MemoryChoice.TOKEN)
-        return Outcome(place(call), f"buffer {about.buffer}", "", "", *way, verdict, reason, VALUES if wrong else "")
+        return CaseOutcome(
+            place(call), f"buffer {about.buffer}", "", "", *way, verdict, reason, VALUES if wrong else ""
+        )
 
     def _hold(self, buffer: int, content: wire.RecordedContent, dimensions: Dimensions) -> None:
         is_known = 0 in dimensions or self._recording.has(content)

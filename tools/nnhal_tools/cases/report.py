@@ -10,7 +10,7 @@ from typing import Any
 from nnhal_pages.document import Figure
 from nnhal_pages.explanation.marks import counted
 from nnhal_pages.report import Column, FigureCards, Name, PagePart, ReportTable, TerminalPart, report_page
-from nnhal_tools.cases.case import VALUES, Case, Outcome, Verdict
+from nnhal_tools.cases.case import VALUES, Case, CaseOutcome, Verdict
 from nnhal_tools.junit import JunitCase, junit
 
 _SHOWN = 20
@@ -21,7 +21,7 @@ _OPERATION: Column[_Row] = Column("operation", lambda row: row[0][0])
 _TYPE: Column[_Row] = Column("type", lambda row: row[0][1])
 
 
-class Report:
+class CaseReport:
     """The outcomes of cases, with what is to be said besides. A source of other cases may show more of them."""
 
     def __init__(self, title: str, noun: str, notes: Sequence[str] = ()) -> None:
@@ -31,24 +31,24 @@ class Report:
         """What a reader has to know, in sentences."""
         self.left_out: Counter[str] = Counter()
         """How many calls of a recording are no cases, by the reason."""
-        self.found: dict[int, Sequence[Outcome]] = {}
+        self.found: dict[int, Sequence[CaseOutcome]] = {}
         """The outcomes of each case, by its number."""
         self.wrong: dict[int, tuple[int, Case]] = {}
         """The first case of each model whose values are wrong, with its number, by the identity of the model."""
 
-    def add(self, number: int, case: Case, outcomes: Sequence[Outcome]) -> None:
+    def add(self, number: int, case: Case, outcomes: Sequence[CaseOutcome]) -> None:
         """Note how a case has ended."""
         self.found[number] = outcomes
         if any(outcome.failure == VALUES for outcome in outcomes):
             self.wrong.setdefault(id(case.model), (number, case))
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[CaseOutcome]:
         """All outcomes, in the order of their cases."""
         return [outcome for _, outcomes in sorted(self.found.items()) for outcome in outcomes]
 
     @property
-    def failures(self) -> list[Outcome]:
+    def failures(self) -> list[CaseOutcome]:
         """The outcomes of cases that have failed."""
         return [outcome for outcome in self.outcomes if outcome.verdict == Verdict.FAILED]
 
@@ -80,7 +80,7 @@ class Report:
         """Return what a page shows, by headings."""
         total = Counter(outcome.verdict for outcome in self.outcomes)
         cards = FigureCards([Figure(verdict.value.capitalize(), str(total[verdict]), "") for verdict in Verdict])
-        columns: list[Column[Outcome]] = [
+        columns: list[Column[CaseOutcome]] = [
             Column(self.noun, lambda outcome: Name(outcome.name)),
             Column("from", lambda outcome: Name(outcome.group)),
             Column("executed", _way),
@@ -132,10 +132,10 @@ class Report:
         return ReportTable("", columns, sorted(counts.items()), "operations", "By operations and their types")
 
 
-def _way(outcome: Outcome) -> str:
+def _way(outcome: CaseOutcome) -> str:
     return f"{outcome.mode} over {outcome.memory}"
 
 
-def _lines(outcome: Outcome) -> list[str]:
+def _lines(outcome: CaseOutcome) -> list[str]:
     line = f"{outcome.name}, {_way(outcome)}: {outcome.reason}"
     return [line, f"  {outcome.origin}"] if outcome.origin else [line]

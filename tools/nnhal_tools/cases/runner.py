@@ -25,13 +25,13 @@ from nnhal_tools.cases.case import (
     UNWRITTEN,
     VALUES,
     Case,
+    CaseOutcome,
     ExecutionMode,
-    Outcome,
     Verdict,
     Way,
 )
 from nnhal_tools.cases.execution import Arguments, arguments_in, deadline_in, execute
-from nnhal_tools.cases.report import Report
+from nnhal_tools.cases.report import CaseReport
 from nnhal_tools.distance.elements import distribution_mismatch, mismatch
 from nnhal_tools.paint import unwritten
 
@@ -44,7 +44,7 @@ def _failed(failure: str, reason: str) -> Told:
     return Verdict.FAILED, reason, failure
 
 
-class Runner:
+class CaseRunner:
     """Runs cases in one session with a device, and in another one after the device has died of a case."""
 
     def __init__(
@@ -62,14 +62,14 @@ class Runner:
         self._arguments: dict[Way, Arguments] = {}
         self._models: dict[int, _ModelOnDevice] = {}
 
-    def run(self, case: Case) -> list[Outcome]:
+    def run(self, case: Case) -> list[CaseOutcome]:
         """Run a case in every way: in each a device that has died is a new one.
 
         Raises DeadObjectError if the device is gone and cannot be started again.
         """
         return [self._outcome(case, way) for way in ([case.way] if case.way else self._ways)]
 
-    def _outcome(self, case: Case, way: Way) -> Outcome:
+    def _outcome(self, case: Case, way: Way) -> CaseOutcome:
         try:
             told = self._device.surviving(lambda: self._judge(case, way), case.name)
         except EndedError as error:
@@ -110,6 +110,8 @@ class Runner:
 
     def _execute(self, case: Case, prepared: RemotePreparedModel, way: Way) -> Told:
         """Run the case, and judge its outputs."""
+        if case.lengths and not prepared.calls.has_lengths_by_run:
+            return Verdict.DECLINED, "the device does not take lengths of inputs with a run", ""
         mode, memory = way
         if way not in self._arguments:
             self._arguments[way] = arguments_in(memory, self._device.remote)
@@ -119,7 +121,7 @@ class Runner:
             request = arguments.request(case.model, prepared, case.inputs, sizes)
             if mode == ExecutionMode.FENCED and _has_open_outputs(case.model):
                 return _unless_refused(lambda: prepared.execute_fenced(request))
-            result = execute(prepared, request, mode, deadline_in(seconds))
+            result = execute(prepared, request, mode, deadline_in(seconds), case.lengths)
             if self._paints and result.output_sufficient_size:
                 first = _written(case, result, arguments)
                 if arguments.paint(1):
@@ -173,9 +175,9 @@ def refusals(device: RemoteDevice, model: Model) -> dict[int, str]:
 
 
 def run_all(
-    cases: Iterable[Case | Outcome],
-    runners: Sequence[Runner],
-    report: Report,
+    cases: Iterable[Case | CaseOutcome],
+    runners: Sequence[CaseRunner],
+    report: CaseReport,
     done: Callable[[], object] = lambda: None,
 ) -> None:
     """Run cases on several devices at a time, and put their outcomes in a report, in the order of the cases.
@@ -185,14 +187,14 @@ def run_all(
     """
     waiting, lock, is_over = enumerate(cases), threading.Lock(), threading.Event()
 
-    def work(runner: Runner) -> None:
+    def work(runner: CaseRunner) -> None:
         while not is_over.is_set():
             with lock:
                 number, case = next(waiting, (-1, None))
             if case is None:
                 return
             try:
-                if isinstance(case, Outcome):
+                if isinstance(case, CaseOutcome):
                     report.found[number] = [case]
                 else:
                     report.add(number, case, runner.run(case))

@@ -13,8 +13,8 @@ from rich.progress import Progress
 
 from nnhal_tools.cases.asked_device import AskedDevice
 from nnhal_tools.cases.case import ExecutionMode, MemoryChoice
-from nnhal_tools.cases.report import Report
-from nnhal_tools.cases.runner import Runner, run_all
+from nnhal_tools.cases.report import CaseReport
+from nnhal_tools.cases.runner import CaseRunner, run_all
 from nnhal_tools.cases.vectors import vectors_in
 from nnhal_tools.cli.report_options import HtmlFile, JunitFile, error_console, write_report
 from nnhal_tools.given_model import require_writable
@@ -66,12 +66,12 @@ def conformance(
     with console.status("reading vectors"):
         vectors = vectors_in(paths, filter_)
     ways = tuple(product(dict.fromkeys(mode or [ExecutionMode.SYNC]), dict.fromkeys(memory or [MemoryChoice.ASHMEM])))
-    report = Report(f"{', '.join(map(str, paths))} on {device}", "test")
+    report = CaseReport(f"{', '.join(map(str, paths))} on {device}", "test")
     is_running = given_device(device).directory is not None
     count = jobs or min(os.cpu_count() or 1, _MOST_JOBS, 1 + len(vectors) // _CASES_EACH)
     with ExitStack() as stack:
         runners = [
-            Runner(
+            CaseRunner(
                 AskedDevice(device, stack.enter_context(RenewableDevice(device, _CLIENT)), deadline),
                 ways,
                 paint_outputs,

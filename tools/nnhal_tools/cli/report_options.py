@@ -10,14 +10,14 @@ import typer
 from rich.console import Console
 
 from nnhal_pages.terminal import output_console, show_parts
-from nnhal_tools.cases.report import Report
+from nnhal_tools.cases.report import CaseReport
 
 JunitFile = Annotated[Path | None, typer.Option("--junit", help="Write JUnit's XML for CI to FILE.")]
 HtmlFile = Annotated[Path | None, typer.Option("--html", help="Write a page to FILE.")]
 
 
 def write_report(
-    report: Report,
+    report: CaseReport,
     junit: Path | None,
     html: Path | None,
     json_file: Path | None = None,

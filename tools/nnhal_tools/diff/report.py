@@ -24,8 +24,8 @@ from nnhal_pages.report import (
     TerminalPart,
 )
 from nnhal_pages.text import shortened
-from nnhal_tools.cases.case import SYNC_OVER_ASHMEM, Outcome, Verdict
-from nnhal_tools.cases.report import Report
+from nnhal_tools.cases.case import SYNC_OVER_ASHMEM, CaseOutcome, Verdict
+from nnhal_tools.cases.report import CaseReport
 from nnhal_tools.diff.pictures import GRAPH, LayerBox, layer_graph, legend, level_of
 from nnhal_tools.distance.figures import Figures
 
@@ -102,7 +102,7 @@ class LayerDiff:
         }
 
 
-class DiffReport(Report):
+class DiffReport(CaseReport):
     """A model on two sides: its cases are layers."""
 
     def __init__(
@@ -218,11 +218,11 @@ class DiffReport(Report):
     def sheet(self) -> str:
         return files("nnhal_tools.diff").joinpath("page.css").read_text()
 
-    def _outcome(self, layer: LayerDiff) -> Outcome:
+    def _outcome(self, layer: LayerDiff) -> CaseOutcome:
         verdict = Verdict.FAILED if layer.over else Verdict.DECLINED if layer.error is None else Verdict.PASSED
         reason = "; ".join(layer.over) or layer.problem
         name = f"layer {layer.number}, {layer.title}"
-        return Outcome(name, self.model, layer.kind, layer.type, *SYNC_OVER_ASHMEM, verdict, reason, layer.origin)
+        return CaseOutcome(name, self.model, layer.kind, layer.type, *SYNC_OVER_ASHMEM, verdict, reason, layer.origin)
 
 
 def _layers(layers: Sequence[LayerDiff], footnotes: Footnotes) -> ReportTable[LayerDiff]:
