@@ -232,12 +232,11 @@ def validate_mirror_pad(op: Signature) -> None:
 
 
 def paddings_of_mirror_pad(op: OperationContext) -> list[tuple[int, int]]:
-    """Return the elements to pad before and after each axis."""
-    rank, shape = len(op.ranked(MirrorPadInput.INPUT)), op.ranked(MirrorPadInput.PADDINGS)
-    if shape != (rank, 2):
-        op.refuse(f"paddings have dimensions {list(shape)}, expected [{rank}, 2]")
-    flat = op.integers(MirrorPadInput.PADDINGS)
-    return list(zip(flat[::2], flat[1::2], strict=True))
+    """Return the elements to pad before and after each axis. Raises UnknownYet."""
+    rank, values = len(op.ranked(MirrorPadInput.INPUT)), op.value(MirrorPadInput.PADDINGS)
+    if values.shape != (rank, 2):
+        op.refuse(f"paddings have dimensions {list(values.shape)}, expected [{rank}, 2]")
+    return [(int(before), int(after)) for before, after in values]
 
 
 def prepare_mirror_pad(op: OperationContext) -> tuple[Dimensions, ...]:

@@ -4,7 +4,6 @@ from itertools import product
 
 import pytest
 
-from nnhal.errors import HalError
 from nnhal.operations import UnknownYet
 from nnhal.operations._window import SAME, VALID, Axis, Window
 from nnhal.operations.pooling import window_of
@@ -51,19 +50,3 @@ def test_an_unknown_layout_raises_unknown_yet() -> None:
         window(
             [open_tensor(F32, (1, 2, 2, 1)), *integers(SAME, 1, 1, 1, 1, 0), Given(boolean(False).operand)],
         )
-
-
-@pytest.mark.parametrize(
-    ("parameters", "complaint"),
-    [
-        ((3, 1, 1, 1, 1, 0), "padding scheme 3"),
-        ((0, 1, 1, 1, 1, 0), "padding scheme 0"),
-        ((SAME, 0, 1, 1, 1, 0), "stride 0"),
-        ((SAME, 1, 1, 1, 0, 0), "size 0"),
-        ((SAME, 1, 1, 1, 1, 4), "activation 4"),
-        ((-1, 0, 0, 0, 1, 1, 1, 1, 0), "paddings -1 and 0"),
-    ],
-)
-def test_parameters_out_of_range_are_refused(parameters: tuple[int, ...], complaint: str) -> None:
-    with pytest.raises(HalError, match=complaint):
-        window([open_tensor(F32, (1, 4, 4, 1)), *integers(*parameters)])

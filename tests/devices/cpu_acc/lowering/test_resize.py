@@ -3,39 +3,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
+from nnhal.operations._types import F32, I32, Q8A, Q8AS
 from nnhal.resolved import propagate_dimensions
 from nnhal.types import OperandType, OperationType
 from nnhal_devices.cpu_acc.lowering import lower
-from tests.support.agreement import assert_agrees, assert_single_agrees, like, random, single
+from tests.support.agreement import assert_agrees, like, random, single
 from tests.support.models import Recipe
-
-
-@pytest.mark.parametrize("code", [F32, F16, Q8A, Q8AS])
-@pytest.mark.parametrize("places", [(False, False), (True, False), (False, True)])
-@pytest.mark.parametrize(("width", "height", "channels_first"), [(9, 3, False), (2, 11, True), (1, 1, False)])
-def test_pixels_are_interpolated(
-    width: int, height: int, channels_first: bool, places: tuple[bool, bool], code: OperandType
-) -> None:
-    parameters = [width, height, channels_first, *places]
-    assert_single_agrees(OperationType.RESIZE_BILINEAR, code, [(2, 5, 6, 4)], parameters)
 
 
 @pytest.mark.parametrize("code", [F32, Q8A, Q8AS])
 @pytest.mark.parametrize("places", [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("channels_first", [False, True])
 @pytest.mark.parametrize(("width", "height"), [(12, 15), (9, 3), (6, 5)])
-@pytest.mark.parametrize("is_moved", [False, True])
-def test_the_nearest_pixels_are_picked(
-    is_moved: bool, width: int, height: int, channels_first: bool, places: tuple[bool, bool], code: OperandType
+def test_the_nearest_pixels_of_images_that_are_held_with_channels_first(
+    width: int, height: int, channels_first: bool, places: tuple[bool, bool], code: OperandType
 ) -> None:
     recipe, kind = Recipe(), like(code)
     shape = (2, 4, 5, 6) if channels_first else (2, 5, 6, 4)
     image = recipe.input(code, shape, kind.scale, kind.zero_point)
-    if is_moved:  # a pooling's result is held with channels first
-        image = recipe.operation(
-            OperationType.MAX_POOL_2D, [image, *recipe.integers(2, 1, 1, 1, 1, 0), _flag(recipe, channels_first)], kind
-        )
+    image = recipe.operation(
+        OperationType.MAX_POOL_2D, [image, *recipe.integers(2, 1, 1, 1, 1, 0), _flag(recipe, channels_first)], kind
+    )
     flags = [_flag(recipe, each) for each in (channels_first, *places)]
     inputs = [image, *recipe.integers(width, height), *flags]
     model = recipe.build(recipe.operation(OperationType.RESIZE_NEAREST_NEIGHBOR, inputs, kind))

@@ -36,8 +36,3 @@ def test_they_move_bytes(code: str, inputs: Sequence[Any], outputs: Any, options
     found = node.check(optimised=True)
     assert found[-1] == "NOT_EQUAL"
     assert "RUN" not in found
-
-
-def test_a_mask_that_chooses_numbers_stays_one() -> None:
-    node = one("SELECT", [booleans(2, 3), int32(2, 3), int32(2, 3)], int32(2, 3))
-    assert node.check() == ["SELECT"]
