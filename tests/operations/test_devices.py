@@ -7,14 +7,17 @@ from collections.abc import Sequence
 import pytest
 
 from nnhal.arrays import Array
-from nnhal.operations._types import B8, I32
+from nnhal.operations._types import FLOATS, QUANT8
 from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED, Support, Unsupported
+from nnhal.types import OperationType
+from nnhal_cascade.support import supported_operations as by_ethos_u
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_acc.lowering import LOWERINGS
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.ethos_n.support import supported_operations as by_ethos_n
 from nnhal_devices.gpu_acc.support import supported_operations as by_gpu_acc
+from nnhal_devices.mlip.driver import Mlip
 from tests.operations.rows import Row, Verb
 from tests.operations.tables import ROWS
 from tests.operations.variations import (
@@ -29,6 +32,7 @@ from tests.operations.variations import (
     with_open_axes,
 )
 from tests.support.agreement import assert_agrees
+from tests.support.npu import Ask
 
 ACCELERATED = CpuAcc(DriverOptions())
 
@@ -87,17 +91,23 @@ def agrees_or_declines(model: ResolvedModel, inputs: Sequence[Array]) -> None:
 
 
 @of(Verb.TAKES)
-def test_gpu_acc_and_npus_take_a_form_or_say_why_not(row: Row) -> None:
+def test_gpu_acc_takes_what_cpu_acc_takes_of_floats_of_up_to_4_axes(row: Row) -> None:
     for code, typed in types_of(row):
         model, _ = model_of(typed, values_of(typed))
         (accelerated,) = ACCELERATED.supported_operations(model)
         (answer,) = by_gpu_acc(model, ACCELERATED)
-        if accelerated != SUPPORTED:
-            assert answer == accelerated or isinstance(answer, Unsupported)
-        elif code in (B8, I32) or typed.operation.name == "CAST":
-            assert_complete(answer)
+        axes = max(len(each.operand.dimensions) for each in (*typed.inputs, *typed.outputs))
+        is_taken = code in FLOATS or (typed.operation == OperationType.DEQUANTIZE and code in QUANT8)
+        if typed.operation != OperationType.CAST:
+            assert (answer == SUPPORTED) == (accelerated == SUPPORTED and is_taken and axes <= 4), answer
         assert_complete(answer)
-        (answer,) = by_ethos_n(model)
+
+
+@of(Verb.TAKES)
+@pytest.mark.parametrize("ask", [by_ethos_n, by_ethos_u, Mlip(DriverOptions()).supported_operations])
+def test_npus_take_a_form_or_say_why_not(ask: Ask, row: Row) -> None:
+    for _, typed in types_of(row):
+        (answer,) = ask(model_of(typed, values_of(typed))[0])
         assert_complete(answer)
 
 

@@ -72,7 +72,7 @@ IMPORT_RULES: Mapping[int, ImportRule] = {
     OperationType.LOGISTIC: ImportRule(elementwise.emit_table),
     OperationType.MAXIMUM: ImportRule(elementwise.emit_extremum, tensors=_both, check=elementwise.one_number),
     OperationType.MAX_POOL_2D: ImportRule(windows.emit_max_pool_2d),
-    OperationType.MEAN: ImportRule(windows.emit_mean, (MeanInput.AXES,)),
+    OperationType.MEAN: ImportRule(windows.emit_mean, (MeanInput.AXES,), check=windows.keeps_an_axis),
     OperationType.MINIMUM: ImportRule(elementwise.emit_extremum, tensors=_both, check=elementwise.one_number),
     OperationType.MUL: ImportRule(elementwise.emit_binary, tensors=_both),
     OperationType.PAD: ImportRule(movement.emit_pad, _PADDED),

@@ -168,6 +168,14 @@ def emit_mean(op: HalOperation) -> str:
     return _reduced(op, Operator.GLOBAL_AVG_POOL2D, axes, keep)
 
 
+def keeps_an_axis(op: OperationContext) -> Support:
+    """Check that a mean leaves an axis: without any the HAL's result has rank 1, and the flow's rank 0."""
+    rank = len(op.dimensions(MeanInput.INPUT))
+    if op.integer(MeanInput.KEEP) > 0 or len(axes_of_mean(op)) < rank:
+        return SUPPORTED
+    return Unsupported("NO_IMPL", f"a mean over all axes of rank {rank}", "axes that are kept, or fewer axes")
+
+
 def emit_reduce_max(op: HalOperation) -> str:
     """Add the nodes of a REDUCE_MAX over height and width of images: a global max pool."""
     keep = op.context.boolean(ReduceInput.KEEP_DIMS)
