@@ -88,8 +88,6 @@ EXCEPTIONS = {
         "Path(self._session.end_profiling()).read_text": OWN_FOLDER,
         "onnxruntime.InferenceSession": "a model that was looked at before, with the files beside it",
     },
-    "nnhal_tools.stress.actions.caching": {"os.open": "a descriptor of this process's own, in /proc/self/fd"},
-    "nnhal_tools.stress.held_resources": {"(process / 'maps').read_text": KERNEL},
 }
 READS = {"read_text", "read_bytes"}
 WHOLE_LIBRARIES = {"tomllib.loads", "tomllib.load", "json.load", "np.load", "np.fromfile", "np.memmap", "np.loadtxt"}

@@ -15,7 +15,6 @@ from nnhal_devices import wire
 from nnhal_devices.driver import BACKEND_API_VERSION
 from nnhal_devices.dynamic.loader import C_API_VERSION
 from nnhal_hosting.faults.document import VERSION as FAULTS_VERSION
-from nnhal_tools.stress.script_file import VERSION as SCRIPT_VERSION
 from nnhal_tools.up.topology import VERSION as TOPOLOGY_VERSION
 from tests.test_documentation import ROOT
 
@@ -36,7 +35,6 @@ VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["versi
         ("the dashboard's history (NNHAL_DASHBOARD_HISTORY)", f"`FORM` {FORM}"),
         ("topologies", f"| {TOPOLOGY_VERSION}, "),
         ("files of faults", f"| {FAULTS_VERSION}, "),
-        ("scripts of `nnhal stress`", f"| {SCRIPT_VERSION}, "),
     ],
 )
 def test_the_page_has_the_version_of_the_code(what: str, version: str) -> None:

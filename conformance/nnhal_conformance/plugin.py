@@ -15,14 +15,19 @@ if TYPE_CHECKING:
     from nnhal_conformance.device import Known
 
 
+_STEPS = 1_000
 SECONDS = 30.0
 """Time in which the device is to give each answer."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option ``--nnhal-device``."""
+    """Add the options ``--nnhal-device`` and ``--nnhal-steps``."""
+    group = parser.getgroup("nnhal")
     text = "Directory of a running device, which nnhal_conformance's tests ask."
-    parser.getgroup("nnhal").addoption("--nnhal-device", metavar="DIR", type=Path, help=text)
+    group.addoption("--nnhal-device", metavar="DIR", type=Path, help=text)
+    group.addoption(
+        "--nnhal-steps", metavar="COUNT", type=int, default=_STEPS, help="About how many random steps it is asked for."
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -16,7 +16,7 @@ from nnhal_conformance.device import Known, Subject
 from nnhal_conformance.rule import NotOfferedError, Rule
 from nnhal_conformance.session import DeviceSession
 
-_RETURN_SECONDS = 10.0
+RETURN_SECONDS = 10.0
 """Time for a device that has ended or does not answer: what supervises it may start it again."""
 _POLL_SECONDS = 0.1
 
@@ -49,7 +49,7 @@ class RuleResult:
 
 
 def ask_rules(
-    endpoint: Endpoint, rules: Sequence[Rule], seconds: float, back_seconds: float = _RETURN_SECONDS
+    endpoint: Endpoint, rules: Sequence[Rule], seconds: float, back_seconds: float = RETURN_SECONDS
 ) -> Iterator[RuleResult]:
     """Ask about rules, each answer of which may take ``seconds``.
 
@@ -64,7 +64,7 @@ def ask_rules(
             continue
         result = ask_rule(each, endpoint, seconds, known)
         yield result
-        if result.verdict is Verdict.FAILED and not _is_back(endpoint, seconds, back_seconds):
+        if result.verdict is Verdict.FAILED and not is_back(endpoint, seconds, back_seconds):
             gone = f"the device has not served again since {each.id} failed"
 
 
@@ -81,15 +81,27 @@ def _ask(rule: Rule, endpoint: Endpoint, seconds: float, known: Known) -> tuple[
             rule.ask(subject)
     except NotOfferedError as error:
         return Verdict.NOT_OFFERED, str(error)
-    except HalError as error:
-        return Verdict.FAILED, f"got {error}, expected success"
-    except DeadObjectError as error:
-        return Verdict.FAILED, f"the device has ended the session or is gone: {error}"
-    except NnhalError as error:
-        return Verdict.FAILED, str(error)
-    except (LookupError, ValueError, AssertionError, OSError, DecodeError) as error:  # it may answer anything
-        return Verdict.FAILED, f"got an answer that cannot be read ({type(error).__name__}: {error})"
+    except (
+        NnhalError,
+        LookupError,
+        ValueError,
+        AssertionError,
+        OSError,
+        DecodeError,
+    ) as error:  # it may answer anything
+        return Verdict.FAILED, failure_in_words(error)
     return Verdict.PASSED, ""
+
+
+def failure_in_words(error: Exception) -> str:
+    """Say what a device did that made asking it fail."""
+    if isinstance(error, HalError):
+        return f"got {error}, expected success"
+    if isinstance(error, DeadObjectError):
+        return f"the device has ended the session or is gone: {error}"
+    if isinstance(error, NnhalError):
+        return str(error)
+    return f"got an answer that cannot be read ({type(error).__name__}: {error})"
 
 
 def require_served(endpoint: Endpoint, seconds: float) -> None:
@@ -98,7 +110,7 @@ def require_served(endpoint: Endpoint, seconds: float) -> None:
         session.call(session.device.GetVersionString, device_pb2.GetVersionStringRequest())
 
 
-def _is_back(endpoint: Endpoint, seconds: float, back_seconds: float) -> bool:
+def is_back(endpoint: Endpoint, seconds: float, back_seconds: float) -> bool:
     """Wait until the device serves, for so long."""
     deadline = time.monotonic() + back_seconds
     while True:

@@ -67,6 +67,19 @@ class SmallModel:
         element = ELEMENT_TYPES[self.output.type]
         return [((np.arange(count) * (3 + n) + seed) % 10).reshape(SHAPE).astype(element) for n in range(self.inputs)]
 
+    def array(self, raw: Array) -> Array:
+        """Bytes as a value."""
+        return raw.view(ELEMENT_TYPES[self.output.type]).reshape(SHAPE)
+
+    def mismatch(self, raw: Array, wanted: Array) -> int | None:
+        """Return the place of the element that differs most from the wanted one; None if all are near enough."""
+        got, wanted = self.array(raw).astype(np.float64), wanted.astype(np.float64)
+        is_byte = ELEMENT_TYPES[self.output.type].itemsize == 1
+        tolerance = 1.0 if is_byte else _FLOAT_TOLERANCE * max(1.0, float(np.abs(wanted).max()))
+        if np.allclose(got, wanted, rtol=0, atol=tolerance):
+            return None
+        return int(np.argmax(np.abs(got - wanted).reshape(-1)))
+
     def with_operand(self, number: int, **fields: object) -> Model:
         """The model with another operand in place of one of its own."""
         operands = list(self.model.main.operands)
@@ -180,23 +193,21 @@ class SmallRequest:
 
     def require_output(self) -> None:
         """Check that the output is that of the inputs."""
-        element = ELEMENT_TYPES[self.small.output.type]
-        wanted = self.small.compute(self._values).astype(np.float64)
+        wanted = self.small.compute(self._values)
         if self.is_untouched:
             raise BrokenRuleError("success was answered and the output was not written, expected its values")
         for number, (place, given) in enumerate(zip(self._places, self._values, strict=False)):
             if not np.array_equal(self._pool.read(place.offset, place.length), given.reshape(-1).view(np.uint8)):
                 raise BrokenRuleError(f"{self.small.name}: input {number} was changed, expected it as it was written")
-        got = self._raw().view(element).reshape(SHAPE).astype(np.float64)
-        tolerance = 1.0 if element.itemsize == 1 else _FLOAT_TOLERANCE * max(1.0, float(np.abs(wanted).max()))
-        if not np.allclose(got, wanted, rtol=0, atol=tolerance):
+        at = self.small.mismatch(self._raw(), wanted)
+        if at is not None:
             written = np.flatnonzero(self._raw() != _PAINT)[-1] + 1
-            if self.small.bytes - written >= element.itemsize:
+            if self.small.bytes - written >= ELEMENT_TYPES[self.small.output.type].itemsize:
                 raise BrokenRuleError(
                     f"success was answered and nothing was written from byte {written} of {self.small.bytes} on, "
                     "expected its values"
                 )
-            at = int(np.argmax(np.abs(got - wanted).reshape(-1)))
+            got = self.small.array(self._raw())
             raise BrokenRuleError(
                 f"{self.small.name}: got {got.reshape(-1)[at]:g} at {at}, expected {wanted.reshape(-1)[at]:g}"
             )

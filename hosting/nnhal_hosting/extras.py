@@ -33,7 +33,7 @@ MODULES = {
     ),
     "tools": (
         *("grpc_health", "grpc_reflection", *_FRONTENDS),
-        *("onnxruntime", "pydantic_settings", "rich", "structlog", "threadpoolctl", "typer"),
+        *("hypothesis", "onnxruntime", "pydantic_settings", "rich", "structlog", "threadpoolctl", "typer"),
     ),
     "litert": ("ai_edge_litert",),
 }

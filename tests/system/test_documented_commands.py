@@ -28,7 +28,7 @@ _COMMAND = re.compile(r"^    ((?:nnhal|python -m benchmarks\.\S+)(?: \S+)*)", re
 _SECONDS = 120.0
 """A command that has not ended, or does not serve, after this has failed."""
 SHORT = {
-    "nnhal stress": "--seconds 2",
+    "nnhal stress": "--steps 60",
     "nnhal bench examples/mobilenet/model.tflite --beside litert": "--rounds 10",
     "nnhal bench hop": "--rounds 10 --large-rounds 1",
     "nnhal bench modes": "--rounds 10 --large-rounds 3",

@@ -24,7 +24,7 @@ _WHOLE = RequestArgument(DataLocation(1))
 """An argument that is a whole buffer, which is the second pool of its request."""
 
 
-def _allocate(held: Prepared, inputs: Any = (), outputs: Any = (), **fields: Any) -> device_pb2.AllocateResponse:
+def allocate(held: Prepared, inputs: Any = (), outputs: Any = (), **fields: Any) -> device_pb2.AllocateResponse:
     """Allocate with roles, each (model, argument, probability)."""
     message = device_pb2.AllocateRequest(
         prepared_models=fields.pop("models", [held.handle]),
@@ -73,7 +73,7 @@ class _Buffer:
     def of(self, held: Prepared) -> device_pb2.AllocateResponse:
         """Allocate another one."""
         try:
-            made = _allocate(held, [(0, 0)], [(0, 0)])
+            made = allocate(held, [(0, 0)], [(0, 0)])
         except HalError as error:
             require(error.status == FAILURE, str(error), "a buffer or GENERAL_FAILURE")
             raise NotOfferedError(f"Allocate refuses ({error.message}): the framework stages values") from error
@@ -161,7 +161,7 @@ def roles(device: Subject, way: RunWay) -> None:
     """A buffer is used in the roles that it was allocated for only."""
     buffer = _Buffer(device)
     held = buffer.held
-    source, target = _allocate(held, [(0, 0)]).token, _allocate(held, (), [(0, 0)]).token
+    source, target = allocate(held, [(0, 0)]).token, allocate(held, (), [(0, 0)]).token
     refused_run(way, held, buffer.writing(source), INVALID, what="a buffer for an input, as output")
     refused_run(way, held, buffer.reading(target), INVALID, what="a buffer for the output, as input")
     buffer.work.fill()
@@ -224,11 +224,8 @@ def sizes(device: Subject) -> None:
     refused(lambda: buffer.copy_to(2 * size), INVALID, what="copyTo of twice the size")
 
 
-@rule(GROUP, _PAGE, "MD-01", "MD-02", "MD-03", "MD-04", "MD-05", "MD-06", "MD-07", "MD-13", "MD-14", "MD-40")
-def invalid(device: Subject) -> None:
-    """Roles, models and dimensions that cannot be are INVALID_ARGUMENT."""
-    buffer = _Buffer(device)
-    held, foreign = buffer.held, device.prepare()
+def invalid_allocations() -> dict[str, dict[str, Any]]:
+    """Roles, models and dimensions that no buffer may have."""
     rows, columns = SHAPE
     wrong_roles: dict[str, Any] = {
         "model 1 of one": [(1, 0)],
@@ -244,11 +241,20 @@ def invalid(device: Subject) -> None:
         cases |= {f"{what}, {side}": {side: given} for what, given in wrong_roles.items()}
         cases |= {f"{given}, {side}": {side: [(0, 0)], "dimensions": given} for given in wrong_dimensions}
         cases[f"no models, {side}"] = {"models": [], side: [(0, 0)]}
+    return cases
+
+
+@rule(GROUP, _PAGE, "MD-01", "MD-02", "MD-03", "MD-04", "MD-05", "MD-06", "MD-07", "MD-13", "MD-14", "MD-40")
+def invalid(device: Subject) -> None:
+    """Roles, models and dimensions that cannot be are INVALID_ARGUMENT."""
+    buffer = _Buffer(device)
+    held, foreign = buffer.held, device.prepare()
+    cases = invalid_allocations()
     for number in (0, -1, foreign.handle, 2**62):
         for models in ([number], [held.handle, number], [number, held.handle]):
             cases[f"models {models}"] = {"models": models, "inputs": [(0, 0)]}
     for what, case in cases.items():
-        refused(partial(_allocate, held, **case), INVALID, what=what)
+        refused(partial(allocate, held, **case), INVALID, what=what)
 
 
 @rule(GROUP, _PAGE, "MD-19", "MD-20", "MD-41", "MD-42", "MD-59", "RQ-11", "RQ-12", over=ALL_RUNS)

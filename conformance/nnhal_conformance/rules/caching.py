@@ -13,7 +13,7 @@ from typing import Any
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
-from nnhal.types import ErrorStatus
+from nnhal.types import ErrorStatus, Model
 from nnhal.v1 import device_pb2
 from nnhal_conformance.device import Prepared, Subject
 from nnhal_conformance.rule import FAILURE, INVALID, MISSED, NotOfferedError, require, rule
@@ -31,7 +31,7 @@ def _file(content: bytes = b"") -> Descriptor:
 
 
 @dataclass
-class _Cache:
+class CacheFiles:
     """The files of an entry in a session."""
 
     session: DeviceSession
@@ -39,9 +39,13 @@ class _Cache:
     data: list[Descriptor]
 
     @classmethod
-    def of(cls, device: Subject) -> _Cache:
+    def of(cls, device: Subject) -> CacheFiles:
+        """New files in a session of their own (see ``new``)."""
+        return cls.new(device.session())
+
+    @classmethod
+    def new(cls, session: DeviceSession) -> CacheFiles:
         """New files, with junk in them. Raises NotOfferedError if the device caches nothing."""
-        session = device.session()
         message = device_pb2.GetNumberOfCacheFilesNeededRequest()
         needed = session.call(session.device.GetNumberOfCacheFilesNeeded, message).number_of_cache_files
         if not needed.num_model_cache and not needed.num_data_cache:
@@ -52,10 +56,10 @@ class _Cache:
             [_file(b"junk") for _ in range(needed.num_data_cache)],
         )
 
-    def save(self, device: Subject, token: bytes = _TOKEN) -> device_pb2.Notified:
-        """Prepare the small model and write the entry."""
+    def save(self, model: Model, token: bytes = _TOKEN) -> device_pb2.Notified:
+        """Prepare a model and write the entry."""
         message = device_pb2.PrepareModelWithConfigRequest(
-            model=self.session.model(device.small.model),
+            model=self.session.model(model),
             config=config_of(model_cache=self._wire(self.model), data_cache=self._wire(self.data), cache_token=token),
         )
         events, error = self.session.preparation(self.session.device.PrepareModelWithConfig, message)
@@ -93,8 +97,8 @@ def restored(device: Subject) -> None:
     """A preparation that was written is restored, whatever the files held and wherever they stood, and computes the
     same, in another session too.
     """
-    cache = _Cache.of(device)
-    saved = Prepared(cache.session, device.small, cache.save(device).prepared_model)
+    cache = CacheFiles.of(device)
+    saved = Prepared(cache.session, device.small, cache.save(device.small.model).prepared_model)
     for file in (*cache.model, *cache.data):
         os.lseek(file.fileno(), 1, os.SEEK_SET)
     loads = [cache, replace(cache, session=device.session())]
@@ -110,7 +114,7 @@ def restored(device: Subject) -> None:
         work.run(partial(held.execute, work.request))
 
 
-def _changed(content: bytes) -> dict[str, bytes]:
+def damages_of(content: bytes) -> dict[str, bytes]:
     """The content of a file, damaged in several ways."""
     places = sorted({0, len(content) // 3, len(content) // 2, len(content) - 1})
     flipped = {
@@ -128,28 +132,28 @@ def _changed(content: bytes) -> dict[str, bytes]:
 @rule(GROUP, _PAGE, "CC-12", "CC-13", "CC-14", "CC-15", "CC-16", "CC-20")
 def damaged(device: Subject) -> None:
     """Empty, changed, shorter or longer files and another token are GENERAL_FAILURE, without a model."""
-    cache = _Cache.of(device)
-    _require_no_model(_Cache.of(device).load(), "files with junk", FAILURE)
-    cache.save(device)
+    cache = CacheFiles.of(device)
+    _require_no_model(CacheFiles.of(device).load(), "files with junk", FAILURE)
+    cache.save(device.small.model)
     for bit in (0, 100, 255):
         token = (int.from_bytes(_TOKEN, "little") ^ 1 << bit).to_bytes(32, "little")
         _require_no_model(cache.load(token), f"bit {bit} of the token changed", FAILURE)
     for file in (*cache.model, *cache.data):
-        content = _content(file)
+        content = content_of(file)
         if not content:  # the device keeps nothing there
             continue
-        for what, damaged in _changed(content).items():
-            _write(file, damaged)
+        for what, damaged in damages_of(content).items():
+            overwrite(file, damaged)
             _require_no_model(cache.load(), what, FAILURE)
-        _write(file, content)
+        overwrite(file, content)
     require(cache.load().status == 0, "an error with the files as they were", "NONE")
 
 
-def _content(file: Descriptor) -> bytes:
+def content_of(file: Descriptor) -> bytes:
     return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
 
 
-def _write(file: Descriptor, content: bytes) -> None:
+def overwrite(file: Descriptor, content: bytes) -> None:
     os.ftruncate(file.fileno(), len(content))
     os.pwrite(file.fileno(), content, 0)
 
@@ -157,13 +161,13 @@ def _write(file: Descriptor, content: bytes) -> None:
 @rule(GROUP, _PAGE, "CC-11")
 def of_another_model(device: Subject) -> None:
     """The files of another model, or of another token, restore nothing."""
-    cache, other = _Cache.of(device), _Cache.of(device)
-    cache.save(device)
-    other.save(device, _TOKEN[::-1])
+    cache, other = CacheFiles.of(device), CacheFiles.of(device)
+    cache.save(device.small.model)
+    other.save(device.small.model, _TOKEN[::-1])
     pairs = [*zip((*cache.model, *cache.data), (*other.model, *other.data), strict=True)]
     for mine, theirs in pairs:
-        _write(mine, _content(theirs))
-        if _content(mine):
+        overwrite(mine, content_of(theirs))
+        if content_of(mine):
             _require_no_model(cache.load(), "a file of another token", FAILURE)
 
 
@@ -196,7 +200,7 @@ def odd_files(device: Subject) -> None:
     """A preparation with files that cannot be written succeeds and saves nothing; restoring from them does not."""
     for what, odd in _odd_files().items():
         for kind in ("model", "data"):
-            cache = _Cache.of(device)
+            cache = CacheFiles.of(device)
             files: list[Descriptor] = getattr(cache, kind)
             if not files:
                 continue
@@ -204,7 +208,7 @@ def odd_files(device: Subject) -> None:
             name = f"{what} as {kind} file"
             try:
                 _require_no_model(cache.load(), name, INVALID, FAILURE)
-                outcome = cache.save(device)
+                outcome = cache.save(device.small.model)
             except HalError as error:  # the link may refuse such a descriptor
                 require(error.status == INVALID, f"{name}: {error}", "INVALID_ARGUMENT")
                 continue
@@ -217,7 +221,7 @@ def numbers(device: Subject) -> None:
     """With a file too many or too few a preparation succeeds all the same, and restoring does not."""
     for kind in ("model", "data"):
         for what, change in {"too many": 1, "too few": -1}.items():
-            cache = _Cache.of(device)
+            cache = CacheFiles.of(device)
             files: list[Descriptor] = getattr(cache, kind)
             if change > 0:
                 files.append(_file())
@@ -225,7 +229,7 @@ def numbers(device: Subject) -> None:
                 files.pop()
             else:
                 continue
-            outcome = cache.save(device)
+            outcome = cache.save(device.small.model)
             require(outcome.prepared_model > 0, f"{kind} files {what}: no model", "a model that is not cached")
             _require_no_model(cache.load(), f"{kind} files {what}", INVALID, FAILURE)
 
@@ -233,8 +237,8 @@ def numbers(device: Subject) -> None:
 @rule(GROUP, _PAGE, "CC-19", "PM-08")
 def arguments(device: Subject) -> None:
     """A token of another length than 32 bytes is INVALID_ARGUMENT; a deadline that has passed may be missed."""
-    cache = _Cache.of(device)
-    cache.save(device)
+    cache = CacheFiles.of(device)
+    cache.save(device.small.model)
     for token in (b"", bytes(31), bytes(33)):
         _require_no_model(cache.load(token), f"a token of {len(token)} bytes", INVALID)
     require(not cache.load(deadline_ns=None).status, "an error without a deadline", "NONE")

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -31,26 +28,12 @@ from nnhal_conformance.rule import (
 )
 from nnhal_conformance.rules.pools import unsealed_file
 from nnhal_conformance.small_models import SmallRequest
+from nnhal_conformance.victims import die_in_calls
 
 GROUP = "limits"
 _PAGE = "link.md#limits"
 _MOST_FENCED = 256
 _BURSTS = 24
-_VICTIM = """
-import socket, sys
-channel = socket.socket(fileno=int(sys.argv[1]))
-channel.setblocking(True)
-call = bytes.fromhex(sys.argv[2])
-said = False
-while True:
-    channel.send(call)
-    if not channel.recv(1 << 16):
-        break
-    if not said:
-        print("runs", flush=True)
-        said = True
-"""
-"""A client that runs an execution again and again, over sockets that it was given."""
 
 
 @rule(GROUP, _PAGE)
@@ -155,24 +138,8 @@ def killed_clients(device: Subject) -> None:
         launched: Launch | None = None
         with suppress(NotOfferedError):
             launched = held.launch(held.work().request, [pending.descriptor])
-        link, channel = held.session.link.fileno(), burst.channel.fileno()
-        call = burst.call_of(bound.handle).SerializeToString().hex()
-        victim = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _VICTIM, str(channel), call],
-            pass_fds=(channel, link),
-            stdout=subprocess.PIPE,
-        )
-        try:
-            assert victim.stdout is not None
-            said = victim.stdout.readline()
-            burst.channel.close()
-            held.session.link.close()
-        finally:
-            victim.send_signal(signal.SIGKILL)
-            victim.wait()
-            assert victim.stdout is not None
-            victim.stdout.close()
-        require(said == b"runs\n", "no answer on the burst's channel", "one for each call")
+        call = burst.call_of(bound.handle).SerializeToString()
+        die_in_calls(held.session, [(burst.channel, call)], answers=1)
         if launched is not None and launched.fence is not None:
             require(not settled(launched.fence, device.seconds), "a signal", "fences of the client in error")
         held.session.close()

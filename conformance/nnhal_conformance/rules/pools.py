@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -42,23 +43,22 @@ def unsealed_file(size: int) -> Descriptor:
         return Descriptor(os.dup(made.fileno()))
 
 
-def _kinds(size: int) -> dict[str, Memory]:
-    """A pool of each kind."""
-    return {
-        "ashmem": create_ashmem(size),
-        "ashmem that is longer than its size": Ashmem(create_sealed(size + 8192, "nnhal-check"), size),
-        "a part of a file": map_file(unsealed_file(_LEAD + size), size, _LEAD),
-        "a part of a sealed file": map_file(create_sealed(_LEAD + size, "nnhal-check"), size, _LEAD),
-        "a hardware buffer of format BLOB": create_blob(size),
-    }
+KINDS: dict[str, Callable[[int], Memory]] = {
+    "ashmem": create_ashmem,
+    "ashmem that is longer than its size": lambda size: Ashmem(create_sealed(size + 8192, "nnhal-check"), size),
+    "a part of a file": lambda size: map_file(unsealed_file(_LEAD + size), size, _LEAD),
+    "a part of a sealed file": lambda size: map_file(create_sealed(_LEAD + size, "nnhal-check"), size, _LEAD),
+    "a hardware buffer of format BLOB": create_blob,
+}
+"""Creates a pool of each kind, of so many bytes."""
 
 
 @rule(GROUP, _PAGE, "RE-01", "RE-05", "BU-02", over=ALL_RUNS)
 def kinds(device: Subject, way: RunWay) -> None:
     """A request may lie in ashmem, in a part of a file from any offset on, and in a BLOB."""
     held = device.prepare()
-    for memory in _kinds(SmallRequest.bytes_of(held.small)).values():
-        work = held.work(memory=memory)
+    for create in KINDS.values():
+        work = held.work(memory=create(SmallRequest.bytes_of(held.small)))
         run = way(held, work.request)
         for seed in range(2):
             work.run(run, seed)
@@ -160,7 +160,7 @@ def _directory() -> Descriptor:
     return Descriptor(os.open("/", os.O_RDONLY | os.O_CLOEXEC))
 
 
-def _bad_pools(size: int) -> dict[str, Memory]:
+def bad_pools(size: int) -> dict[str, Memory]:
     """Pools that contradict their description."""
     both = mmap.PROT_READ | mmap.PROT_WRITE
     return {
@@ -210,7 +210,7 @@ def contradictions(device: Subject, way: RunWay) -> None:
     """
     held = device.prepare()
     work, size = held.work(), SmallRequest.bytes_of(held.small)
-    for status, pools in ((INVALID, _bad_pools(size)), (FAILURE, _unusable_pools(size))):
+    for status, pools in ((INVALID, bad_pools(size)), (FAILURE, _unusable_pools(size))):
         for what, pool in pools.items():
             request = replace(work.request, pools=(pool,))
             refused_run(way, held, request, status, what=what)
@@ -222,7 +222,7 @@ def contradictions(device: Subject, way: RunWay) -> None:
 def contradictions_of_constants(device: Subject) -> None:
     """A model whose constants lie in such a pool is refused likewise."""
     small, session = device.small, device.session()
-    for status, pools in ((INVALID, _bad_pools(small.bytes)), (FAILURE, _unusable_pools(small.bytes))):
+    for status, pools in ((INVALID, bad_pools(small.bytes)), (FAILURE, _unusable_pools(small.bytes))):
         for what, pool in pools.items():
             model = small.of_constant(pool, 0)
             if model is None:
