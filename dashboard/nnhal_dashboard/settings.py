@@ -12,6 +12,9 @@ from nnhal.endpoint import default_directory
 from nnhal_hosting.access import HostName
 from nnhal_hosting.settings import MOST, MOST_BYTES, EnvironmentSettings
 
+CLIENT_NAME = "nnhal-dashboard"
+"""What the dashboard calls itself to processes."""
+
 
 class DashboardSettings(EnvironmentSettings):
     """Address, access and processes of the dashboard."""

@@ -19,7 +19,6 @@ from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.access.visitors import Visitors
 from nnhal_dashboard.app import create_app
 from nnhal_dashboard.monitoring.collector import Collector
-from nnhal_dashboard.monitoring.contacts import Contacts
 from nnhal_dashboard.monitoring.faults import FaultWatch
 from nnhal_dashboard.monitoring.history import History
 from nnhal_dashboard.monitoring.logbook import Logbook
@@ -28,6 +27,7 @@ from nnhal_dashboard.monitoring.problems import problems_of
 from nnhal_dashboard.monitoring.traffic import TrafficWatch
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_hosting.access import AllowedHosts, Tokens
+from nnhal_pages.operating.contacts import Contacts
 from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
 
 _FORM_TOKEN = re.compile(r"name='form_token' value='([^']*)'")

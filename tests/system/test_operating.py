@@ -348,7 +348,7 @@ def test_a_framework_without_a_supervisor_of_ours_is_told_of_one_more_device(sho
         assert known() == {"first": True, "second": True}
         assert nnhal("ctl", "remove", "second", *at).stdout == "the framework has forgotten second\n"
         assert known() == {"first": True, "second": False}
-        assert "no device or framework is called 'third'" in nnhal("ctl", "add", "third", *at).stderr
+        assert "no process is called 'third'" in nnhal("ctl", "add", "third", *at).stderr
         assert "was there at the start" in nnhal("ctl", "remove", "first", *at).stderr
 
 

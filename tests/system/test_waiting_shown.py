@@ -12,7 +12,7 @@ import pytest
 
 from nnhal.remote.admin import FrameworkAdmin
 from nnhal_hosting.supervision import Child
-from nnhal_pages.operating.resources import RESOURCES
+from nnhal_pages.operating.resources.models import MODELS
 from nnhal_pages.operating.snapshot import Snapshot
 from tests.support.front_workers import Connection
 from tests.support.held_device import NAME, held_device
@@ -75,8 +75,9 @@ def test_a_request_that_waits_is_told_while_it_waits(workers: str, short_path: P
         if workers == "1":  # runs of front workers are direct
             wait_until(lambda: waited(operator) > 0, "the device is waited for")
             wait_until(lambda: f"it waits for {NAME}" in browser.get("/").text, "the overview tells the device")
-        (model,) = RESOURCES["models"].items(Snapshot(framework=framework))
-        assert RESOURCES["models"].cells["oldest"](*model) != "-"
+        (model,) = MODELS.items(Snapshot(framework=framework))
+        row = dict(zip(MODELS.heads, MODELS.row(model), strict=True))
+        assert row["oldest"] != "-"
         assert seconds(served) > 2
         execution.let_go()
         assert request.result()[0] == 200

@@ -84,6 +84,13 @@ class Visitors:
             visitor.seen = now
             return visitor
 
+    def bearer(self, authorization: str) -> Visitor | None:
+        """Return a program that shows its token with each request; None if the token is not known. It has no cookie."""
+        if self._tokens is None:
+            return Visitor("", _EVERYBODY, 0.0)
+        identity = self._tokens.identity(authorization)
+        return Visitor("", identity, 0.0) if identity is not None else None
+
     def stays(self, visitor: Visitor) -> bool:
         """Return whether a browser that follows live parts may go on: it is not signed out, and not idle for too long.
 

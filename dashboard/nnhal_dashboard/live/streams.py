@@ -39,6 +39,11 @@ _HEARTBEAT_SECONDS = 10.0
 _log = get_logger(__name__)
 
 
+def written(key: str, html: str) -> bytes:
+    """Return the event that tells a page of a fragment."""
+    return b"data: " + orjson.dumps({"key": key, "html": html}) + b"\n\n"
+
+
 class _Stream:
     def __init__(self, keys: Sequence[str], loop: asyncio.AbstractEventLoop) -> None:
         self.keys = tuple(keys)
@@ -122,10 +127,14 @@ class Streams:
 
     @contextmanager
     def follow(
-        self, keys: Sequence[str], personal: Callable[[str], str], stays: Callable[[], bool]
+        self,
+        keys: Sequence[str],
+        personal: Callable[[str], str],
+        stays: Callable[[], bool],
+        event: Callable[[str, str], bytes] = written,
     ) -> Iterator[AsyncIterator[bytes]]:
         """A stream, as a context: its events are first all fragments, then those that change, until the browser no
-        longer ``stays``. ``personal`` puts in what is the browser's own.
+        longer ``stays``. ``personal`` puts in what is the browser's own; ``event`` writes a key and its content.
 
         Raises HTTPException if there are too many streams.
         """
@@ -136,13 +145,17 @@ class Streams:
                 raise HTTPException(503, message)
             self._streams.add(stream)
         try:
-            yield self._events(stream, personal, stays)
+            yield self._events(stream, personal, stays, event)
         finally:
             with self._lock:
                 self._streams.discard(stream)
 
     async def _events(
-        self, stream: _Stream, personal: Callable[[str], str], stays: Callable[[], bool]
+        self,
+        stream: _Stream,
+        personal: Callable[[str], str],
+        stays: Callable[[], bool],
+        event: Callable[[str, str], bytes],
     ) -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
         while not self._closed and stays():
@@ -157,7 +170,7 @@ class Streams:
             stream.changed.clear()
             waiting, stream.waiting = stream.waiting, {}
             for key, html in waiting.items():
-                yield b"data: " + orjson.dumps({"key": key, "html": personal(html)}) + b"\n\n"
+                yield event(key, personal(html))
 
     def close(self) -> None:
         """End all streams. May be called from any thread."""

@@ -15,19 +15,19 @@ from nnhal.errors import NnhalError
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal.threads import LastingThread
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
-from nnhal_dashboard.monitoring.contacts import Contacts
 from nnhal_dashboard.monitoring.events import MOMENT_SECONDS, faults_between
 from nnhal_dashboard.monitoring.faults import FaultWatch
 from nnhal_dashboard.monitoring.history import History
 from nnhal_dashboard.monitoring.history_file import HistoryFile
 from nnhal_dashboard.monitoring.kept_runs import continued, kept_runs
 from nnhal_dashboard.monitoring.logbook import Logbook
-from nnhal_dashboard.monitoring.observer import CLIENT_NAME, Answers, ProcessObserver
 from nnhal_dashboard.monitoring.plans import PlanBook
 from nnhal_dashboard.monitoring.problems import problems_of
 from nnhal_dashboard.monitoring.targets import targets_of
 from nnhal_dashboard.monitoring.traffic import TrafficWatch
-from nnhal_dashboard.settings import DashboardSettings
+from nnhal_dashboard.settings import CLIENT_NAME, DashboardSettings
+from nnhal_pages.operating.contacts import Contacts
+from nnhal_pages.operating.observer import Answers, ProcessObserver
 from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
 
 _EVERY_SECONDS = 1.0
@@ -73,7 +73,7 @@ class Collector:
         self._stopped = False
         self.history = History(HistoryFile(settings.history) if settings.history is not None else None)
         self.snapshot = Snapshot(events=tuple(self.history.kept_events))
-        self.contacts = Contacts(settings.directory, lambda: self._key, lambda: self.snapshot)
+        self.contacts = Contacts(settings.directory, lambda: self._key, lambda: self.snapshot, CLIENT_NAME)
         self.logbook = Logbook(self.contacts, lambda: self.snapshot)
         self.plans = PlanBook(self.contacts.framework)
         self.traffic = TrafficWatch(self.contacts.framework, self._pool.submit)
@@ -266,7 +266,7 @@ class Collector:
                 observer.close()
                 observer = None
             if observer is None:
-                observer = ProcessObserver(target, self._key, self._pool)
+                observer = ProcessObserver(target, self._key, self._pool, CLIENT_NAME)
             observer.target = target
             observers[target.name] = observer
         for observer in self._observers.values():

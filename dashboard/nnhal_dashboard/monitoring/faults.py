@@ -10,7 +10,7 @@ from typing import Any
 
 from nnhal.errors import NnhalError
 from nnhal.remote.faults import FaultState
-from nnhal_dashboard.monitoring.contacts import Contacts
+from nnhal_pages.operating.contacts import Contacts
 from nnhal_pages.operating.snapshot import ObservedProcess
 
 

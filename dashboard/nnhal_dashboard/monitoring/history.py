@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
-from nnhal.quantiles import summed
+from nnhal.v1.framework_admin_pb2 import ModelCounts
 from nnhal_dashboard.monitoring.history_file import HistoryFile, KeptHistory
 from nnhal_dashboard.monitoring.ring import Counts, Floats, Ring, RingSample, Stretches
 from nnhal_pages.operating.counts import counts_since, models_since
+from nnhal_pages.operating.resources.history import device_rates
 from nnhal_pages.operating.snapshot import Snapshot
 
 RECENT_SECONDS = 60
@@ -29,61 +29,13 @@ _OCCASIONS: Mapping[str, Sequence[str]] = {
     "device.staged/": ("requests/",),
 }
 """The rates, and what they belong to: several executions, and many bytes, are one request."""
-
-
-@dataclass(frozen=True, slots=True)
-class HistorySample:
-    """One second: what was done since the sample before it. Rates are by second."""
-
-    at: float
-    """Seconds since the epoch."""
-    requests: float = 0.0
-    failures: float = 0.0
-    copied_bytes: float = 0.0
-    fell_back: float = 0.0
-    durations: tuple[int, ...] = ()
-    """Requests by duration, as ``ModelCounts.durations``, since the sample before."""
-    is_known: bool = False
-    """True if the framework answered, so that the numbers above mean something."""
-    models: dict[str, float] = field(default_factory=dict)
-    """Requests a second by model; a model that was just loaded again is left out."""
-    model_failures: dict[str, float] = field(default_factory=dict)
-    """Requests that failed a second, by model, as above."""
-    model_latency_ns: dict[str, float] = field(default_factory=dict)
-    """The time that requests took on average, from arrival to answer; models of which none ended are left out."""
-    executions: dict[str, float] = field(default_factory=dict)
-    """Executions a second by device; a device that does not answer is left out."""
-    busy: dict[str, float] = field(default_factory=dict)
-    """The share of its workers' time that each device computed."""
-    waiting: dict[str, int] = field(default_factory=dict)
-    """Executions that wait for a worker, by device."""
-    staged_bytes: dict[str, float] = field(default_factory=dict)
-    """Bytes staged a second, by device."""
-    memory_bytes: dict[str, int] = field(default_factory=dict)
-    """Resident bytes by process, if they were asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecentFigures:
-    """Rates of the last minute: rates by second."""
-
-    requests: float
-    failures: float
-    copied_bytes: float
-    durations: list[int]
-    """Requests by duration, as ``ModelCounts.durations``."""
-
-    @classmethod
-    def of(cls, history: History) -> RecentFigures:
-        """Add the seconds up in which the framework answered."""
-        samples = [sample for sample in history.samples(RECENT_SECONDS) if sample.is_known]
-        count = max(len(samples), 1)
-        return cls(
-            sum(sample.requests for sample in samples) / count,
-            sum(sample.failures for sample in samples) / count,
-            sum(sample.copied_bytes for sample in samples) / count,
-            summed(sample.durations for sample in samples),
-        )
+_OF_DEVICE = {
+    "device.executions": "executions_per_second",
+    "device.busy": "busy",
+    "device.waiting": "waiting",
+    "device.staged": "staged_bytes_per_second",
+}
+"""The series of a device, and what ``device_rates`` calls their values."""
 
 
 class History:
@@ -92,7 +44,7 @@ class History:
     def __init__(self, file: HistoryFile | None = None) -> None:
         """``file`` is where the values lie while no dashboard runs."""
         self._lock = threading.Lock()
-        self._samples: deque[HistorySample] = deque(maxlen=RECENT_SECONDS)
+        self._samples: deque[RingSample] = deque(maxlen=RECENT_SECONDS)
         self._last: Snapshot | None = None
         self._file = file
         kept = file.read(_OCCASIONS) if file is not None else None
@@ -116,11 +68,11 @@ class History:
                 self._samples.clear()
                 return
             self._samples.append(sample)
-            self._ring.add(RingSample(sample.at, snapshot.at - last.at, _values(sample), sample.durations))
+            self._ring.add(sample)
         if time.monotonic() - self._saved > _SAVED_SECONDS:
             self.save()
 
-    def samples(self, seconds: int = RECENT_SECONDS) -> Sequence[HistorySample]:
+    def samples(self, seconds: int = RECENT_SECONDS) -> Sequence[RingSample]:
         """Return the samples of the last seconds, the oldest first; they are kept for a minute."""
         with self._lock:
             kept = list(self._samples)
@@ -137,6 +89,11 @@ class History:
         """Return what has values of a kind: models, devices or processes, or "" for the testbed."""
         with self._lock:
             return self._ring.names(f"{kind}/")
+
+    def series(self) -> list[tuple[str, str]]:
+        """Return the kind of each series, and whose it is."""
+        with self._lock:
+            return [(kind, name) for kind, _, name in (each.partition("/") for each in self._ring.columns)]
 
     def track(self, kind: str, name: str, end: float, seconds: float, step: float) -> Stretches:
         """Return the values of a series before an instant, in stretches of ``step`` seconds."""
@@ -155,74 +112,43 @@ class History:
             self._file.write(KeptHistory(self._ring, self._last.events))
 
 
-def _values(sample: HistorySample) -> dict[str, float]:
-    """Return the values of a sample by the names of their series: the kind, a slash, and whose it is."""
-    found: dict[str, float] = {}
-    if sample.is_known:
-        found = {
-            "requests/": sample.requests,
-            "failures/": sample.failures,
-            "copied/": sample.copied_bytes,
-            "fell_back/": sample.fell_back,
+def _sample(last: Snapshot, now: Snapshot) -> RingSample:
+    """Return what was done since the snapshot before, by series: rates are by second, what is not known is left out."""
+    seconds = now.at - last.at
+    found: dict[str, float | None] = {
+        f"process.memory/{process.name}": process.process.usage.resident_bytes
+        for process in now.processes
+        if process.process is not None and process.answers
+    }
+    for rates in device_rates(last, now):
+        for kind, name in _OF_DEVICE.items():
+            found[f"{kind}/{rates['name']}"] = rates[name]
+    counts = None
+    if last.framework is not None and now.framework is not None and last.framework is not now.framework:
+        counts = counts_since(last.framework.counts, now.framework.counts)
+    if counts is not None and last.framework is not None and now.framework is not None:
+        found |= {
+            "requests/": counts.requests / seconds,
+            "failures/": counts.failures / seconds,
+            "copied/": counts.copied_bytes / seconds,
+            "fell_back/": counts.fell_back / seconds,
+            **_of_models(models_since(last.framework, now.framework), seconds),
         }
-    for kind, values in (
-        ("model.requests", sample.models),
-        ("model.failures", sample.model_failures),
-        ("model.latency", sample.model_latency_ns),
-        ("device.executions", sample.executions),
-        ("device.busy", sample.busy),
-        ("device.waiting", sample.waiting),
-        ("device.staged", sample.staged_bytes),
-        ("process.memory", sample.memory_bytes),
-    ):
-        for name, value in values.items():
-            found[f"{kind}/{name}"] = float(value)
+    known = {name: float(value) for name, value in found.items() if value is not None}
+    return RingSample(now.at, seconds, known, tuple(counts.durations) if counts is not None else ())
+
+
+def _of_models(counted: Mapping[tuple[str, str], ModelCounts | None], seconds: float) -> dict[str, float]:
+    """Return the values of models, all versions together; one that was just loaded again is left out."""
+    found: dict[str, float] = {}
+    for model in {name for name, _ in counted}:
+        counts = [each for (name, _), each in counted.items() if name == model]
+        known = [each for each in counts if each is not None]
+        if len(known) < len(counts):
+            continue
+        requests = sum(each.requests for each in known)
+        found[f"model.requests/{model}"] = requests / seconds
+        found[f"model.failures/{model}"] = sum(each.failures for each in known) / seconds
+        if requests:
+            found[f"model.latency/{model}"] = max(0.0, sum(each.duration_ns for each in known) / requests)
     return found
-
-
-def _sample(last: Snapshot, now: Snapshot) -> HistorySample:
-    seconds = max(now.at - last.at, 1e-3)
-    before = {process.name: process for process in last.processes}
-    executions, busy, waiting, staged, memory = {}, {}, {}, {}, {}
-    for process in now.processes:
-        if process.process is not None and process.answers:
-            memory[process.name] = process.process.usage.resident_bytes
-        old, new = before.get(process.name), process.device
-        if new is None or not process.answers:
-            continue
-        waiting[process.name] = new.waiting
-        if old is None or old.device is None or old.device.executions_ended > new.executions_ended:
-            continue  # it is new, or was started again
-        executions[process.name] = (new.executions_ended - old.device.executions_ended) / seconds
-        staged[process.name] = (new.staged_bytes - old.device.staged_bytes) / seconds
-        busy[process.name] = (new.busy_ns - old.device.busy_ns) / 1e9 / seconds / max(new.workers, 1)
-    sample = HistorySample(
-        now.at, executions=executions, busy=busy, waiting=waiting, staged_bytes=staged, memory_bytes=memory
-    )
-    if last.framework is None or now.framework is None or last.framework is now.framework:
-        return sample
-    counts = counts_since(last.framework.counts, now.framework.counts)
-    if counts is None:
-        return sample
-    ended, failed, took = Counter[str](), Counter[str](), Counter[str]()
-    anew = set()
-    for (name, _), since in models_since(last.framework, now.framework).items():
-        if since is None:
-            anew.add(name)
-            continue
-        ended[name] += since.requests
-        failed[name] += since.failures
-        took[name] += since.duration_ns
-    known = [name for name in ended if name not in anew]
-    return replace(
-        sample,
-        requests=counts.requests / seconds,
-        failures=counts.failures / seconds,
-        copied_bytes=counts.copied_bytes / seconds,
-        fell_back=counts.fell_back / seconds,
-        durations=tuple(counts.durations),
-        is_known=True,
-        models={name: ended[name] / seconds for name in known},
-        model_failures={name: failed[name] / seconds for name in known},
-        model_latency_ns={name: max(0.0, took[name] / ended[name]) for name in known if ended[name]},
-    )

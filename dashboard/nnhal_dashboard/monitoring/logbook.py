@@ -11,15 +11,13 @@ from contextlib import suppress
 from nnhal.errors import NnhalError
 from nnhal.threads import LastingThread
 from nnhal.v1 import admin_pb2
-from nnhal_dashboard.monitoring.contacts import Contacts
+from nnhal_pages.operating.contacts import Contacts
+from nnhal_pages.operating.resources.events import MOST_LINES, new_lines
 from nnhal_pages.operating.snapshot import Snapshot
 
-_KEPT = 5000
 _EVERY_SECONDS = 1.0
 _READ_SECONDS = 5.0
 """The time that after the last reading lines are still gathered."""
-_MOST = 2000
-"""Lines that are asked for at a time."""
 
 
 class Logbook:
@@ -32,8 +30,8 @@ class Logbook:
         self._contacts = contacts
         self._snapshot = snapshot
         self._lock = threading.Lock()
-        self._lines: deque[admin_pb2.LogLine] = deque(maxlen=_KEPT)
-        self._last: dict[str, int] = {}
+        self._lines: deque[admin_pb2.LogLine] = deque(maxlen=MOST_LINES)
+        self._last: dict[str, dict[str, int]] = {}
         self._read = 0.0
         self._thread: LastingThread | None = None
         self._first = threading.Event()
@@ -73,25 +71,15 @@ class Logbook:
     def _ask(self) -> None:
         snapshot = self._snapshot()
         if snapshot.supervisor is not None:
-            with suppress(NnhalError):
-                page = self._contacts.supervisor().logs("", self._since("", snapshot.supervisor.pid), _MOST)
-                self._add(f"/{snapshot.supervisor.pid}", page.lines, page.last)
+            self._add(snapshot, f"/{snapshot.supervisor.pid}", "")
             return
         for process in snapshot.processes:
             if process.answers and process.process is not None:
-                key, pid = process.name, process.process.pid
-                with suppress(NnhalError, LookupError):
-                    answer = self._contacts.process(key).log_lines(self._since(key, pid), _MOST)
-                    for line in answer.lines:
-                        line.process = process.name
-                    self._add(f"{key}/{pid}", answer.lines, answer.last)
+                self._add(snapshot, f"{process.name}/{process.process.pid}", process.name)
 
-    def _since(self, process: str, pid: int) -> int:
-        return self._last.get(f"{process}/{pid}", 0)
-
-    def _add(self, source: str, lines: Sequence[admin_pb2.LogLine], last: int) -> None:
-        self._last[source] = last
-        if lines:
+    def _add(self, snapshot: Snapshot, source: str, name: str) -> None:
+        """Add the lines of one process, or of the supervisor's tail. A ``source`` begins anew if it is another one."""
+        with suppress(NnhalError, LookupError):
+            lines = [*new_lines(self._contacts, snapshot, self._last.setdefault(source, {}), name)]
             with self._lock:
-                merged = sorted([*self._lines, *lines], key=lambda line: line.at_ns)
-                self._lines = deque(merged, maxlen=_KEPT)
+                self._lines = deque(sorted([*self._lines, *lines], key=lambda line: line.at_ns), maxlen=MOST_LINES)

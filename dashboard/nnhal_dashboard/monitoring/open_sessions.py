@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nnhal.v1 import admin_pb2
-from nnhal_dashboard.monitoring.observer import CLIENT_NAME
+from nnhal_dashboard.settings import CLIENT_NAME
 from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
 
 _FRAMEWORK_CLIENT = "nnhal-framework"

@@ -23,7 +23,7 @@ _KEPT = 64
 """Plans that are kept in all; the one that was asked for longest ago is forgotten first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class PlanSubject:
     """A loaded model."""
 

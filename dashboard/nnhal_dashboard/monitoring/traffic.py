@@ -31,19 +31,6 @@ BETWEEN, CLIENTS, WIRE = "between devices", "from and to clients", "over a netwo
 """The kinds of copies."""
 
 
-class ModelKey(NamedTuple):
-    """A version of a model of the repository, or a model of a session."""
-
-    name: str
-    version: str = ""
-    session: str = ""
-
-    @property
-    def subject(self) -> PlanSubject:
-        """The model, as its plan is asked for."""
-        return PlanSubject(*self)
-
-
 @dataclass(frozen=True, slots=True)
 class PlanTraffic:
     """Bytes that one run of a model moves by its plan."""
@@ -65,7 +52,7 @@ NO_PLAN = PlanTraffic(None, {}, {})
 class ModelTraffic:
     """Work of a model in the last ``SECONDS`` seconds; rates are by second, times in nanoseconds of one request."""
 
-    key: ModelKey
+    key: PlanSubject
     devices: tuple[str, ...]
     requests: float = 0.0
     failures: float = 0.0
@@ -105,7 +92,7 @@ class ServedTraffic:
     models: tuple[ModelTraffic, ...] = ()
     """The busiest first, then the idle ones by name."""
     devices: Mapping[str, DeviceTraffic] = field(default_factory=dict)
-    clients: Mapping[tuple[str, ModelKey], float] = field(default_factory=dict)
+    clients: Mapping[tuple[str, PlanSubject], float] = field(default_factory=dict)
     """Requests a second, by client and model."""
     copied: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """Bytes a second, by device and kind: those of plans by what was counted of their models."""
@@ -131,7 +118,7 @@ class TrafficWatch:
         self._submit = submit
         self._lock = threading.Lock()
         self._counted: deque[_Counted] = deque()
-        self._plans: OrderedDict[ModelKey, tuple[object, PlanTraffic]] = OrderedDict()
+        self._plans: OrderedDict[PlanSubject, tuple[object, PlanTraffic]] = OrderedDict()
         self._changes = 0
         self._latest: tuple[Snapshot, int, ServedTraffic] | None = None
         """What flows by the last snapshot that was asked for, and after how many changes of what is known."""
@@ -181,10 +168,10 @@ class TrafficWatch:
         if asking is not None and seconds:
             wait([asking], seconds)
 
-    def _ask(self, wanted: Sequence[tuple[ModelKey, object]]) -> None:
+    def _ask(self, wanted: Sequence[tuple[PlanSubject, object]]) -> None:
         for key, state in wanted:
             try:
-                answer = self._framework().explain(key.subject.target, as_it_runs=True)
+                answer = self._framework().explain(key.target, as_it_runs=True)
                 plan = plan_traffic(explanation_from_wire(answer.explanation))
             except NnhalError:  # it was unloaded meanwhile, or the framework is gone
                 plan = NO_PLAN
@@ -214,7 +201,7 @@ def plan_traffic(explanation: Explanation) -> PlanTraffic:
 
 def _plan_state(model: ModelTraffic, snapshot: Snapshot) -> object:
     """Return what differs if a model runs by another plan than before."""
-    events = (event for event in snapshot.events if event.subject == model.key.name and event.kind in _REPLANNING)
+    events = (event for event in snapshot.events if event.subject == model.key.model and event.kind in _REPLANNING)
     return model.devices, max((event.at_ns for event in events), default=0)
 
 
@@ -225,7 +212,7 @@ def client_name(client: str) -> str:
 
 
 def _traffic(
-    first: _Counted, last: _Counted, snapshot: Snapshot, plans: Mapping[ModelKey, PlanTraffic]
+    first: _Counted, last: _Counted, snapshot: Snapshot, plans: Mapping[PlanSubject, PlanTraffic]
 ) -> ServedTraffic:
     seconds = last.at - first.at if last.at > first.at else float("inf")
     devices = {name: _device(first.devices.get(name), now, seconds) for name, now in last.devices.items()}
@@ -239,28 +226,28 @@ def _traffic(
     for served in last.framework.models:
         if served.state != "READY":
             continue
-        key = ModelKey(served.name, served.version)
-        counts = counted[key.name, key.version] or served.counts  # a model that was loaded again counts anew
+        key = PlanSubject(served.name, served.version)
+        counts = counted[key.model, key.version] or served.counts  # a model that was loaded again counts anew
         models.append(_model(key, served.devices, counts, seconds, devices, plans))
     for loaded in last.framework.session_models:
-        key, own = ModelKey(loaded.name, "", loaded.session), runs[loaded.name, ""]
+        key, own = PlanSubject(loaded.name, "", loaded.session), runs[loaded.name, ""]
         models.append(_model(key, loaded.devices, runs_counted(own), seconds, devices, plans))
     models.sort(key=lambda model: (-model.requests, -model.failures, model.key))
-    clients: dict[tuple[str, ModelKey], float] = {}
+    clients: dict[tuple[str, PlanSubject], float] = {}
     for model in models:
-        shares = Counter(client_name(run.client) for run in runs[model.key.name, model.key.version])
+        shares = Counter(client_name(run.client) for run in runs[model.key.model, model.key.version])
         for client, count in shares.items():
             clients[client, model.key] = (model.requests + model.failures) * count / shares.total()
     return ServedTraffic(tuple(models), devices, clients, _copied(models, devices))
 
 
 def _model(
-    key: ModelKey,
+    key: PlanSubject,
     on: Sequence[str],
     counts: framework_admin_pb2.ModelCounts,
     seconds: float,
     devices: Mapping[str, DeviceTraffic],
-    plans: Mapping[ModelKey, PlanTraffic],
+    plans: Mapping[PlanSubject, PlanTraffic],
 ) -> ModelTraffic:
     weights = {name: (devices[name].mean_ns or 0.0) if name in devices else 0.0 for name in on}
     whole = sum(weights.values())

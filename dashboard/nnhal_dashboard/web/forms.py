@@ -12,6 +12,7 @@ from nnhal.errors import NnhalError
 from nnhal_dashboard.access.visitors import Visitor
 from nnhal_dashboard.web.request_state import collector_of, visitor_of
 from nnhal_hosting.access import AccessRole
+from nnhal_pages.operating.table import Done, Operated
 
 
 def require_role(visitor: Visitor, role: AccessRole) -> None:
@@ -44,16 +45,14 @@ AnyForm = Annotated[Visitor, Depends(_checked(AccessRole.NOBODY))]
 """The visitor of a form that changes nothing but what this browser sees."""
 
 
-def done(request: Request, visitor: Visitor, action: Callable[[], object], message: str, to: str) -> Response:
-    """Do what a form asks for, have the next page tell how it went, and go there.
-
-    ``told`` is what is told if it succeeds; a text that the action returns is added.
-    """
+def done(request: Request, visitor: Visitor, act: Callable[[Operated], Done], to: str) -> Response:
+    """Do what a form asks for, have the next page tell how it went, and go there."""
+    collector = collector_of(request)
     try:
-        result = action()
+        told = act(collector).sentence
     except (NnhalError, LookupError, ValueError, OSError) as error:
         visitor.notices.append(("failed", str(error)))
     else:
-        visitor.notices.append(("done", f"{message} {result}".strip() if isinstance(result, str) else message))
-    collector_of(request).refresh()
+        visitor.notices.append(("done", told if told.endswith((".", "}")) else f"{told}."))
+    collector.refresh()
     return RedirectResponse(to, 303)

@@ -9,8 +9,24 @@ from pathlib import Path
 from urllib.parse import quote
 
 from nnhal.endpoint import Endpoint
+from nnhal.errors import NnhalError
+from nnhal.near_names import there_are
 from nnhal.remote import DeviceDescription, DeviceIdentity
 from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
+
+
+class OperatorError(NnhalError):
+    """Error of a request that cannot be met; ``hint`` says what can."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UnknownProcessError(LookupError, OperatorError):
+    """No process has the name that was given."""
+
+    hint = ""
 
 
 class Detail(Flag):
@@ -183,3 +199,12 @@ class Snapshot:
 
     def find(self, name: str) -> ObservedProcess | None:
         return next((process for process in self.processes if process.name == name), None)
+
+    def known(self, name: str) -> ObservedProcess:
+        """Return a process. Raises UnknownProcessError, with the names that there are."""
+        process = self.find(name)
+        if process is None:
+            raise UnknownProcessError(
+                f"no process is called {name!r}; {there_are(name, [p.name for p in self.processes])}"
+            )
+        return process

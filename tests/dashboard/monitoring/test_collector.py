@@ -11,9 +11,9 @@ import pytest
 
 from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.monitoring import collector as collector_module
-from nnhal_dashboard.monitoring import observer
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.settings import DashboardSettings
+from nnhal_pages.operating import observer
 from nnhal_pages.operating.snapshot import Detail
 from tests.support.waiting import wait_until
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.monitoring.history import RECENT_SECONDS, History
 from nnhal_dashboard.monitoring.history_file import HistoryFile
+from nnhal_dashboard.monitoring.ring import RingSample
 from nnhal_pages.operating.snapshot import Snapshot
 from tests.support.dashboard import device_process
 
@@ -24,14 +25,19 @@ def counted(requests: int, durations: list[int], **models: int) -> framework_adm
     )
 
 
+def of_kind(sample: RingSample, kind: str) -> dict[str, float]:
+    """Return the values of a kind, by whose they are."""
+    prefix = f"{kind}/"
+    return {name.removeprefix(prefix): value for name, value in sample.values.items() if name.startswith(prefix)}
+
+
 def test_rates_are_by_second() -> None:
     history = History()
     history.add(Snapshot(at=10.0, framework=counted(100, [90, 10], digits=60, other=40)))
     history.add(Snapshot(at=12.0, framework=counted(150, [120, 30], digits=100, other=50)))
     (sample,) = history.samples()
-    assert sample.is_known
-    assert sample.requests == 25
-    assert sample.models == {"digits": 20, "other": 5}
+    assert sample.values["requests/"] == 25
+    assert of_kind(sample, "model.requests") == {"digits": 20, "other": 5}
     assert sample.durations == (30, 20)
 
 
@@ -39,14 +45,14 @@ def test_a_framework_that_was_started_again_is_not_known_for_a_second() -> None:
     history = History()
     history.add(Snapshot(at=10.0, framework=counted(100, [100])))
     history.add(Snapshot(at=11.0, framework=counted(3, [3])))
-    assert [sample.is_known for sample in history.samples()] == [False]
+    assert ["requests/" in sample.values for sample in history.samples()] == [False]
 
 
 def test_a_framework_that_does_not_answer_is_not_known() -> None:
     history, silent = History(), counted(100, [100])
     history.add(Snapshot(at=10.0, framework=silent))
     history.add(Snapshot(at=11.0, framework=silent))
-    assert [sample.is_known for sample in history.samples()] == [False]
+    assert ["requests/" in sample.values for sample in history.samples()] == [False]
 
 
 def test_a_model_that_was_loaded_again_is_left_out_for_a_second() -> None:
@@ -54,7 +60,7 @@ def test_a_model_that_was_loaded_again_is_left_out_for_a_second() -> None:
     history.add(Snapshot(at=10.0, framework=counted(100, [100], digits=60, other=40)))
     history.add(Snapshot(at=11.0, framework=counted(110, [110], digits=2, other=45)))
     (sample,) = history.samples()
-    assert sample.models == {"other": 5}
+    assert of_kind(sample, "model.requests") == {"other": 5}
 
 
 def test_a_model_has_failures_and_the_mean_of_its_latencies() -> None:
@@ -67,9 +73,9 @@ def test_a_model_has_failures_and_the_mean_of_its_latencies() -> None:
     for snapshot in (served(10, 0, 0, 0), served(12, 2, 1, 6_000_000), served(13, 2, 1, 6_000_000)):
         history.add(snapshot)
     first, second = history.samples()
-    assert first.model_failures == {"digits": 0.5}
-    assert first.model_latency_ns == {"digits": 3_000_000}
-    assert second.model_latency_ns == {}
+    assert of_kind(first, "model.failures") == {"digits": 0.5}
+    assert of_kind(first, "model.latency") == {"digits": 3_000_000}
+    assert of_kind(second, "model.latency") == {}
 
 
 def test_devices_are_busy_by_the_time_of_their_workers() -> None:
@@ -79,8 +85,8 @@ def test_devices_are_busy_by_the_time_of_their_workers() -> None:
     history.add(Snapshot(at=10.0, processes=(before,)))
     history.add(Snapshot(at=11.0, processes=(after,)))
     (sample,) = history.samples()
-    assert sample.busy == {"npu": 0.5}
-    assert sample.executions == {"npu": 50}
+    assert of_kind(sample, "device.busy") == {"npu": 0.5}
+    assert of_kind(sample, "device.executions") == {"npu": 50}
 
 
 def test_a_device_that_was_started_again_is_left_out_for_a_second() -> None:
@@ -89,7 +95,7 @@ def test_a_device_that_was_started_again_is_left_out_for_a_second() -> None:
         device = device_process(device=admin_pb2.GetDeviceResponse(workers=1, executions_ended=ended))
         history.add(Snapshot(at=at, processes=(device,)))
     (sample,) = history.samples()
-    assert sample.executions == {} and sample.busy == {}
+    assert of_kind(sample, "device.executions") == {} and of_kind(sample, "device.busy") == {}
 
 
 def test_the_last_minute_is_kept_as_it_was_found_and_a_day_by_its_values() -> None:
@@ -106,7 +112,7 @@ def test_questions_that_follow_each_other_at_once_make_one_sample() -> None:
     history = History()
     for at, requests in ((10.0, 0), (11.0, 10), (11.1, 12), (12.0, 20)):
         history.add(Snapshot(at=at, framework=counted(requests, [])))
-    assert [sample.requests for sample in history.samples()] == [10, 10]
+    assert [sample.values["requests/"] for sample in history.samples()] == [10, 10]
 
 
 def test_a_clock_that_is_set_back_begins_anew() -> None:

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from nnhal.v1 import admin_pb2, framework_admin_pb2, framework_pb2, supervisor_pb2
+from nnhal_dashboard.monitoring.plans import PlanSubject
 from nnhal_dashboard.monitoring.traffic import (
     BETWEEN,
     CLIENTS,
     SECONDS,
-    ModelKey,
     ServedTraffic,
     client_name,
 )
 from tests.support.dashboard import ScriptedCollector, device_process, framework_process, framework_state
 
-NET = ModelKey("net", "1")
+NET = PlanSubject("net", "1")
 
 
 def counts(requests: int, **fields: Any) -> framework_admin_pb2.ModelCounts:

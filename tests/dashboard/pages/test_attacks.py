@@ -189,7 +189,7 @@ def test_what_strangers_call_things_is_text_in_every_live_part(attack: str) -> N
     inner = browser.app._app
     assert isinstance(inner, FastAPI)
     parameters = dict.fromkeys(("process", "device", "model", "version", "session", "text", "client"), attack)
-    for fragment in (fragment for page in PAGES for fragment in page.fragments):
+    for fragment in (fragment for page in PAGES for fragment in page.FRAGMENTS):
         for given in ({}, parameters, parameters | {"number": "1", "shown": "1", "minutes": "5", "index": "0"}):
             try:
                 text = inner.state.renderer.fragment(key_of(fragment.name, given))

@@ -26,7 +26,7 @@ def main(directory: str, key_file: str) -> None:
 def _processes(operator: OperatorSession) -> dict[str, Any]:
     """By name what each says of itself; None if it does not answer."""
     try:
-        found = operator.snapshot(Detail.SESSIONS).processes
+        found = operator.look(Detail.SESSIONS).processes
     except NnhalError:
         return {}
     return {entry.name: None if entry.process is None else plain(entry.process) for entry in found}
@@ -35,8 +35,7 @@ def _processes(operator: OperatorSession) -> dict[str, Any]:
 def _framework(operator: OperatorSession) -> dict[str, Any] | None:
     """Return what the framework says of devices and models; None if it does not answer."""
     try:
-        with operator.framework() as framework:
-            return plain(framework.framework())
+        return plain(operator.contacts.framework().framework())
     except NnhalError:
         return None
 

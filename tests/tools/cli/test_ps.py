@@ -32,7 +32,7 @@ def test_a_device_without_admin_service_is_told_from_a_silent_one(
             listener.bind(str(path))
             listener.listen()
         with OperatorSession(short_path) as operator:
-            found = {entry.name: entry for entry in operator.snapshot(Detail.SESSIONS).processes}
+            found = {entry.name: entry for entry in operator.look(Detail.SESSIONS).processes}
         assert found["foreign"].lack.startswith("no admin service: ")
         assert "nnhal.v1.AdminService/GetProcess" in found["foreign"].lack
         assert str(short_path / "foreign") in found["foreign"].lack

@@ -72,8 +72,9 @@ def complete_model(context: typer.Context, incomplete: str) -> list[str]:
 
     with contextlib.suppress(NnhalError, OSError, ValueError):
         key = context.params.get("admin_key")
-        with operator_at(_directory(context), key) as operator, operator.framework() as framework:
-            return _beginning({served.name for served in framework.framework().models}, incomplete)
+        with operator_at(_directory(context), key) as operator:
+            models = operator.contacts.framework().framework().models
+            return _beginning({served.name for served in models}, incomplete)
     return []
 
 

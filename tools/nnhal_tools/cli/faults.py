@@ -7,17 +7,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from nnhal.errors import MissingMethodError
 from nnhal.remote.faults import FaultControl, FaultState
 from nnhal_hosting.faults import FaultDocument, read_faults_file
-from nnhal_pages.operating.snapshot import ObservedProcess
+from nnhal_pages.operating.resources.faults import FAULTS
+from nnhal_pages.operating.snapshot import ObservedProcess, OperatorError
 from nnhal_tools.cli.completion import complete_process
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, operator_at, print_json, print_rows, say
-from nnhal_tools.operate.operator_session import OperatorError
 
 app = typer.Typer(
     add_completion=False,
@@ -28,7 +28,6 @@ DeviceOption = Annotated[
     str, typer.Option("--device", help="Only this device, by its name in 'nnhal ps'.", autocompletion=complete_process)
 ]
 FileArgument = Annotated[Path, typer.Argument(help="A file of faults: TOML, or JSON if its name ends so.")]
-_OWN_COLUMN = {"name", "what", "device"}
 
 
 @app.command("set")
@@ -61,13 +60,9 @@ def list_faults(device: DeviceOption = "", directory: DirectoryOption = None, as
         with _faults_of(process, bool(device)) as control:
             found += [(process.name, state) for state in control.faults()]
     if as_json:
-        states = [
-            {"device": name, "name": state.name, "fault": state.fault, "met": state.met, "injected": state.injected}
-            for name, state in found
-        ]
-        print_json({"faults": states})
+        print_json(FAULTS.as_json(found))
     else:
-        print_rows(("device", "fault", "what", "set to", "met", "injected"), map(_row, found), "no faults are set")
+        print_rows(FAULTS.heads, map(FAULTS.row, found), FAULTS.empty)
 
 
 @app.command("clear")
@@ -125,14 +120,3 @@ def _faults_of(process: ObservedProcess, is_meant: bool) -> Iterator[FaultContro
         if is_meant:
             raise
         print(f"{process.name} is left out: it has no FaultService", file=sys.stderr)
-
-
-def _row(found: tuple[str, FaultState]) -> tuple[str, ...]:
-    name, state = found
-    rest = {key: value for key, value in state.fault.items() if key not in _OWN_COLUMN}
-    shown = ", ".join(f"{key} {_shown(value)}" for key, value in rest.items())
-    return name, state.name, str(state.fault["what"]), shown, str(state.met), str(state.injected)
-
-
-def _shown(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)

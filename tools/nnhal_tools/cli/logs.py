@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from nnhal.near_names import there_are
 from nnhal.v1 import admin_pb2
 from nnhal_hosting.logs import LEVELS, levels_from
 from nnhal_pages.operating.plain import plain
-from nnhal_pages.operating.resources import clock
+from nnhal_pages.operating.resources.events import MOST_LINES, new_lines
+from nnhal_pages.operating.snapshot import Snapshot
+from nnhal_pages.operating.table import clock
 from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.completion import complete_process
 from nnhal_tools.cli.operating import at_a_testbed, print_json
 from nnhal_tools.operate.operator_session import OperatorSession
 
 _LOOK_SECONDS = 0.5
-_MOST_KEPT = 5000
 _STYLES = {"warning": "yellow", "error": "bold red", "critical": "bold red"}
 
 
@@ -36,54 +36,24 @@ def logs(
         str, typer.Option(help="Only lines of this level and above, and output that is no line of a log.")
     ] = "",
     request: Annotated[str, typer.Option(metavar="ID", help="Only lines about a request of this id.")] = "",
-    lines: Annotated[int, typer.Option(help="The most lines to begin with.", min=1, max=_MOST_KEPT)] = 200,
+    lines: Annotated[int, typer.Option(help="The most lines to begin with.", min=1, max=MOST_LINES)] = 200,
 ) -> None:
     """Show what processes have logged, dead ones too."""
     if level and level not in LEVELS:
         raise ValueError(f"level {level!r}, expected one of {', '.join(LEVELS)}")
-    read = _reader(operator, name)
-    _print(_wanted(read(), level, request)[-lines:], as_json)
+    seen: dict[str, int] = {}
+    snapshot = Snapshot(supervisor=operator.supervisor, processes=tuple(operator.processes()))
+
+    def read() -> list[admin_pb2.LogLine]:
+        return _wanted(list(new_lines(operator.contacts, snapshot, seen, name or "")), level, request)
+
+    first = read()
+    if name is not None and not first:
+        snapshot.known(name)  # of one that has been removed there may be lines
+    _print(first[-lines:], as_json)
     while follow:
         time.sleep(_LOOK_SECONDS)
-        _print(_wanted(read(), level, request), as_json)
-
-
-def _reader(operator: OperatorSession, name: str | None) -> Callable[[], list[admin_pb2.LogLine]]:
-    """Return the function that gives the lines that have come since its last call. Raises OperatorError for an unknown
-    name.
-    """
-    if operator.is_supervised:
-        return _supervised_reader(operator, name)
-    names = [process.name for process in operator.processes()] if name is None else [operator.find(name).name]
-    last = dict.fromkeys(names, 0)
-
-    def read() -> list[admin_pb2.LogLine]:
-        lines: list[admin_pb2.LogLine] = []
-        for process in names:
-            with operator.admin(operator.find(process)) as admin:
-                answer = admin.log_lines(last[process], _MOST_KEPT)
-            last[process] = answer.last
-            for line in answer.lines:
-                line.process = process
-            lines += answer.lines
-        return sorted(lines, key=lambda line: line.at_ns)
-
-    return read
-
-
-def _supervised_reader(operator: OperatorSession, name: str | None) -> Callable[[], list[admin_pb2.LogLine]]:
-    supervisor, last = operator.supervisor, 0
-    names = [process.name for process in supervisor.processes().processes]
-
-    def read() -> list[admin_pb2.LogLine]:
-        nonlocal last
-        answer = supervisor.logs(name or "", last, _MOST_KEPT)
-        if name is not None and name not in names and not answer.lines:
-            raise ValueError(f"no process is called {name!r}; {there_are(name, names)}")
-        last = answer.last
-        return list(answer.lines)
-
-    return read
+        _print(read(), as_json)
 
 
 def _wanted(lines: Sequence[admin_pb2.LogLine], level: str, request: str) -> list[admin_pb2.LogLine]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -17,20 +17,25 @@ from rich.text import Text
 
 from nnhal_hosting.run_trace import timeline_trace
 from nnhal_pages.operating.performance import performance_rows
-from nnhal_pages.operating.resources import RESOURCES, Resource
-from nnhal_pages.operating.snapshot import Detail, ObservedProcess, Snapshot
+from nnhal_pages.operating.resources import RESOURCES
+from nnhal_pages.operating.resources.devices import DEVICES
+from nnhal_pages.operating.resources.events import EVENTS
+from nnhal_pages.operating.resources.history import DEVICE_RATES, MODEL_RATES, device_rates, model_rates
+from nnhal_pages.operating.resources.models import MODELS
+from nnhal_pages.operating.resources.processes import PROCESSES
+from nnhal_pages.operating.resources.runs import RECORDINGS, RUNS
+from nnhal_pages.operating.snapshot import Detail, ObservedProcess, OperatorError, Snapshot
+from nnhal_pages.operating.table import Resource
 from nnhal_pages.terminal import output_console
-from nnhal_pages.units import duration, lasting, size
+from nnhal_pages.units import size
 from nnhal_pages.wires import link_words
 from nnhal_tools.cli.completion import complete_model, complete_process
 from nnhal_tools.cli.logs import logs
 from nnhal_tools.cli.operating import at_a_testbed, print_json, print_rows, printable_text, say
 from nnhal_tools.fitted_rows import fitted_rows
-from nnhal_tools.operate.operator_session import OperatorError, OperatorSession
-from nnhal_tools.operate.rates import Rates, device_rates, model_rates
+from nnhal_tools.operate.operator_session import OperatorSession
 
-_DEVICE_RATES = ("device", "runs", "waits", "busy", "executions/s", "staged/s", "staged", "buffers", "memory")
-_MODEL_RATES = ("model", "version", "state", "requests/s", "failures/s", "queued", "oldest", "p50", "p99")
+_RATES = {"devices": device_rates, "models": model_rates}
 Lines = Annotated[int, typer.Option("--lines", help="Only so many, the newest.", min=1)]
 app = typer.Typer(help="Show what a testbed has, and what has happened.", no_args_is_help=True, add_completion=False)
 
@@ -40,39 +45,26 @@ def show() -> None:
     """Show what a testbed has, and what has happened."""
 
 
-def _items(operator: OperatorSession, resource: Resource) -> list[tuple[Any, ...]]:
-    """Ask for all things of a kind. Raises NnhalError if what knows them does not answer."""
-    snapshot = operator.snapshot(resource.needs)
-    if resource.of_framework and snapshot.framework is None:
-        with operator.framework() as admin:
-            admin.framework()
-    return list(resource.items(snapshot))
-
-
 def _print(resource: Resource, items: Iterable[Any], as_json: bool) -> None:
     if as_json:
         print_json(resource.as_json(items))
     else:
-        print_rows(tuple(resource.cells), map(resource.row, items), resource.empty)
+        print_rows(resource.heads, map(resource.row, items), resource.empty)
 
 
-def _listing(resource: Resource) -> None:
-    """Add the command that lists things of a kind, without options of its own."""
+def _listing(resource: Resource, about: str) -> Callable[..., None]:
+    """Return the command that lists things of a kind, without options of its own."""
 
-    @app.command(resource.name, help=resource.about)
-    @at_a_testbed
     def listing(operator: OperatorSession, as_json: bool) -> None:
-        _print(resource, _items(operator, resource), as_json)
+        _print(resource, resource.found(operator), as_json)
+
+    listing.__doc__ = about
+    return at_a_testbed(listing)
 
 
-@at_a_testbed
-def ps(operator: OperatorSession, as_json: bool) -> None:
-    """List the processes of a testbed, as 'nnhal show processes' does."""
-    _print(RESOURCES["processes"], _items(operator, RESOURCES["processes"]), as_json)
-
-
-for _name in ("processes", "sessions", "pools", "buffers", "executions", "fences"):
-    _listing(RESOURCES[_name])
+ps = _listing(PROCESSES, "List the processes of a testbed, as 'nnhal show processes' does.")
+for _name in ("processes", "sessions", "pools", "buffers", "executions", "fences", "plans", "faults"):
+    app.command(_name)(_listing(RESOURCES[_name], RESOURCES[_name].about))
 
 
 @app.command()
@@ -85,18 +77,17 @@ def devices(
     ] = None,
 ) -> None:
     """List devices; or show one: its performance table, memory rules, figures, and the limits of its operations."""
-    resource = RESOURCES["devices"]
     if name is None:
-        _print(resource, _items(operator, resource), as_json)
+        _print(DEVICES, DEVICES.found(operator), as_json)
         return
     process = operator.find(name)
     if process.kind != "device":
         raise OperatorError(f"{name} is a process of kind {process.kind!r}, expected a device")
-    (item,) = (item for item in _items(operator, resource) if item[0].name == name)
+    (item,) = (item for item in DEVICES.found(operator) if item[0].name == name)
     if as_json:
-        print_json(resource.value(*item))
+        print_json(DEVICES.value(*item))
     else:
-        _print(resource, [item], as_json)
+        _print(DEVICES, [item], as_json)
         _show_device(item[0])
 
 
@@ -110,10 +101,9 @@ def models(
 ) -> None:
     """List models; or print one's configuration, metadata and statistics as JSON."""
     if name is None:
-        _print(RESOURCES["models"], _items(operator, RESOURCES["models"]), as_json)
+        _print(MODELS, MODELS.found(operator), as_json)
         return
-    with operator.framework() as framework:
-        model = framework.served_model(name, version)
+    model = operator.contacts.framework().served_model(name, version)
     values = {
         part: json.loads(getattr(model, f"{part}_json") or "null") for part in ("config", "metadata", "statistics")
     }
@@ -133,10 +123,10 @@ def runs(
     """List runs that have ended, the newest last. Those that wait or run are in 'nnhal show executions'."""
     chosen = [
         (run,)
-        for (run,) in _items(operator, RESOURCES["runs"])
+        for (run,) in RUNS.found(operator)
         if model in ("", run.model) and (not failed or run.error or run.fell_back)
     ]
-    _print(RESOURCES["runs"], chosen[-lines:], as_json)
+    _print(RUNS, chosen[-lines:], as_json)
 
 
 @app.command()
@@ -151,10 +141,9 @@ def recordings(
     if (number is None) != (out is None):
         raise ValueError("expected both the number of a recording and --out FILE, or neither")
     if number is None or out is None:
-        _print(RESOURCES["recordings"], _items(operator, RESOURCES["recordings"]), as_json)
+        _print(RECORDINGS, RECORDINGS.found(operator), as_json)
         return
-    with operator.framework() as framework:
-        recording = framework.recording(number)
+    recording = operator.contacts.framework().recording(number)
     timeline_trace(recording.runs).write(out)
     told = f"{len(recording.runs)} runs of recording {number} are in {out}"
     say(told, as_json, runs=len(recording.runs), left=recording.left, file=str(out))
@@ -164,7 +153,7 @@ def recordings(
 @at_a_testbed
 def events(operator: OperatorSession, as_json: bool, lines: Lines = 500) -> None:
     """List what has happened: processes that died, devices lost and back, models planned again, fallbacks."""
-    _print(RESOURCES["events"], _items(operator, RESOURCES["events"])[-lines:], as_json)
+    _print(EVENTS, EVENTS.found(operator)[-lines:], as_json)
 
 
 app.command()(logs)
@@ -182,73 +171,41 @@ def rates(
     console = output_console()
     looks = _looks(operator, seconds)
     if as_json or not follow:
-        for before, after in islice(looks, None if follow else 1):
+        for look in islice(looks, None if follow else 1):
             if as_json:
-                print_json({"devices": device_rates(before, after), "models": model_rates(before, after)})
+                print_json({name: list(known(*look)) for name, known in _RATES.items()})
             else:
-                console.print(_tables(before, after, console.width))
+                console.print(_tables(*look, console.width))
         return
     with (
         suppress(KeyboardInterrupt),
         Live(_tables(*next(looks), console.width), console=console, screen=True, auto_refresh=False) as live,
     ):
-        for before, after in looks:
-            live.update(_tables(before, after, console.width), refresh=True)
+        for look in looks:
+            live.update(_tables(*look, console.width), refresh=True)
 
 
 def _looks(operator: OperatorSession, seconds: float) -> Iterator[tuple[Snapshot, Snapshot]]:
-    before = operator.snapshot(Detail.PROCESSES)
+    before = operator.look(Detail.PROCESSES)
     while True:
         time.sleep(seconds)
-        after = operator.snapshot(Detail.PROCESSES)
+        after = operator.look(Detail.PROCESSES)
         yield before, after
         before = after
 
 
 def _tables(before: Snapshot, after: Snapshot, width: int) -> Group:
-    known = {device["name"]: device for device in device_rates(before, after)}
-    silent = ("does not answer", *[""] * (len(_DEVICE_RATES) - 2))
-    devices = [_device_row(known[d.name]) if d.name in known else (d.name, *silent) for d in after.devices]
-    models = [_model_row(model) for model in model_rates(before, after)]
-    return Group(
-        _table(_DEVICE_RATES, devices, width) if devices else Text("no devices"),
-        _table(_MODEL_RATES, models, width) if models else Text("no models are served"),
-    )
+    devices = [DEVICE_RATES.row((rates,)) for rates in device_rates(before, after)]
+    silent = ("does not answer", *[""] * (len(DEVICE_RATES.columns) - 2))
+    devices += [(device.name, *silent) for device in after.devices if not device.answers]
+    models = [MODEL_RATES.row((rates,)) for rates in model_rates(before, after)]
+    return Group(_table(DEVICE_RATES, devices, width), _table(MODEL_RATES, models, width))
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> RenderableType:
-    return fitted_rows(columns, [[printable_text(cell) for cell in row] for row in rows], width)
-
-
-def _device_row(device: Rates) -> tuple[str, ...]:
-    return (
-        device["name"],
-        f"{device['running']}/{device['workers']}",
-        str(device["waiting"]),
-        "-" if device["busy"] is None else f"{device['busy']:.0%}",
-        _rate(device["executions_per_second"]),
-        "-" if device["staged_bytes_per_second"] is None else size(device["staged_bytes_per_second"]),
-        size(device["staged_bytes"]),
-        size(device["buffer_bytes"]),
-        size(device["resident_bytes"]),
-    )
-
-
-def _model_row(model: Rates) -> tuple[str, ...]:
-    return (
-        model["name"],
-        model["version"],
-        model["state"],
-        _rate(model["requests_per_second"]),
-        _rate(model["failures_per_second"]),
-        str(model["queued"]),
-        lasting(model["oldest_request_ns"]) if model["oldest_request_ns"] else "-",
-        *(duration(-1 if quantile is None else quantile) for quantile in (model["p50_ns"], model["p99_ns"])),
-    )
-
-
-def _rate(per_second: float | None) -> str:
-    return "-" if per_second is None else f"{per_second:.1f}"
+def _table(resource: Resource, rows: Sequence[Sequence[str]], width: int) -> RenderableType:
+    if not rows:
+        return Text(resource.empty)
+    return fitted_rows(resource.heads, [[printable_text(cell) for cell in row] for row in rows], width)
 
 
 def _show_device(device: ObservedProcess) -> None:
@@ -274,5 +231,5 @@ def _show_device(device: ObservedProcess) -> None:
             figures.append(("temperature", f"{state.temperature:.1f} °C"))
         if figures:
             print_rows(("figure", "value"), figures, "")
-        limits = [(limit.operation, limit.conditions or "no conditions") for limit in state.limits]
+        limits = [(limit.operation, limit.conditions or "no conditions") for limit in device.limits]
         print_rows(("operation", "is taken if"), limits, "the driver says nothing of its operations")

@@ -73,8 +73,8 @@ class DrillSite:
 
     def _is_whole(self) -> bool:
         try:
-            with OperatorSession(self.directory) as operator, operator.framework() as framework:
-                models = framework.framework().models
+            with OperatorSession(self.directory) as operator:
+                models = operator.contacts.framework().framework().models
         except NnhalError:  # the framework starts
             return False
         return {model.name for model in models if list(model.devices) == [model.name]} == set(self.models)

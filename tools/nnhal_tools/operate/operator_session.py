@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from nnhal.admin import SUPERVISOR
 from nnhal.contexts import Closing
 from nnhal.endpoint import endpoints_below
-from nnhal.errors import MissingMethodError, NnhalError
-from nnhal.remote import RemoteDevice
-from nnhal.remote.admin import CLIENT_NAME, DeviceAdmin, FrameworkAdmin, ProcessAdmin
-from nnhal.remote.supervisor import SupervisorControl
-from nnhal.v1 import admin_pb2, framework_admin_pb2
+from nnhal.errors import NnhalError
+from nnhal.v1 import framework_admin_pb2, supervisor_pb2
 from nnhal_hosting.admin_keys import read_admin_key
-from nnhal_pages.operating.resources import foreign_supervisor
-from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
+from nnhal_pages.operating.contacts import Contacts
+from nnhal_pages.operating.observer import Answers, ProcessObserver
+from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, ObservedProcess, OperatorError, Snapshot
 
 _PATIENCE_SECONDS = 5.0
 _AT_A_TIME = 8
-_KINDS = ("device", "framework")
 _NOBODY = (FileNotFoundError, NotADirectoryError, ConnectionRefusedError)
 """What connecting fails with if no supervisor is there."""
-_TOOLS = {
-    admin_pb2.SUPERVISOR_UNSPECIFIED: "the program that started it",
-    admin_pb2.SUPERVISOR_NNHAL: "that supervisor",
-    admin_pb2.SUPERVISOR_SYSTEMD: "systemctl",
-    admin_pb2.SUPERVISOR_CONTAINER: "that engine, such as docker or podman",
-}
-"""What operators steer processes of other supervisors with."""
-
-
-class OperatorError(NnhalError):
-    """Error of a request that cannot be met; ``hint`` says what can."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
+_OF_EACH = Detail.SESSIONS | Detail.PROCESSES | Detail.DEVICES
 
 
 class OperatorSession(Closing):
@@ -52,42 +32,32 @@ class OperatorSession(Closing):
         """
         self.directory = directory
         self._key = read_admin_key(key_file) if key_file is not None else ""
-        self._supervisor: SupervisorControl | None = None
+        self._is_supervised = False
+        self.contacts = Contacts(directory, lambda: self._key, lambda: Snapshot(processes=tuple(self.processes())))
         try:
-            self._supervisor = SupervisorControl(directory, patience=_PATIENCE_SECONDS)
-            self._key = self._supervisor.admin_key()
+            self._key = self.contacts.supervisor().admin_key()
+            self._is_supervised = True
         except NnhalError as error:
-            self._forget_supervisor()
-            if key_file is None and not isinstance(error.__cause__, _NOBODY):
+            if key_file is None and not isinstance(_first_cause(error), _NOBODY):
+                self.close()
                 raise OperatorError(
                     f"the supervisor of {directory} cannot be asked: {error}",
                     "it may be another user's, in another container, or stopped; '--admin-key FILE' does without it",
                 ) from error
 
     @property
-    def is_supervised(self) -> bool:
-        """True if a supervisor of nnhal answers."""
-        return self._supervisor is not None
+    def supervisor(self) -> supervisor_pb2.ListProcessesResponse | None:
+        """What the supervisor says; None if there is none."""
+        return self.contacts.supervisor().processes() if self._is_supervised else None
 
-    @property
-    def supervisor(self) -> SupervisorControl:
-        """The supervisor. Raises OperatorError if there is none."""
-        if self._supervisor is None:
-            self.processes()  # raises an error that says more if there are none
-            raise OperatorError(
-                f"no supervisor of nnhal serves at {self.directory / SUPERVISOR}",
-                "what started the processes watches over them; '--admin-key FILE' lets them be drained and restarted",
-            )
-        return self._supervisor
+    def processes(self, supervisor: supervisor_pb2.ListProcessesResponse | None = None) -> list[ObservedProcess]:
+        """The processes that there are, whether they answer or not. Raises OperatorError if none is.
 
-    def processes(self) -> list[ObservedProcess]:
-        """The devices and the framework that there are, whether they answer or not. Raises OperatorError if none is."""
-        if self._supervisor is not None:
-            return [
-                ObservedProcess(process.name, process.kind, process.directory, process)
-                for process in self._supervisor.processes().processes
-                if process.kind in _KINDS
-            ]
+        ``supervisor`` is what a supervisor has just said.
+        """
+        said = supervisor or self.supervisor
+        if said is not None:
+            return [ObservedProcess(each.name, each.kind, each.directory, each) for each in said.processes]
         found = [
             ObservedProcess(endpoint.directory.name, endpoint.service, str(endpoint.directory))
             for endpoint in endpoints_below(self.directory)
@@ -100,113 +70,48 @@ class OperatorSession(Closing):
         return found
 
     def find(self, name: str) -> ObservedProcess:
-        """The device or framework of a name. Raises OperatorError for another name."""
-        processes = self.processes()
-        for process in processes:
-            if process.name == name:
-                return process
-        raise OperatorError(
-            f"no device or framework is called {name!r}",
-            f"there are {', '.join(process.name for process in processes)}",
-        )
+        """The process of a name. Raises OperatorError for another name."""
+        return Snapshot(processes=tuple(self.processes())).known(name)
 
-    def admin(self, process: ObservedProcess) -> ProcessAdmin:
-        """Open a session with a process, which the caller closes."""
-        return ProcessAdmin(process.endpoint, self._key, patience=_PATIENCE_SECONDS)
-
-    def device(self, process: ObservedProcess) -> DeviceAdmin:
-        """Open a session with a device, which the caller closes."""
-        return DeviceAdmin(process.endpoint, self._key, patience=_PATIENCE_SECONDS)
-
-    def framework(self) -> FrameworkAdmin:
-        """Open a session with the framework, which the caller closes. Raises OperatorError if there is none."""
-        for process in self.processes():
-            if process.kind == "framework":
-                return FrameworkAdmin(process.endpoint, self._key, patience=_PATIENCE_SECONDS)
-        raise OperatorError(f"no framework serves below {self.directory}", "'nnhal serve' starts one")
-
-    def snapshot(self, wanted: Detail = NO_DETAIL) -> Snapshot:
+    def look(self, details: Detail = NO_DETAIL) -> Snapshot:
         """Ask the supervisor and all processes once, at the same time; what does not answer has a ``silence``.
 
-        The framework tells of devices and models, unless it is asked for its sessions. Raises as ``processes`` does.
+        Without details the framework alone is asked. Raises as ``processes`` does.
         """
-        reachable = self.processes()
-        supervisor = self._supervisor.processes() if self._supervisor is not None else None
+        supervisor = self.supervisor
+        targets = self.processes(supervisor)
+        events = self.contacts.supervisor().events() if self._is_supervised else []
+        at = time.time()
         with ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="census") as pool:
-            processes = list(pool.map(partial(self.observe, wanted=wanted), reachable))
-        known = {process.name for process in processes}
-        others = supervisor.processes if supervisor is not None else ()
-        processes += [ObservedProcess(p.name, p.kind, supervised=p) for p in others if p.name not in known]
-        events = self._supervisor.events() if self._supervisor is not None else []
-        framework, runs = None, framework_admin_pb2.GetRunsResponse()
-        if Detail.SESSIONS not in wanted:
-            with suppress(NnhalError), self.framework() as admin:
-                framework = admin.framework()
-                runs = admin.runs() if Detail.RUNS in wanted else runs
-                events += framework.events
+            asked = {
+                target.name: ProcessObserver(target, self._key, pool, patience=_PATIENCE_SECONDS, most_runs=0)
+                for target in targets
+                if target.kind == "framework" or (target.kind == "device" and details & _OF_EACH)
+            }
+            for observer in asked.values():
+                observer.ask(details)
+        processes = tuple(asked[each.name].take() if each.name in asked else each for each in targets)
+        for observer in asked.values():
+            observer.close()
+        answers = next((o.answers for o in asked.values() if o.answers.framework is not None), Answers())
+        if answers.framework is not None:
+            events += answers.framework.events
+        runs = answers.runs or framework_admin_pb2.GetRunsResponse()
         return Snapshot(
+            at=at,
             supervisor=supervisor,
-            processes=tuple(processes),
-            framework=framework,
+            processes=processes,
+            framework=answers.framework,
             live=tuple(runs.live),
             finished=tuple(runs.finished),
             recordings=tuple(runs.recordings),
             events=tuple(sorted(events, key=lambda event: event.at_ns)),
         )
 
-    def observe(self, seen: ObservedProcess, wanted: Detail) -> ObservedProcess:
-        """Ask one process for some details. It may not answer, or have no service that tells them."""
-        if seen.supervised is not None and not seen.supervised.pid:
-            return replace(seen, silence="it does not run")
-        if not wanted & (Detail.SESSIONS | Detail.PROCESSES | Detail.DEVICES):
-            return seen
-        try:
-            if Detail.DEVICES in wanted and seen.kind == "device":
-                with RemoteDevice(seen.endpoint, CLIENT_NAME, _PATIENCE_SECONDS) as remote:
-                    seen = replace(seen, identity=remote.identity(_PATIENCE_SECONDS))
-                    with suppress(MissingMethodError):  # a device without a backend says no more than the HAL
-                        seen = replace(seen, description=remote.describe())
-            with self.device(seen) if seen.kind == "device" else self.admin(seen) as admin:
-                if wanted & (Detail.SESSIONS | Detail.PROCESSES):
-                    seen = replace(seen, process=admin.process(brief=Detail.SESSIONS not in wanted))
-                if isinstance(admin, DeviceAdmin) and wanted & (Detail.DEVICES | Detail.PROCESSES):
-                    seen = replace(seen, device=admin.device(with_limits=Detail.DEVICES in wanted))
-        except MissingMethodError as error:
-            return replace(seen, lack=f"no admin service: {error}")
-        except NnhalError as error:
-            return replace(seen, silence=str(error))
-        return seen
-
-    def restart_foreign(self, name: str) -> str:
-        """Have a process end that another supervisor starts again, and return what that is. Raises OperatorError."""
-        with self.admin(self.find(name)) as admin:
-            process = admin.process()
-            who = foreign_supervisor(process)
-            if process.supervisor == admin_pb2.SUPERVISOR_UNSPECIFIED:
-                raise OperatorError(f"{who} would start {name} again", f"restart it with {_TOOLS[process.supervisor]}")
-            admin.exit()
-            return who
-
-    def refuse_foreign(self, name: str, act: str) -> OperatorError:
-        """The error that a process without a supervisor of nnhal cannot be stopped or killed here."""
-        with self.admin(self.find(name)) as admin:
-            process = admin.process()
-        refusal = f"{name} cannot be {act} here: {foreign_supervisor(process)} supervises it"
-        return OperatorError(refusal, f"use {_TOOLS[process.supervisor]}")
-
     def close(self) -> None:
-        """End the session with the supervisor."""
-        self._forget_supervisor()
-
-    def _forget_supervisor(self) -> None:
-        if self._supervisor is not None:
-            self._supervisor.close()
-        self._supervisor = None
+        """End all sessions."""
+        self.contacts.close()
 
 
-def split_id(text: str, what: str) -> tuple[str, str]:
-    """Split PROCESS/ID. Raises ValueError."""
-    process, _, identity = text.partition("/")
-    if not process or not identity:
-        raise ValueError(f"{what} {text!r}, expected PROCESS/ID as 'nnhal show {what}s' prints it, such as cpu_ref/s3")
-    return process, identity
+def _first_cause(error: BaseException) -> BaseException:
+    return error if error.__cause__ is None else _first_cause(error.__cause__)

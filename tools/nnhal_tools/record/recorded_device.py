@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnhal.endpoint import Endpoint
-from nnhal_tools.operate.operator_session import OperatorError, OperatorSession
+from nnhal_pages.operating.snapshot import OperatorError
+from nnhal_tools.operate.operator_session import OperatorSession
 from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Testbed, Topology
 from nnhal_tools.up.device_child import device_child
 from nnhal_tools.up.drivers import given_device

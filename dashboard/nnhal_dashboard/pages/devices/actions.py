@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
 from starlette.responses import Response
 
-from nnhal_dashboard.pages.devices.commands import COMMANDS
+from nnhal.given_files import parse_toml
+from nnhal_dashboard.pages.devices.commands import BUTTONS
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of
+from nnhal_pages.operating.resources import devices, faults, runs
+from nnhal_pages.operating.table import Done, Operated
 
 router = APIRouter()
-_NAMES_FILE = re.compile(r".*(file|path|dir|directory|ca|certificate|key|memory)")
-"""Names of options whose values are files of this host, such as ``token_file``, ``tls_ca`` and ethos_u's ``memory``."""
-
-_SHIPPED = {("profile", "cn106")}
-"""Options whose values are names of files that come with nnhal, before any file of this host is looked for."""
+FAULT_KINDS = ("error", "delay", "hang", "death", "memory", "values", "slow_clock", "answer", "fence", "withdrawn")
+"""The faults that the form offers; the others need keys that differ by device."""
 
 
 @router.post("/processes/{command}")
 def act(request: Request, visitor: OperatorForm, command: str, process: Annotated[str, Form()]) -> Response:
     """Start, stop, restart, drain, kill or remove a process, or have it exit."""
-    known = COMMANDS.get(command)
-    if known is None:
-        raise LookupError(f"nothing is called {command!r}; a process takes {', '.join(COMMANDS)}")
-    collector = collector_of(request)
-    snapshot = collector.snapshot
-    found = snapshot.find(process)
-    if found is None:
-        raise LookupError(f"no process {process!r}")
-    to = "/devices" if known.name == "remove" else found.page
-    return done(request, visitor, lambda: known.act(collector.contacts, found, snapshot), f"{process} {known.done}", to)
+    button = BUTTONS.get(command)
+    if button is None:
+        raise LookupError(f"nothing is called {command!r}; a process takes {', '.join(BUTTONS)}")
+    found = collector_of(request).snapshot.known(process)
+    to = "/devices" if command == "remove" else found.page
+    return done(request, visitor, partial(button.act, name=process, **button.given), to)
 
 
 @router.post("/devices/start")
@@ -46,15 +41,10 @@ def start_device(
     threads: Annotated[int, Form(ge=1, le=256)] = 1,
     options: Annotated[str, Form()] = "",
 ) -> Response:
-    """Start one more device."""
-
-    def start() -> str:
-        given = dict(_options(options))
-        supervisor = collector_of(request).contacts.supervisor()
-        process = supervisor.start_device(driver.strip(), name.strip(), workers, threads, given)
-        return f"{process.name} serves."
-
-    return done(request, visitor, start, "A device was started:", "/devices")
+    """Start one more device; ``options`` has a line for each."""
+    lines = [line for line in options.split("\n") if line.strip()]
+    start = partial(devices.start_one_more, driver=driver, name=name, workers=workers, threads=threads, options=lines)
+    return done(request, visitor, start, "/devices")
 
 
 @router.post("/executions/cancel")
@@ -66,32 +56,42 @@ def cancel(
     room: Annotated[str, Form()] = "",
 ) -> Response:
     """Cancel an execution of a process; ``room`` is ``runs`` if that was asked for on the page of runs."""
-    collector = collector_of(request)
-    found = collector.snapshot.find(process)
-    if found is None:
-        raise LookupError(f"no process {process!r}")
-
-    def end() -> str:
-        has_ended = collector.contacts.process(process).cancel_execution(execution)
-        return "It has ended." if has_ended else "It has begun, and ends as soon as what executes it can stop."
-
-    return done(
-        request, visitor, end, f"Execution {execution} was cancelled.", "/runs" if room == "runs" else found.page
-    )
+    found = collector_of(request).snapshot.known(process)
+    end = partial(runs.cancel, execution=f"{process}/{execution}")
+    return done(request, visitor, end, "/runs" if room == "runs" else found.page)
 
 
-def _options(text: str) -> Iterator[tuple[str, str]]:
-    """Read options, a line each. Raises ValueError, also if one names a file, which is for the topology file to say."""
-    for line in text.split("\n"):
-        if not line.strip():
-            continue
-        name, equals, value = line.partition("=")
-        if not equals or not name.strip():
-            raise ValueError(f"option {line.strip()!r}, expected NAME=VALUE")
-        names_file = _NAMES_FILE.fullmatch(name.strip()) and (name.strip(), value.strip()) not in _SHIPPED
-        if names_file or "/" in value.replace("tcp://", "", 1):
-            raise ValueError(
-                f"option {name.strip()!r} names a file, expected none here: "
-                "a topology file or 'nnhal ctl start' takes it"
-            )
-        yield name.strip(), value.strip()
+@router.post("/faults/set")
+def set_faults(
+    request: Request,
+    visitor: OperatorForm,
+    process: Annotated[str, Form()],
+    what: Annotated[str, Form()],
+    operation: Annotated[str, Form()] = "",
+    times: Annotated[str, Form()] = "",
+    more: Annotated[str, Form()] = "",
+) -> Response:
+    """Have a device misbehave; ``more`` has further keys of the fault, as lines of TOML."""
+
+    def act(at: Operated) -> Done:
+        fault: dict[str, Any] = {"what": what.strip()}
+        if operation.strip():
+            fault["operation"] = operation.strip()
+        if times.strip():
+            fault["times"] = int(times)
+        try:
+            fault |= parse_toml(more, "keys of a fault")
+        except ValueError as error:
+            raise ValueError(f"further keys: {error}; expected lines of TOML, such as ms = 20") from error
+        return faults.set_fault(at, process, fault)
+
+    return done(request, visitor, act, f"/devices/{process}#faults")
+
+
+@router.post("/faults/clear")
+def clear_faults(
+    request: Request, visitor: OperatorForm, process: Annotated[str, Form()], name: Annotated[str, Form()] = ""
+) -> Response:
+    """Remove a fault of a device, or all."""
+    clear = partial(faults.clear, name=process, faults=[name] if name else None)
+    return done(request, visitor, clear, f"/devices/{process}#faults")

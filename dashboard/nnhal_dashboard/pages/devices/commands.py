@@ -1,115 +1,52 @@
-"""Commands to a process: by nnhal's supervisor, or without it by the process itself."""
+"""Buttons of a process: which verbs a page offers in its present state, and with what they are told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from nnhal.v1 import admin_pb2, supervisor_pb2
-from nnhal_dashboard.monitoring.contacts import Contacts
+from nnhal_pages.operating.resources import devices, processes
 from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
+from nnhal_pages.operating.table import Done
 
 _STATES = supervisor_pb2.SupervisedProcess.State
-Act = Callable[[Contacts, ObservedProcess, Snapshot], str | None]
-"""Does it; may return how it went, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessCommand:
-    """Something that an operator may have done with a process."""
+class ProcessButton:
+    """A button that has something done with a process."""
 
     name: str
     """The last part of its address."""
     label: str
-    done: str
-    """What is told when it is done; the name of the process stands before it."""
-    act: Act
+    act: Callable[..., Done]
+    """What a verb does."""
+    given: Mapping[str, Any] = field(default_factory=dict)
     question: str = ""
     """What is asked before it is done; nothing if it does no harm."""
-    kind: str = ""
-    """The look of its button."""
 
 
-def _restart(contacts: Contacts, process: ObservedProcess, _: Snapshot) -> None:
-    contacts.supervisor().restart(process.name, drain=True)
-
-
-def _restart_cold(contacts: Contacts, process: ObservedProcess, _: Snapshot) -> None:
-    contacts.supervisor().restart(process.name)
-
-
-def _start(contacts: Contacts, process: ObservedProcess, _: Snapshot) -> None:
-    contacts.supervisor().start(process.name)
-
-
-def _stop(contacts: Contacts, process: ObservedProcess, _: Snapshot) -> None:
-    contacts.supervisor().stop(process.name)
-
-
-def _kill(contacts: Contacts, process: ObservedProcess, _: Snapshot) -> str:
-    return f"That was process {contacts.supervisor().kill(process.name)}."
-
-
-def _remove(contacts: Contacts, process: ObservedProcess, _: Snapshot) -> None:
-    contacts.supervisor().remove_device(process.name)
-
-
-def _exit(contacts: Contacts, process: ObservedProcess, _: Snapshot) -> None:
-    contacts.process(process.name).exit()
-
-
-def _drain(contacts: Contacts, process: ObservedProcess, snapshot: Snapshot) -> str:
-    if process.supervised is not None:
-        left = contacts.supervisor().drain(process.name)
-        return _left(left.executions, list(left.models))
-    if snapshot.standing(process.name) is not None:
-        return _left(0, contacts.framework().drain_device(process.name))
-    return _left(contacts.process(process.name).drain(), [])
-
-
-def _undrain(contacts: Contacts, process: ObservedProcess, snapshot: Snapshot) -> None:
-    if process.supervised is not None:
-        contacts.supervisor().start(process.name)
-        return
-    if snapshot.standing(process.name) is not None:
-        contacts.framework().drain_device(process.name, drain=False)
-    if process.process is not None and process.process.draining:
-        contacts.process(process.name).drain(drain=False)
-
-
-def _left(executions: int, models: list[str]) -> str:
-    if not executions and not models:
-        return "It is idle."
-    used = f"; these models still use it: {', '.join(models)}" if models else ""
-    return f"{executions} executions run or wait{used}."
-
-
-RESTART = ProcessCommand("restart", "Restart when idle", "was started again.", _restart)
-RESTART_COLD = ProcessCommand(
-    "restart-cold",
-    "Restart now",
-    "was started again.",
-    _restart_cold,
-    "Restart it now? What it executes fails.",
-    "grave",
+RESTART = ProcessButton("restart", "Restart when idle", processes.restart, {"drain": True})
+RESTART_COLD = ProcessButton(
+    "restart-cold", "Restart now", processes.restart, question="Restart it now? What it executes fails."
 )
-DRAIN = ProcessCommand("drain", "Drain", "takes no new work.", _drain)
-UNDRAIN = ProcessCommand("undrain", "Take work again", "takes work again.", _undrain)
-START = ProcessCommand("start", "Start", "was started.", _start)
-STOP = ProcessCommand("stop", "Stop", "was stopped.", _stop, "Stop it? What it executes fails.", "grave")
-KILL = ProcessCommand("kill", "Kill", "was killed, and is being started again.", _kill, "Send it SIGKILL?", "grave")
-REMOVE = ProcessCommand(
-    "remove", "Remove", "was removed.", _remove, "Stop this device, and have the framework forget it?", "grave"
+DRAIN = ProcessButton("drain", "Drain", processes.drain)
+UNDRAIN = ProcessButton("undrain", "Take work again", processes.start)
+START = ProcessButton("start", "Start", processes.start)
+STOP = ProcessButton("stop", "Stop", processes.stop, question="Stop it? What it executes fails.")
+KILL = ProcessButton("kill", "Kill", processes.kill, question="Send it SIGKILL?")
+REMOVE = ProcessButton(
+    "remove", "Remove", devices.remove, question="Stop this device, and have the framework forget it?"
 )
-EXIT = ProcessCommand(
-    "exit", "Exit to be started again", "exits.", _exit, "Have it exit? What it executes fails.", "grave"
+EXIT = ProcessButton(
+    "exit", "Exit to be started again", processes.restart, question="Have it exit? What it executes fails."
 )
-COMMANDS = {
-    command.name: command for command in (RESTART, RESTART_COLD, DRAIN, UNDRAIN, START, STOP, KILL, REMOVE, EXIT)
-}
+BUTTONS = {button.name: button for button in (RESTART, RESTART_COLD, DRAIN, UNDRAIN, START, STOP, KILL, REMOVE, EXIT)}
 
 
-def commands_for(process: ObservedProcess, snapshot: Snapshot) -> tuple[ProcessCommand, ...]:
+def buttons_for(process: ObservedProcess, snapshot: Snapshot) -> tuple[ProcessButton, ...]:
     """Return what may be done with a process in its present state."""
     if process.kind not in ("device", "framework"):
         return ()
@@ -131,7 +68,7 @@ def supervision_of(process: ObservedProcess) -> str:
     return "Nothing that it knows of starts it again when it ends."
 
 
-def _supervised(process: ObservedProcess) -> Iterator[ProcessCommand]:
+def _supervised(process: ObservedProcess) -> Iterator[ProcessButton]:
     assert process.supervised is not None
     state = process.supervised.state
     if state == _STATES.STATE_STOPPED:
@@ -149,7 +86,7 @@ def _supervised(process: ObservedProcess) -> Iterator[ProcessCommand]:
         yield REMOVE
 
 
-def _unsupervised(process: ObservedProcess, snapshot: Snapshot) -> Iterator[ProcessCommand]:
+def _unsupervised(process: ObservedProcess, snapshot: Snapshot) -> Iterator[ProcessButton]:
     said = process.process
     if said is None or not process.answers or not said.is_whole:
         return

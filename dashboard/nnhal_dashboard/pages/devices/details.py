@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.monitoring.history import HistorySample
 from nnhal_dashboard.monitoring.open_sessions import sessions_of
 from nnhal_dashboard.monitoring.states import hang_words, state_of
-from nnhal_dashboard.pages.devices.commands import commands_for, supervision_of
+from nnhal_dashboard.pages.devices.commands import buttons_for, supervision_of
 from nnhal_dashboard.pages.metrics.charts import OF_DEVICE, chart
 from nnhal_pages.operating.performance import performance_rows
 from nnhal_pages.operating.snapshot import Detail, ObservedProcess
@@ -17,11 +16,7 @@ from nnhal_pages.operating.snapshot import Detail, ObservedProcess
 
 def known(moment: Moment) -> ObservedProcess:
     """Return the process that a page is about. Raises LookupError."""
-    name = moment.parameters["process"]
-    process = moment.snapshot.find(name)
-    if process is None:
-        raise LookupError(f"no process {name!r}: it has been removed")
-    return process
+    return moment.snapshot.known(moment.parameters["process"])
 
 
 def _head(moment: Moment) -> Mapping[str, Any]:
@@ -29,7 +24,7 @@ def _head(moment: Moment) -> Mapping[str, Any]:
     return {
         "process": process,
         "state": state_of(process, moment.snapshot),
-        "commands": commands_for(process, moment.snapshot),
+        "commands": buttons_for(process, moment.snapshot),
         "supervision": supervision_of(process),
         "hangs": hang_words(process.name, moment.snapshot) if process.kind == "device" else (),
     }
@@ -38,8 +33,7 @@ def _head(moment: Moment) -> Mapping[str, Any]:
 def _figures(moment: Moment) -> Mapping[str, Any]:
     process = known(moment)
     samples = moment.collector.history.samples(5)
-    sample = samples[-1] if samples and process.answers else HistorySample(0.0)
-    return {"process": process, "sample": sample}
+    return {"process": process, "sample": samples[-1].values if samples and process.answers else {}}
 
 
 def _charts(moment: Moment) -> Mapping[str, Any]:

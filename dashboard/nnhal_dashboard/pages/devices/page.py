@@ -9,10 +9,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.monitoring.history import HistorySample
 from nnhal_dashboard.monitoring.states import state_of
-from nnhal_dashboard.pages.devices import actions, details, faults
-from nnhal_dashboard.pages.page import Page
+from nnhal_dashboard.pages.devices import actions, details
 from nnhal_dashboard.web.ranges import range_of
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_dashboard.web.sparklines import spark
@@ -26,7 +24,7 @@ def _devices(moment: Moment) -> Mapping[str, Any]:
     history, snapshot = moment.collector.history, moment.snapshot
     samples = history.samples(1)
     return {
-        "sample": samples[-1] if samples else HistorySample(0.0),
+        "sample": samples[-1].values if samples else {},
         "state_of": state_of,
         "picture": lambda name: spark(history, "device.busy", name, _SECONDS),
         "has_temperature": any(each.device and each.device.HasField("temperature") for each in snapshot.devices),
@@ -35,7 +33,6 @@ def _devices(moment: Moment) -> Mapping[str, Any]:
 
 router = APIRouter()
 router.include_router(actions.router)
-router.include_router(faults.router)
 
 
 @router.get("/devices")
@@ -56,7 +53,7 @@ def device(request: Request, name: str) -> Response:
         "process": found,
         "range": range_of(request),
         "takes_faults": answer is not None and not answer.refusal,
-        "fault_kinds": faults.KINDS,
+        "fault_kinds": actions.FAULT_KINDS,
     }
     return show_page(request, "devices/device.html", values, found.name)
 
@@ -71,10 +68,7 @@ def process(request: Request, name: str) -> Response:
 
 
 def _known(request: Request, name: str) -> ObservedProcess:
-    found: ObservedProcess | None = collector_of(request).look(Detail.SESSIONS).find(name)
-    if found is None:
-        raise LookupError(f"no process {name!r}: it may have been removed; the page Devices lists those that there are")
-    return found
+    return collector_of(request).look(Detail.SESSIONS).known(name)
 
 
 def _elsewhere(process: ObservedProcess) -> Response:
@@ -86,4 +80,3 @@ FRAGMENTS = (
     Fragment("devices.others", "devices/others.html", shows=Detail.SESSIONS),
     *details.FRAGMENTS,
 )
-PAGE = Page(router, FRAGMENTS)

@@ -14,7 +14,6 @@ from starlette.responses import JSONResponse, Response
 from nnhal.v1 import supervisor_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.events import mark_of, written
-from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.ranges import RANGES, OwnTime, range_of
 from nnhal_dashboard.web.request_state import collector_of, selection_of, show_page
 from nnhal_dashboard.web.selection import QuerySelection
@@ -112,4 +111,4 @@ def _list(moment: Moment) -> Mapping[str, Any]:
     }
 
 
-PAGE = Page(router, (Fragment("events.list", "events/list.html", _list),))
+FRAGMENTS = (Fragment("events.list", "events/list.html", _list),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -13,11 +14,11 @@ from starlette.responses import PlainTextResponse, Response
 
 from nnhal.v1 import admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, selection_of, show_page
 from nnhal_dashboard.web.selection import QuerySelection
 from nnhal_hosting.logs import LEVELS
+from nnhal_pages.operating.resources.processes import log_level
 from nnhal_pages.operating.snapshot import Detail
 
 SHOWN = 200
@@ -85,13 +86,8 @@ def set_level(
     request: Request, visitor: OperatorForm, process: Annotated[str, Form()], level: Annotated[str, Form()]
 ) -> Response:
     """Change from which level on a process logs."""
-
-    def change() -> None:
-        collector_of(request).contacts.process(process).set_log_level(level)
-
-    return done(
-        request, visitor, change, f"{process} logs from level {level} on.", "/logs?" + urlencode({"process": process})
-    )
+    change = partial(log_level, name=process, level=level)
+    return done(request, visitor, change, "/logs?" + urlencode({"process": process}))
 
 
 def _lines(moment: Moment) -> Mapping[str, Any]:
@@ -109,10 +105,7 @@ def _written(line: admin_pb2.LogLine) -> str:
     return f"{at} {line.process} {line.level or '-'} {visible(line.text)}"
 
 
-PAGE = Page(
-    router,
-    (
-        Fragment("logs.lines", "logs/lines.html", _lines),
-        Fragment("logs.levels", "logs/levels.html", _levels, Detail.PROCESSES),
-    ),
+FRAGMENTS = (
+    Fragment("logs.lines", "logs/lines.html", _lines),
+    Fragment("logs.levels", "logs/levels.html", _levels, Detail.PROCESSES),
 )

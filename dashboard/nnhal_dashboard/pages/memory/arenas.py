@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nnhal_dashboard.monitoring.plans import PlanSubject
@@ -16,32 +16,23 @@ _REPLANNING = {"loaded", "unloaded", "replanned", "fell back", "lost", "back"}
 class ArenaOwner:
     """A model that has an arena, or may have one: its plan has several steps."""
 
-    model: str
-    version: str
-    """Empty for a model of a session."""
-    session: str
-    """The public id of the session whose model it is; empty for one of the repository."""
-    devices: tuple[str, ...]
+    subject: PlanSubject
+    devices: Sequence[str]
     bytes: int
-    missing: tuple[str, ...] = ()
+    missing: Sequence[str] = ()
     """Devices that are missing, so that it runs by another plan than its own."""
-
-    @property
-    def subject(self) -> PlanSubject:
-        """The model, as its plan is asked for."""
-        return PlanSubject(self.model, self.version, self.session)
 
 
 def arena_owners(snapshot: Snapshot) -> list[ArenaOwner]:
     """List the models with arenas, the largest first."""
     owners = [owner for owner in _models(snapshot) if owner.bytes or len(owner.devices) > 1]
-    return sorted(owners, key=lambda owner: (-owner.bytes, owner.session, owner.model, owner.version))
+    return sorted(owners, key=lambda owner: (-owner.bytes, owner.subject.session, owner.subject))
 
 
 def find_owner(snapshot: Snapshot, model: str, version: str, session: str) -> ArenaOwner:
     """Return a loaded model. Raises LookupError."""
     for owner in _models(snapshot):
-        if (owner.model, owner.session) == (model, session) and version in ("", owner.version):
+        if owner.subject.may_be(PlanSubject(model, version, session)):
             return owner
     where = f"of session {session}" if session else "of the repository"
     raise LookupError(f"no model {model!r} {where} is loaded{f' in version {version}' if version else ''}")
@@ -58,11 +49,10 @@ def _models(snapshot: Snapshot) -> Iterator[ArenaOwner]:
         return
     for model in framework.models:
         if model.state == "READY":
-            yield ArenaOwner(
-                model.name, model.version, "", tuple(model.devices), model.arena_bytes, tuple(model.missing)
-            )
-    for of_session in framework.session_models:
-        yield ArenaOwner(of_session.name, "", of_session.session, tuple(of_session.devices), of_session.arena_bytes)
+            subject = PlanSubject(model.name, model.version)
+            yield ArenaOwner(subject, tuple(model.devices), model.arena_bytes, tuple(model.missing))
+    for loaded in framework.session_models:
+        yield ArenaOwner(PlanSubject(loaded.name, "", loaded.session), tuple(loaded.devices), loaded.arena_bytes)
 
 
 def _started(snapshot: Snapshot) -> int:

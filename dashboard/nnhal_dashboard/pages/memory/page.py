@@ -12,7 +12,6 @@ from starlette.responses import Response
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.shared_memory import shared_memories, total_bytes
 from nnhal_dashboard.pages.memory.arenas import arena_owners, find_owner, plan_state
-from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_pages.charts.arena import arena_charts
 from nnhal_pages.operating.snapshot import Detail, Snapshot
@@ -48,7 +47,7 @@ def arena(request: Request, model: str, version: str = "", session: str = "") ->
         "pictures": [Markup(chart.embedded()) for chart in arena_charts(explanation.arena_values, devices, "arena")],
         "explanation": explanation,
     }
-    return show_page(request, "memory/arena.html", values, f"The arena of {model} {owner.version}".rstrip())
+    return show_page(request, "memory/arena.html", values, f"The arena of {model} {owner.subject.version}".rstrip())
 
 
 def _totals(moment: Moment) -> Mapping[str, Any]:
@@ -90,16 +89,13 @@ def _held(name: str, order: Callable[[Any], int]) -> Callable[[Moment], Mapping[
 
 _BUFFERS = _held("buffers", lambda buffer: -buffer.bytes)
 _FENCES = _held("fences", lambda fence: fence.since_ns)
-PAGE = Page(
-    router,
-    (
-        Fragment("memory.totals", "memory/totals.html", _totals, Detail.SESSIONS),
-        Fragment("memory.processes", "memory/processes.html", _processes, Detail.SESSIONS),
-        Fragment("memory.pools", "memory/pools.html", _pools, Detail.SESSIONS),
-        Fragment("memory.buffers", "memory/buffers.html", _BUFFERS, Detail.SESSIONS),
-        Fragment("memory.arenas", "memory/arenas.html", lambda moment: {"owners": arena_owners(moment.snapshot)}),
-        Fragment("memory.fences", "memory/fences.html", _FENCES, Detail.SESSIONS),
-    ),
+FRAGMENTS = (
+    Fragment("memory.totals", "memory/totals.html", _totals, Detail.SESSIONS),
+    Fragment("memory.processes", "memory/processes.html", _processes, Detail.SESSIONS),
+    Fragment("memory.pools", "memory/pools.html", _pools, Detail.SESSIONS),
+    Fragment("memory.buffers", "memory/buffers.html", _BUFFERS, Detail.SESSIONS),
+    Fragment("memory.arenas", "memory/arenas.html", lambda moment: {"owners": arena_owners(moment.snapshot)}),
+    Fragment("memory.fences", "memory/fences.html", _FENCES, Detail.SESSIONS),
 )
 
 

@@ -12,7 +12,6 @@ from starlette.responses import RedirectResponse, Response
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.pages.metrics import downloads
 from nnhal_dashboard.pages.metrics.charts import DRAWINGS, chart
-from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.ranges import range_of
 from nnhal_dashboard.web.request_state import collector_of, show_page
 
@@ -42,6 +41,4 @@ def _chart(name: str, moment: Moment) -> Mapping[str, Any]:
     return {"chart": chart(name, moment)}
 
 
-PAGE = Page(
-    router, tuple(Fragment(f"metrics.{name}", "metrics/chart.html", partial(_chart, name)) for name in DRAWINGS)
-)
+FRAGMENTS = tuple(Fragment(f"metrics.{name}", "metrics/chart.html", partial(_chart, name)) for name in DRAWINGS)

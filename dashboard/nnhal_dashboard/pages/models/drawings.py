@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from nnhal.errors import NnhalError
 from nnhal.v1 import admin_pb2
-from nnhal_dashboard.monitoring.contacts import Contacts
 from nnhal_dashboard.monitoring.plans import KnownPlan, RunningPlan
 from nnhal_dashboard.pages.models.plan_address import NEW, OLD, PlanAddress
 from nnhal_pages.charts.arena import arena_charts
@@ -24,6 +23,7 @@ from nnhal_pages.explanation.marks import legend
 from nnhal_pages.explanation.panel import operation_panel, step_panel
 from nnhal_pages.explanation.tables import EDGES, edge_table
 from nnhal_pages.graph import PlanScopes, plan_graph
+from nnhal_pages.operating.contacts import Contacts
 from nnhal_pages.report import part_html
 from nnhal_pages.svg import Drawing
 from nnhal_pages.text import escaped

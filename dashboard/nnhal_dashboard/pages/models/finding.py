@@ -2,47 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Any
 
 from nnhal_dashboard.monitoring.plans import KnownPlan
 from nnhal_dashboard.pages.models.drawings import scopes_of
 from nnhal_dashboard.pages.models.plan_address import PlanAddress, at_operation
 from nnhal_pages.facts import operation_name
-from nnhal_pages.graph import NameScope, opened_from
+from nnhal_pages.graph import opened_from
 
 _SHOWN = 30
 """So many operations are listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundOperation:
-    """An operation that was looked for."""
+def search(plan: KnownPlan, address: PlanAddress) -> dict[str, Any]:
+    """Look for what the address says: operations that have each of its words in their name, type, device or number.
 
-    number: int
-    name: str
-    kind: str
-    device: str
-    address: str
-    """The page whose graph shows it, at its place in the graph."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanSearch:
-    """Result of a search."""
-
-    text: str
-    """What was looked for; empty if nothing was."""
-    count: int
-    shown: Sequence[FoundOperation]
-    """The first of them."""
-
-
-def search(plan: KnownPlan, address: PlanAddress) -> PlanSearch:
-    """Look for what the address says: operations that have each of its words in their name, type, device or number."""
+    Returns the ``text``, the ``count`` of those found and, as ``shown``, the first: the address of the page whose graph
+    shows it, its name, and its story.
+    """
     words = address.find.lower().split()
     found = [number for number, text in enumerate(_texts(plan)) if all(word in text for word in words)] if words else []
-    return PlanSearch(address.find, len(found), [_found(plan, address, number) for number in found[:_SHOWN]])
+    shown, scopes = plan.explanation, scopes_of(plan)
+    rows = [
+        (
+            f"{address.showing(number, shown, scopes)}#{at_operation(number)}",
+            operation_name(shown.operations[number], number),
+            shown.operations[number],
+        )
+        for number in found[:_SHOWN]
+    ]
+    return {"text": address.find, "count": len(found), "shown": rows}
 
 
 def _texts(plan: KnownPlan) -> Iterator[str]:
@@ -50,38 +40,22 @@ def _texts(plan: KnownPlan) -> Iterator[str]:
         yield f"{operation_name(story, number)} {story.operation} {story.device} #{number}".lower()
 
 
-def _found(plan: KnownPlan, address: PlanAddress, number: int) -> FoundOperation:
-    shown = plan.explanation
-    story = shown.operations[number]
-    to = f"{address.showing(number, shown, scopes_of(plan))}#{at_operation(number)}"
-    return FoundOperation(number, operation_name(story, number), story.operation, story.device, to)
-
-
-@dataclass(frozen=True, slots=True)
-class PlanFolding:
-    """The scopes that the graph of a plan shows unfolded."""
-
-    count: int
-    """All scopes of the plan."""
-    unfolded: Sequence[tuple[NameScope, str]]
-    """Those that are, with the address of the page with each folded again."""
-    none: PlanAddress
-    """The address of the page with all of them folded."""
-    all: PlanAddress
-    """The address of the page with none of them folded."""
-
-
-def folding(plan: KnownPlan, address: PlanAddress) -> PlanFolding:
-    """Return which scopes the page of an address shows unfolded. Raises ValueError if the address makes no sense."""
+def folding(plan: KnownPlan, address: PlanAddress) -> dict[str, Any]:
+    """Return the ``count`` of a plan's scopes, those that are ``unfolded``, with the address of each folded again, and
+    the addresses of the page with ``none`` and with ``all`` of them unfolded. Raises ValueError for a wrong address.
+    """
     scopes = scopes_of(plan)
     unfolded = opened_from(address.unfolded, len(scopes.all))
-    return PlanFolding(
-        len(scopes.all),
-        [
-            (scope, f"{address.with_unfolded(unfolded - {scope.number}, scopes)}#{at_operation(scope.members[0])}")
-            for scope in (scopes.all[number] for number in sorted(unfolded))
-            if len(unfolded) < len(scopes.all)
+    some = sorted(unfolded) if len(unfolded) < len(scopes.all) else ()
+    return {
+        "count": len(scopes.all),
+        "unfolded": [
+            (
+                scopes.all[number],
+                f"{address.with_unfolded(unfolded - {number}, scopes)}#{at_operation(scopes.all[number].members[0])}",
+            )
+            for number in some
         ],
-        address.with_unfolded((), scopes),
-        address.with_unfolded(range(len(scopes.all)), scopes),
-    )
+        "none": address.with_unfolded((), scopes),
+        "all": address.with_unfolded(range(len(scopes.all)), scopes),
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import PurePath
 from urllib.parse import quote
 
@@ -15,9 +16,11 @@ from starlette.responses import Response
 from nnhal.inference import model_config_pb2
 from nnhal_dashboard.access.visitors import Visitor
 from nnhal_dashboard.web.forms import OperatorForm, done, require_form_token, require_role
-from nnhal_dashboard.web.request_state import collector_of, visitor_of
+from nnhal_dashboard.web.request_state import visitor_of
 from nnhal_dashboard.web.uploads import limited
 from nnhal_hosting.access import AccessRole
+from nnhal_pages.operating.resources import models
+from nnhal_pages.operating.table import Done, Operated
 
 _ENDINGS = (".onnx", ".tflite")
 _LONGEST_CONFIG = 1 << 20
@@ -26,20 +29,19 @@ _CONFIG_ENDINGS = (".pbtxt", ".json")
 GivenFile = tuple[str, bytes]
 """A name and a content; both empty for no file."""
 router = APIRouter()
+FRAGMENTS = ()
 
 
 @router.post("/models/{name}/load")
 def load(request: Request, visitor: OperatorForm, name: str) -> Response:
     """Load a model, or load it again."""
-    framework = collector_of(request).contacts.framework
-    return done(request, visitor, lambda: framework().load(name), f"{name} is loaded.", _address(name))
+    return done(request, visitor, partial(models.load, name=name), _address(name))
 
 
 @router.post("/models/{name}/unload")
 def unload(request: Request, visitor: OperatorForm, name: str) -> Response:
     """Unload all versions of a model."""
-    framework = collector_of(request).contacts.framework
-    return done(request, visitor, lambda: framework().unload(name), f"{name} is unloaded.", _address(name))
+    return done(request, visitor, partial(models.unload, name=name), _address(name))
 
 
 @router.post("/models")
@@ -57,13 +59,12 @@ def _load(request: Request, visitor: Visitor, form: FormData) -> Response:
     name, version = str(form.get("name", "")), str(form.get("version", "1"))
     results: list[str] = []
 
-    def action() -> None:
-        file, config = _file(form, "file"), _file(form, "config")
-        config_json, files = files_of(file, version, config)
-        collector_of(request).contacts.framework().load(name, config_json, files)
+    def action(at: Operated) -> Done:
+        loaded = models.load_files(at, name, *files_of(_file(form, "file"), version, _file(form, "config")))
         results.append(name)
+        return loaded
 
-    answer = done(request, visitor, action, f"{name} is loaded.", "/models")
+    answer = done(request, visitor, action, "/models")
     if results:
         answer.headers["location"] = _address(name)
     return answer

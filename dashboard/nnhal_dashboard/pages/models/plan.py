@@ -16,7 +16,6 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from nnhal.errors import HalError, NnhalError
-from nnhal.v1 import framework_pb2
 from nnhal_client.explanation import OperationStory
 from nnhal_dashboard.monitoring.plans import KnownPlan, PlanBook, PlanRecord, PlanSubject, RunningPlan
 from nnhal_dashboard.pages.memory.arenas import plan_state
@@ -37,9 +36,12 @@ from nnhal_pages.comparison import pairs_of
 from nnhal_pages.explanation.fragment import page as plan_document
 from nnhal_pages.explanation.marks import counted
 from nnhal_pages.explanation.refusals import refusals_of
+from nnhal_pages.operating.resources.models import apply as apply_pins
 from nnhal_pages.operating.snapshot import Snapshot
+from nnhal_pages.operating.table import Done, Operated
 
 router = APIRouter()
+FRAGMENTS = ()
 _OF_MODEL = "/models/{name}/plan"
 _OF_SESSION = "/sessions/{process}/{session}/models/{name:any_name}/plan"
 _TITLES = ("Now", "Tried")
@@ -297,14 +299,16 @@ def apply(
         raise HTTPException(400, str(error)) from error
     place, collector = PlanPlace.of(request, version), collector_of(request)
 
-    def action() -> str:
+    def action(at: Operated) -> Done:
         collector.plans.running(place.subject)  # so that it can be compared with what comes
-        pins = [framework_pb2.Pin(match=match, device=device) for match, device in choice.pins]
-        lines = collector.contacts.framework().apply(name, pins, choice.devices, version)
+        texts = [f"{match}={device}" for match, device in choice.pins]
+        applied = apply_pins(at, name, texts, list(choice.devices), version)
         collector.plans.running(place.subject)
-        return f"It is lost with the next load, unless the configuration has:\n{lines}" if lines.strip() else ""
+        lines = applied.values["config_lines"]
+        more = f" It is lost with the next load, unless the configuration has:\n{lines}" if lines.strip() else ""
+        return Done(applied.sentence + more)
 
-    return done(request, visitor, action, f"{name} runs by the new plan.", place.address)
+    return done(request, visitor, action, place.address)
 
 
 def running_plan(book: PlanBook, snapshot: Snapshot, place: PlanPlace, is_known: bool = False) -> RunningPlan:

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from nnhal_client.explanation import Explanation
 from nnhal_pages.graph import GraphView, PlanLinks, PlanScopes, opened_from, opened_text
+from nnhal_pages.operating.resources.models import pin_pair
 
 MOST_PINS = 256
 """Pins that are tried at a time: the page of a plan leads for each of them to the page without it."""
@@ -33,7 +34,7 @@ class PinChoice:
             return None
         if len(pins) > MOST_PINS or len(devices) > MOST_PINS:
             raise ValueError(f"{len(pins)} pins and {len(devices)} devices, expected at most {MOST_PINS} of each")
-        return cls(tuple(map(_pair, filter(None, pins))), tuple(dict.fromkeys(filter(None, devices))))
+        return cls(tuple(map(pin_pair, filter(None, pins))), tuple(dict.fromkeys(filter(None, devices))))
 
     @property
     def query(self) -> tuple[tuple[str, str], ...]:
@@ -73,13 +74,6 @@ def _ranges(numbers: Sequence[int]) -> Iterable[str]:
     for _, pairs in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
         row = [number for _, number in pairs]
         yield f"index:{row[0]}" if len(row) == 1 else f"index:{row[0]}-{row[-1]}"
-
-
-def _pair(text: str) -> PinPair:
-    match, _, device = text.rpartition("=")
-    if not match or not device:
-        raise ValueError(f"pin {text[:80]!r}, expected MATCH=DEVICE")
-    return match, device
 
 
 OLD, NEW = "old", "new"

@@ -8,13 +8,12 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from nnhal.quantiles import quantile
+from nnhal.quantiles import quantile, summed
 from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.monitoring.history import RecentFigures
+from nnhal_dashboard.monitoring.history import RECENT_SECONDS
 from nnhal_dashboard.monitoring.traffic import SECONDS, ModelTraffic
 from nnhal_dashboard.pages.overview.picture import PACES, draw, model_page, refused
-from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_dashboard.web.sparklines import spark
 from nnhal_pages.operating.snapshot import Detail
@@ -24,6 +23,7 @@ _FIRST_SECONDS = 0.5
 _MOST_MODELS = 12
 """Models in the table; idle ones beyond them are counted."""
 _SPARK_SECONDS = 300
+_RATES = ("requests", "failures", "copied")
 router = APIRouter()
 
 
@@ -36,15 +36,14 @@ def overview(request: Request) -> Response:
 
 
 def _figures(moment: Moment) -> Mapping[str, Any]:
-    recent = RecentFigures.of(moment.collector.history)
-    processes = [process for process in moment.snapshot.processes if process.process is not None]
+    known = [sample for sample in moment.collector.history.samples(RECENT_SECONDS) if "requests/" in sample.values]
+    durations = summed(sample.durations for sample in known)
+    processes = [each.process for each in moment.snapshot.processes if each.process is not None]
     return {
-        "requests": recent.requests,
-        "failures": recent.failures,
-        "copied": recent.copied_bytes,
-        "p50": quantile(recent.durations, 0.5),
-        "p99": quantile(recent.durations, 0.99),
-        "memory": sum(each.process.usage.resident_bytes for each in processes if each.process is not None),
+        **{kind: sum(each.values[f"{kind}/"] for each in known) / max(len(known), 1) for kind in _RATES},
+        "p50": quantile(durations, 0.5),
+        "p99": quantile(durations, 0.99),
+        "memory": sum(process.usage.resident_bytes for process in processes),
     }
 
 
@@ -67,7 +66,7 @@ def _picture(moment: Moment) -> Mapping[str, Any]:
 
 def _models(moment: Moment) -> Mapping[str, Any]:
     framework, traffic = moment.snapshot.framework, moment.collector.traffic.at(moment.snapshot)
-    does = {(model.key.name, model.key.version): model for model in traffic.models if not model.key.session}
+    does = {(model.key.model, model.key.version): model for model in traffic.models if not model.key.session}
     served = framework.models if framework is not None else []
     rows = [(model, does.get((model.name, model.version))) for model in served]
     rows.sort(key=_importance)
@@ -84,13 +83,10 @@ def _importance(row: tuple[framework_admin_pb2.ServedModelState, ModelTraffic | 
     return served.state == "READY", 0.0 if does is None else -does.requests
 
 
-PAGE = Page(
-    router,
-    (
-        Fragment("overview.problems", "overview/problems.html"),
-        Fragment("overview.figures", "overview/figures.html", _figures),
-        Fragment("overview.picture", "overview/picture.html", _picture, shows=Detail.CLIENTS),
-        Fragment("overview.models", "overview/models.html", _models),
-        Fragment("overview.events", "overview/events.html"),
-    ),
+FRAGMENTS = (
+    Fragment("overview.problems", "overview/problems.html"),
+    Fragment("overview.figures", "overview/figures.html", _figures),
+    Fragment("overview.picture", "overview/picture.html", _picture, shows=Detail.CLIENTS),
+    Fragment("overview.models", "overview/models.html", _models),
+    Fragment("overview.events", "overview/events.html"),
 )

@@ -10,8 +10,9 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
+from nnhal_dashboard.monitoring.plans import PlanSubject
 from nnhal_dashboard.monitoring.states import state_of
-from nnhal_dashboard.monitoring.traffic import DeviceTraffic, ModelKey, ModelTraffic, ServedTraffic
+from nnhal_dashboard.monitoring.traffic import DeviceTraffic, ModelTraffic, ServedTraffic
 from nnhal_dashboard.web.formats import UNKNOWN, duration, percent, rate
 from nnhal_pages.flow import FlowBand, FlowBlock, flow_picture
 from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
@@ -74,9 +75,9 @@ class _Passage(NamedTuple):
     ns: float | None
 
 
-def model_page(key: ModelKey) -> str:
+def model_page(key: PlanSubject) -> str:
     """The path of a model's page: of a session's model, which has none, that of its plan."""
-    page = f"/models/{quote(key.name, safe='')}"
+    page = f"/models/{quote(key.model, safe='')}"
     return f"/sessions/framework/{quote(key.session, safe='')}{page}/plan" if key.session else page
 
 
@@ -84,7 +85,7 @@ def refused(traffic: ServedTraffic) -> list[RefusedInAll]:
     """Sum up what devices refused of the plans that are known, who refused most first."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     causes: dict[str, Counter[str]] = defaultdict(Counter)
-    most: dict[str, tuple[int, ModelKey]] = {}
+    most: dict[str, tuple[int, PlanSubject]] = {}
     for model in traffic.models:
         for each in model.plan.refusals:
             counts[each.device].update(refused=each.refused, total=each.total)
@@ -143,16 +144,16 @@ def _clients(traffic: ServedTraffic) -> tuple[list[FlowBlock], dict[str, Hashabl
     return nodes, {name: ("client", name if name in shown else _REST) for name in names}
 
 
-def _models(models: Sequence[ModelTraffic]) -> tuple[list[FlowBlock], dict[ModelKey, Hashable]]:
+def _models(models: Sequence[ModelTraffic]) -> tuple[list[FlowBlock], dict[PlanSubject, Hashable]]:
     busy, idle = [each for each in models if not each.is_idle], [each for each in models if each.is_idle]
     shown, rest = busy[:_MOST_MODELS], busy[_MOST_MODELS:]
     nodes = [_model(each) for each in shown]
     if rest:
         nodes.append(_others(("model", _REST), len(rest), "/models", rate(sum(each.requests for each in rest))))
-    places: dict[ModelKey, Hashable] = {each.key: ("model", each.key) for each in shown}
+    places: dict[PlanSubject, Hashable] = {each.key: ("model", each.key) for each in shown}
     places |= {each.key: ("model", _REST) for each in rest}
     if len(idle) <= _MOST_IDLE:
-        nodes += [FlowBlock(("model", each.key), each.key.name, model_page(each.key), look="idle") for each in idle]
+        nodes += [FlowBlock(("model", each.key), each.key.model, model_page(each.key), look="idle") for each in idle]
         places |= {each.key: ("model", each.key) for each in idle}
     else:
         nodes.append(_others(("model", "idle"), len(idle), "/models", "idle"))
@@ -163,7 +164,7 @@ def _model(model: ModelTraffic) -> FlowBlock:
     times = [f"99 % {duration(model.slowest_ns)}"] if model.slowest_ns is not None else []
     lines = _DOT.join([rate(model.requests), *times])
     warning = f"✕ {rate(model.failures)} fail" if model.failures else ""
-    name = f"{model.key.name} of {model.key.session}" if model.key.session else model.key.name
+    name = f"{model.key.model} of {model.key.session}" if model.key.session else model.key.model
     return FlowBlock(("model", model.key), name, model_page(model.key), (lines,), warning=warning)
 
 
@@ -224,7 +225,7 @@ def _others(key: Hashable, count: int, address: str, does: str) -> FlowBlock:
 def _passages(
     traffic: ServedTraffic,
     of_client: Mapping[str, Hashable],
-    of_model: Mapping[ModelKey, Hashable],
+    of_model: Mapping[PlanSubject, Hashable],
     of_device: Mapping[str, Hashable],
 ) -> dict[tuple[Hashable, Hashable], _Passage]:
     """Return what passes between blocks: what is not drawn by itself is summed, with the longest time."""

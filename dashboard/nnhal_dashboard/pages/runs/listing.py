@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,7 +12,6 @@ from starlette.responses import Response
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.pages.events.page import events_of
-from nnhal_dashboard.pages.runs.shown import runs_with_pages
 from nnhal_dashboard.web.ranges import OwnTime
 from nnhal_dashboard.web.request_state import collector_of, selection_of, show_page
 from nnhal_dashboard.web.selection import QuerySelection
@@ -88,6 +87,17 @@ def _finished(moment: Moment) -> Mapping[str, Any]:
         "is_narrow": any(selection[name] for name in ("model", "client", "errors")),
         "whole": f"/runs?{urlencode(selection.parameters | {'all': 'yes'})}",
     }
+
+
+def runs_with_pages(runs: Iterable[wire.FinishedRun]) -> Iterator[tuple[str, wire.FinishedRun]]:
+    """Yield runs with the paths of their pages, the newest first.
+
+    A framework that was started again counts from 1 again, so an earlier run's address has the instant of its arrival.
+    """
+    known = set[int]()
+    for run in runs:
+        yield f"/runs/{run.number}" + (f"?arrived={run.arrived_ns}" if run.number in known else ""), run
+        known.add(run.number)
 
 
 def _moment(moment: Moment) -> Mapping[str, Any]:

@@ -18,9 +18,11 @@ from nnhal_dashboard.pages.runs.run import run_values
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_hosting.run_trace import timeline_trace
+from nnhal_pages.operating.resources.runs import MOST_RECORDED
+from nnhal_pages.operating.resources.runs import record as start_recording
 from nnhal_pages.operating.snapshot import Detail
+from nnhal_pages.operating.table import Done, Operated
 
-MOST_RECORDED = 1000
 _Number = Annotated[int, Path(ge=1, lt=2**63)]
 router = APIRouter()
 
@@ -32,14 +34,15 @@ def record(
     """Record the next runs of a model, or of all."""
     begun: list[int] = []
 
-    def begin() -> None:
+    def begin(at: Operated) -> Done:
         wanted = whole_number(count, MOST_RECORDED)
         if not wanted:
             raise ValueError(f"{count[:20]!r} runs are to be recorded, expected 1 to {MOST_RECORDED}")
-        begun.append(collector_of(request).contacts.framework().record(model, wanted))
+        recorded = start_recording(at, model or "all", wanted)
+        begun.append(recorded.values["recording"])
+        return recorded
 
-    promise = f"The next {count[:20]} runs of {model or 'all models'} will be recorded."
-    answer = done(request, visitor, begin, promise, "/runs")
+    answer = done(request, visitor, begin, "/runs")
     return RedirectResponse(f"/recordings/{begun[0]}", answer.status_code) if begun else answer
 
 

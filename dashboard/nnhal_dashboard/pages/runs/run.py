@@ -12,14 +12,15 @@ from starlette.responses import Response
 from nnhal.errors import NnhalError
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal.v1 import framework_pb2
-from nnhal_dashboard.monitoring.contacts import Contacts
 from nnhal_dashboard.pages.runs.ledger import compared
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_pages.charts.run import run_chart
 from nnhal_pages.charts.split import split_chart
+from nnhal_pages.operating.contacts import Contacts
 from nnhal_pages.operating.snapshot import Detail, Snapshot
 
 router = APIRouter()
+FRAGMENTS = ()
 _SAME_NS = 10**6
 """Instants of the same run differ by less, if they were told in two answers: clocks are read for each."""
 

@@ -12,10 +12,10 @@ from starlette.responses import Response
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.open_sessions import OpenSession, open_sessions, sessions_of
 from nnhal_dashboard.monitoring.shared_memory import shared_memories
-from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, selection_of, show_page
 from nnhal_dashboard.web.selection import QuerySelection
+from nnhal_pages.operating.resources.sessions import end as end_session
 from nnhal_pages.operating.snapshot import Detail, Snapshot
 
 SHOWN = 300
@@ -79,9 +79,8 @@ def session(request: Request, process: str, session: str) -> Response:
 def end(
     request: Request, visitor: OperatorForm, process: Annotated[str, Form()], session: Annotated[str, Form()]
 ) -> Response:
-    contacts = collector_of(request).contacts
-    message = f"Session {session} of {process} has ended."
-    return done(request, visitor, lambda: contacts.process(process).end_session(session), message, "/sessions")
+    """End a session."""
+    return done(request, visitor, lambda at: end_session(at, f"{process}/{session}"), "/sessions")
 
 
 def _table(moment: Moment) -> Mapping[str, Any]:
@@ -131,10 +130,7 @@ def _found(snapshot: Snapshot, process: str, session: str) -> OpenSession | None
     return next((each for each in sessions_of(known, snapshot) if each.state.id == session), None)
 
 
-PAGE = Page(
-    router,
-    (
-        Fragment("sessions.table", "sessions/table.html", _table, Detail.SESSIONS),
-        Fragment("sessions.one", "sessions/one.html", _one, Detail.SESSIONS),
-    ),
+FRAGMENTS = (
+    Fragment("sessions.table", "sessions/table.html", _table, Detail.SESSIONS),
+    Fragment("sessions.one", "sessions/one.html", _one, Detail.SESSIONS),
 )

@@ -1,1 +1,1 @@
-"""Trying a model: its inputs as a form, its outputs, and where the time goes, on one plan or on two."""
+"""Trying a model: its inputs as a form, its outputs, and where the time goes."""

@@ -16,11 +16,10 @@ from nnhal.tensors import Tensor
 from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_client.tensors import tensor_from_wire
-from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.pages.trying.fields import WAYS
 from nnhal_dashboard.pages.trying.form import TrialForm, first_form, sent_form
 from nnhal_dashboard.pages.trying.given import seen
-from nnhal_dashboard.pages.trying.running import TrialRequest, TrialRun, run_trial
+from nnhal_dashboard.pages.trying.running import TrialRun, run_trial
 from nnhal_dashboard.pages.trying.times import shown_trial
 from nnhal_dashboard.web.forms import require_form_token, require_role
 from nnhal_dashboard.web.request_state import collector_of, show_page, visitor_of
@@ -78,7 +77,7 @@ def _try(request: Request, model: str, version: str, sent: FormData) -> Response
         if not problems:
             if snapshot.host is None:
                 raise DeadObjectError("no framework is known; start one with 'nnhal up'")
-            run = run_trial(TrialRequest(snapshot.host.directory, model, described.version, values, deadline, count))
+            run = run_trial(snapshot.host.directory, model, described.version, values, deadline, count)
     except (ValueError, NnhalError) as error:
         problem, status = _problem_of(error, form)
     return _page(request, model, described, form, run, problems, problem, status)
@@ -127,4 +126,4 @@ def _page(
     return show_page(request, "trying/trial.html", values, f"Try {model}", status)
 
 
-PAGE = Page(router)
+FRAGMENTS = ()

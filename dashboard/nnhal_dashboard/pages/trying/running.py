@@ -39,41 +39,34 @@ class TrialRun:
     """The durations of all runs, as the client saw them, in their order."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialRequest:
-    """Runs that are asked for."""
-
-    directory: str | os.PathLike[str]
-    """The framework's."""
-    model: str
-    version: str
-    inputs: Mapping[str, Value]
-    deadline_seconds: float
-    """The time of all runs together."""
-    runs: int
-
-
-def run_trial(request: TrialRequest) -> TrialRun:
-    """Open a model, and run it until it has run as often as asked.
+def run_trial(
+    directory: str | os.PathLike[str],
+    name: str,
+    version: str,
+    inputs: Mapping[str, Value],
+    deadline_seconds: float,
+    runs: int,
+) -> TrialRun:
+    """Open a model of the framework in ``directory``, and run it ``runs`` times, which may take so long together.
 
     Raises ValueError if the inputs do not fit, HalError if a run fails or misses the deadline, and TransportError if
     the framework is silent or too many trials are under way.
     """
-    with _place(), _session(request) as session, session.open(request.model, request.version) as model:
-        return _run(request, model)
+    with _place(), _session(directory, deadline_seconds) as session, session.open(name, version) as model:
+        return _run(model, inputs, deadline_seconds, runs)
 
 
-def _run(request: TrialRequest, model: Model) -> TrialRun:
-    arrays = stored_inputs(model.inputs, request.inputs)
+def _run(model: Model, inputs: Mapping[str, Value], deadline_seconds: float, runs: int) -> TrialRun:
+    arrays = stored_inputs(model.inputs, inputs)
     known: dict[str, Dimensions] = {tensor.name: arrays[tensor.name].shape for tensor in model.inputs if tensor.is_open}
     begun = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    deadline = begun + round(request.deadline_seconds * 1e9)
+    deadline = begun + round(deadline_seconds * 1e9)
     with ExitStack() as bindings:
         binding = bindings.enter_context(model.bind(measure_timing=True, dimensions=known))
         binding.fill(arrays)
         bound = 1
         reports: list[RunReport] = []
-        while len(reports) < request.runs:
+        while len(reports) < runs:
             try:
                 reports.append(binding.run(deadline))
             except OutputTooSmallError as error:
@@ -111,10 +104,10 @@ def _place() -> Iterator[None]:
 
 
 @contextmanager
-def _session(request: TrialRequest) -> Iterator[Framework]:
+def _session(directory: str | os.PathLike[str], deadline_seconds: float) -> Iterator[Framework]:
     """Open a session that is closed when its time is over: a framework that is silent holds nobody up for ever."""
-    seconds = request.deadline_seconds + _PLANNING_SECONDS
-    with Framework(request.directory) as session:
+    seconds = deadline_seconds + _PLANNING_SECONDS
+    with Framework(directory) as session:
         over = threading.Event()
 
         def give_up() -> None:

@@ -25,29 +25,31 @@ def _supervised() -> ScriptedCollector:
     supervisor = supervisor_pb2.ListProcessesResponse(drivers=["cpu_ref"])
     collector = ScriptedCollector(device_process(supervised=supervised("npu")), supervisor=supervisor)
     collector.contacts.answers["supervisor", "kill"] = 4711
+    collector.contacts.answers["supervisor", "start"] = supervised("npu")
+    collector.contacts.answers["supervisor", "restart"] = supervised("npu")
     collector.contacts.answers["supervisor", "drain"] = supervisor_pb2.DrainProcessResponse()
     return collector
 
 
 @pytest.mark.parametrize(
-    ("command", "method", "named"),
+    ("command", "method", "arguments"),
     [
-        ("restart", "restart", {"drain": True}),
-        ("restart-cold", "restart", {}),
-        ("start", "start", {}),
-        ("undrain", "start", {}),
-        ("stop", "stop", {}),
-        ("kill", "kill", {}),
-        ("drain", "drain", {}),
-        ("remove", "remove_device", {}),
+        ("restart", "restart", ("npu", True)),
+        ("restart-cold", "restart", ("npu", False)),
+        ("start", "start", ("npu",)),
+        ("undrain", "start", ("npu",)),
+        ("stop", "stop", ("npu", False)),
+        ("kill", "kill", ("npu", 9)),
+        ("drain", "drain", ("npu", 10.0)),
+        ("remove", "remove_device", ("npu",)),
     ],
 )
-def test_the_supervisor_does_what_is_asked(command: str, method: str, named: dict[str, bool]) -> None:
+def test_the_supervisor_does_what_is_asked(command: str, method: str, arguments: tuple[object, ...]) -> None:
     collector = _supervised()
     browser = PageBrowser(collector)
     answer = browser.post(f"/processes/{command}", "/devices/npu", {"process": "npu"})
     assert answer.status_code == 303
-    assert collector.contacts.calls == [("supervisor", method, ("npu",), named)]
+    assert collector.contacts.calls == [("supervisor", method, arguments, {})]
     assert "Done." in browser.page(answer.headers["location"])
 
 
@@ -60,14 +62,15 @@ def test_a_drain_tells_what_is_left() -> None:
     assert "3 executions run or wait; these models still use it: digits." in browser.page("/devices/npu")
 
 
-def test_a_device_without_supervisor_is_drained_by_the_framework_that_uses_it() -> None:
+def test_a_device_without_supervisor_is_drained_and_left_alone_by_the_framework_that_uses_it() -> None:
     framework = framework_state(devices=[{"name": "npu", "available": True}])
     collector = ScriptedCollector(device_process(), framework=framework)
-    collector.contacts.answers["framework", "drain_device"] = ["digits"]
+    collector.contacts.answers["framework", "drain_device"] = []
+    collector.contacts.answers["npu", "drain"] = 0
     browser = PageBrowser(collector)
     browser.post("/processes/drain", "/devices/npu", {"process": "npu"})
-    assert collector.contacts.calls == [("framework", "drain_device", ("npu",), {})]
-    assert "these models still use it: digits" in browser.page("/devices/npu")
+    assert collector.contacts.calls == [("framework", "drain_device", ("npu",), {}), ("npu", "drain", (), {})]
+    assert "npu takes no new work, and has none." in browser.page("/devices/npu")
 
 
 def test_a_device_that_no_framework_uses_is_drained_itself_and_takes_work_again() -> None:
@@ -148,7 +151,7 @@ def test_a_number_of_workers_that_cannot_be_is_refused(workers: str) -> None:
     assert collector.contacts.calls == []
 
 
-@pytest.mark.parametrize(("ended", "words"), [(True, "It has ended."), (False, "ends as soon as")])
+@pytest.mark.parametrize(("ended", "words"), [(True, "and has ended."), (False, "ends as soon as")])
 def test_an_execution_is_cancelled(ended: bool, words: str) -> None:
     collector = _supervised()
     collector.contacts.answers["npu", "cancel_execution"] = ended

@@ -139,7 +139,7 @@ def test_the_framework_and_the_dashboard_have_pages_of_their_own() -> None:
 
 @pytest.mark.parametrize("path", ["/devices/none", "/processes/none"])
 def test_an_unknown_process_is_not_found(path: str) -> None:
-    assert "no process &#39;none&#39;" in PageBrowser(ScriptedCollector()).page(path, 404)
+    assert "no process is called &#39;none&#39;" in PageBrowser(ScriptedCollector()).page(path, 404)
 
 
 @pytest.mark.parametrize(

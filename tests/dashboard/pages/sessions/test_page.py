@@ -181,7 +181,7 @@ def test_a_session_is_ended() -> None:
     browser = PageBrowser(collector)
     answer = browser.post("/sessions/end", "/sessions/npu/s1", {"process": "npu", "session": "s1"})
     assert collector.contacts.calls == [("npu", "end_session", ("s1",), {})]
-    assert "Session s1 of npu has ended." in browser.page(answer.headers["location"])
+    assert "npu/s1 has ended." in browser.page(answer.headers["location"])
 
 
 def test_a_session_of_nnhal_can_be_ended_on_its_own_page_only_which_warns() -> None:

@@ -4,43 +4,42 @@ import pytest
 
 from nnhal.admin import DURATION_BOUNDS_NS
 from nnhal.v1 import admin_pb2, framework_admin_pb2
+from nnhal_pages.operating.resources.history import device_rates, model_rates
 from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
-from nnhal_tools.operate.rates import device_rates, model_rates
 
 SECOND = 10**9
 
 
-def device(at_ns: int, ended: int, busy_ns: int, started_ns: int = 1) -> Snapshot:
+def device(at: float, ended: int, busy_ns: int) -> Snapshot:
     counted = admin_pb2.GetDeviceResponse(workers=2, executions_ended=ended, busy_ns=busy_ns, staged_bytes=ended * 64)
-    process = admin_pb2.GetProcessResponse(at_ns=at_ns, started_ns=started_ns)
     silent = ObservedProcess("gpu", "device", silence="it does not answer")
-    return Snapshot(processes=(ObservedProcess("npu", "device", process=process, device=counted), silent))
+    return Snapshot(at=at, processes=(ObservedProcess("npu", "device", device=counted), silent))
 
 
-def framework(at_ns: int, requests: int, failures: int = 0) -> framework_admin_pb2.GetFrameworkResponse:
+def framework(at: float, requests: int, failures: int = 0) -> Snapshot:
     durations = [0] * (len(DURATION_BOUNDS_NS) + 1)
     durations[9] = requests
     counts = framework_admin_pb2.ModelCounts(requests=requests, failures=failures, durations=durations)
     model = framework_admin_pb2.ServedModelState(name="digits", version="1", state="READY", counts=counts)
-    return framework_admin_pb2.GetFrameworkResponse(models=[model], at_ns=at_ns)
+    return Snapshot(at=at, framework=framework_admin_pb2.GetFrameworkResponse(models=[model]))
 
 
 def test_a_device_between_two_samples() -> None:
-    before = device(5 * SECOND, 100, SECOND)
-    after = device(7 * SECOND, 300, 2 * SECOND)
+    before = device(5, 100, SECOND)
+    after = device(7, 300, 2 * SECOND)
     (rates,) = device_rates(before, after)
     assert (rates["executions_per_second"], rates["busy"], rates["staged_bytes_per_second"]) == (100.0, 0.25, 6400.0)
 
 
 def test_a_device_that_was_restarted_has_no_rates_and_a_silent_one_is_left_out() -> None:
-    before = device(5 * SECOND, 100, SECOND)
-    after = device(7 * SECOND, 3, 10, started_ns=2)
+    before = device(5, 100, SECOND)
+    after = device(7, 3, 10)
     (rates,) = device_rates(before, after)
     assert (rates["name"], rates["executions_per_second"], rates["busy"]) == ("npu", None, None)
 
 
 def test_a_model_between_two_samples() -> None:
-    before, after = Snapshot(framework=framework(SECOND, 100, 5)), Snapshot(framework=framework(3 * SECOND, 500, 7))
+    before, after = framework(1, 100, 5), framework(3, 500, 7)
     (rates,) = model_rates(before, after)
     assert (rates["requests_per_second"], rates["failures_per_second"]) == (200.0, 1.0)
     assert rates["p50_ns"] is not None
@@ -49,5 +48,5 @@ def test_a_model_between_two_samples() -> None:
 
 @pytest.mark.parametrize(("first", "second"), [(500, 100), (100, 100)])
 def test_a_model_without_new_requests_has_no_quantiles(first: int, second: int) -> None:
-    (rates,) = model_rates(Snapshot(framework=framework(1, first)), Snapshot(framework=framework(2, second)))
+    (rates,) = model_rates(framework(1, first), framework(2, second))
     assert (rates["p50_ns"], rates["p99_ns"]) == (None, None)

@@ -10,15 +10,10 @@ from dataclasses import dataclass, replace
 
 from nnhal.errors import MissingMethodError, NnhalError
 from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
-from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin
+from nnhal.remote.admin import CLIENT_NAME, DeviceAdmin, FrameworkAdmin
 from nnhal.v1 import admin_pb2, framework_admin_pb2
 from nnhal_pages.operating.snapshot import Detail, ObservedProcess
 
-CLIENT_NAME = "nnhal-dashboard"
-_PATIENCE_SECONDS = 2.0
-"""The time that a process may be silent during a call."""
-_MOST_RUNS = 200
-"""Runs that went well which a framework is asked for at a time: twice as many as a page shows."""
 _OF_SESSIONS = ("sessions", "pools", "buffers", "fences")
 """What a brief answer leaves out: what is known of it stays known."""
 _SILENT_SECONDS = 1.5
@@ -36,17 +31,31 @@ class Answers:
     description: DeviceDescription | None = None
     framework: framework_admin_pb2.GetFrameworkResponse | None = None
     runs: framework_admin_pb2.GetRunsResponse | None = None
+    lack: str = ""
+    """Why it says less than other processes although it answers."""
 
 
 class ProcessObserver:
-    """Asks one process, one question after the other, in threads of a pool. For the collector's thread only."""
+    """Asks one process, one question after the other, in threads of a pool. For one thread only."""
 
-    def __init__(self, target: ObservedProcess, key: str, pool: ThreadPoolExecutor) -> None:
-        """``key`` is the process's admin key."""
+    def __init__(
+        self,
+        target: ObservedProcess,
+        key: str,
+        pool: ThreadPoolExecutor,
+        name: str = CLIENT_NAME,
+        patience: float = 2.0,
+        most_runs: int = 200,
+    ) -> None:
+        """``key`` is the process's admin key, ``name`` what the client calls itself.
+
+        ``patience`` is how many seconds the process may be silent during a call. ``most_runs`` says how many runs that
+        went well a framework is asked for at a time, 0 for all: a page shows half as many.
+        """
         self.target = target
         self.answers = Answers()
-        self._key = key
-        self._pool = pool
+        self._key, self._name, self._patience = key, name, patience
+        self._pool, self._most_runs = pool, most_runs
         self._admin: DeviceAdmin | FrameworkAdmin | None = None
         self._pending: Future[Answers] | None = None
         self._asked = 0.0
@@ -62,6 +71,9 @@ class ProcessObserver:
         """Ask for some details, if the last question has been answered. Whether the process is one to be asked."""
         if not self.target.directory or self.target.kind not in ("device", "framework"):
             self._silence = ""
+            return False
+        if self.target.supervised is not None and not self.target.supervised.pid and self._pending is None:
+            self._silence = "it does not run"
             return False
         if self._pending is None:
             self._asked = time.monotonic()
@@ -85,6 +97,7 @@ class ProcessObserver:
         return replace(
             self.target,
             silence=self._silence,
+            lack=answers.lack,
             process=answers.process,
             device=answers.device,
             limits=answers.limits,
@@ -118,34 +131,36 @@ class ProcessObserver:
                 answers = replace(answers, device=admin.device())
         elif isinstance(admin, FrameworkAdmin):
             framework = admin.framework(self._last_event)
-            runs = admin.runs(self._last_run, most=_MOST_RUNS) if wanted & (Detail.RUNS | Detail.CLIENTS) else None
+            runs = admin.runs(self._last_run, most=self._most_runs) if wanted & (Detail.RUNS | Detail.CLIENTS) else None
             self._last_event = max([self._last_event, *(event.number for event in framework.events)])
             if runs is not None:
                 self._last_run = max([self._last_run, *(run.number for run in runs.finished)])
             answers = replace(answers, framework=framework, runs=runs)
         if wanted & (Detail.PROCESSES | Detail.SESSIONS) and admin is not None:
-            with suppress(MissingMethodError):
+            try:
                 answer, known = admin.process(brief=Detail.SESSIONS not in wanted), answers.process
-                if Detail.SESSIONS not in wanted and known is not None:
-                    for name in _OF_SESSIONS:
-                        getattr(answer, name).MergeFrom(getattr(known, name))
-                answers = replace(answers, process=answer)
+            except MissingMethodError as error:
+                return replace(answers, lack=f"no admin service: {error}")
+            if Detail.SESSIONS not in wanted and known is not None:
+                for name in _OF_SESSIONS:
+                    getattr(answer, name).MergeFrom(getattr(known, name))
+            answers = replace(answers, process=answer)
         return answers
 
     def _connect(self) -> Answers:
         endpoint = self.target.endpoint
         if self.target.kind == "framework":
-            self._admin = FrameworkAdmin(endpoint, self._key, CLIENT_NAME, _PATIENCE_SECONDS)
+            self._admin = FrameworkAdmin(endpoint, self._key, self._name, self._patience)
             self._last_run = self._last_event = 0
             return Answers()
-        remote = RemoteDevice(endpoint, CLIENT_NAME, _PATIENCE_SECONDS)
+        remote = RemoteDevice(endpoint, self._name, self._patience)
         try:
-            identity, description = remote.identity(_PATIENCE_SECONDS), None
+            identity, description = remote.identity(self._patience), None
             with suppress(NnhalError):  # a device without a backend says no more than the HAL
                 description = remote.describe()
         finally:
             remote.close()
-        admin = self._admin = DeviceAdmin(endpoint, self._key, CLIENT_NAME, _PATIENCE_SECONDS)
+        admin = self._admin = DeviceAdmin(endpoint, self._key, self._name, self._patience)
         answers = Answers(identity=identity, description=description)
         with suppress(MissingMethodError):
             answers = replace(answers, limits=admin.device(with_limits=True).limits)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nnhal.v1 import admin_pb2, framework_admin_pb2
-from nnhal_dashboard.monitoring import observer as module
-from nnhal_dashboard.monitoring.observer import ProcessObserver
+from nnhal_pages.operating import observer as module
+from nnhal_pages.operating.observer import ProcessObserver
 from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, ObservedProcess
 
 

@@ -10,10 +10,9 @@ from typing import Any, Protocol, TypeVar
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, NnhalError, TransportError
-from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin, ProcessAdmin
+from nnhal.remote.admin import CLIENT_NAME, DeviceAdmin, FrameworkAdmin, ProcessAdmin
 from nnhal.remote.faults import FaultControl, FaultState
 from nnhal.remote.supervisor import SupervisorControl
-from nnhal_dashboard.monitoring.observer import CLIENT_NAME
 from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
 
 _PATIENCE_SECONDS = 5.0
@@ -36,11 +35,17 @@ class Contacts:
     Every method raises DeadObjectError if the process does not run, and TransportError if it does not answer.
     """
 
-    def __init__(self, directory: Path, key: Callable[[], str], snapshot: Callable[[], Snapshot]) -> None:
-        """``directory`` is the supervisor's. ``key`` gives the admin key, ``snapshot`` what is known at the moment."""
+    def __init__(
+        self, directory: Path, key: Callable[[], str], snapshot: Callable[[], Snapshot], name: str = CLIENT_NAME
+    ) -> None:
+        """``directory`` is the supervisor's. ``key`` gives the admin key, ``snapshot`` what is known at the moment.
+
+        ``name`` is what the client calls itself.
+        """
         self._directory = directory
         self._key = key
         self._snapshot = snapshot
+        self._name = name
         self._lock = threading.Lock()
         self._sessions: dict[tuple[str, str], _Session] = {}
 
@@ -51,7 +56,7 @@ class Contacts:
                 "supervisor",
                 SupervisorControl,
                 str(self._directory),
-                lambda: SupervisorControl(self._directory, CLIENT_NAME, _PATIENCE_SECONDS),
+                lambda: SupervisorControl(self._directory, self._name, _PATIENCE_SECONDS),
             )
         except DeadObjectError as error:
             raise DeadObjectError(f"no supervisor of nnhal is at {self._directory}: {error}") from error
@@ -94,7 +99,7 @@ class Contacts:
         """Hold a session, which ends if something cannot be asked: a device without faults has no such service."""
         directory = self._known(name).directory
         control = self._of(
-            "faults", FaultControl, directory, lambda: FaultControl(Endpoint(Path(directory)), CLIENT_NAME)
+            "faults", FaultControl, directory, lambda: FaultControl(Endpoint(Path(directory)), self._name)
         )
         try:
             yield control
@@ -113,13 +118,10 @@ class Contacts:
                 session.close()
 
     def _known(self, name: str) -> ObservedProcess:
-        process = self._snapshot().find(name)
-        if process is None:
-            raise LookupError(f"no process {name!r}")
-        return process
+        return self._snapshot().known(name)
 
     def _way(self, process: ObservedProcess) -> tuple[Endpoint, str, str, float]:
-        return Endpoint(Path(process.directory), process.kind), self._key(), CLIENT_NAME, _PATIENCE_SECONDS
+        return Endpoint(Path(process.directory), process.kind), self._key(), self._name, _PATIENCE_SECONDS
 
     def _of(self, kind: str, wanted: type[S], directory: str, connect: Callable[[], S]) -> S:
         """Return the session that there is, or a new one if its process has ended."""

@@ -1,0 +1,119 @@
+"""The API of a dashboard's process over a testbed that runs: with tokens, by httpx and by schemathesis."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis.core.failures import FailureGroup
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from nnhal_hosting.supervision import Child
+from tests.support.model_server import Devices, devices, model_server
+from tests.support.processes import WARM
+from tests.support.repositories import onnx_file, write
+from tests.support.searching import further
+from tests.support.tokens import token_file
+from tests.support.waiting import wait_until
+
+EXAMPLES = further(2)
+NOT_ENDING = "/api/v1/changes"
+
+
+@pytest.fixture(scope="module")
+def own_devices() -> Iterator[Devices]:
+    with devices() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def api(own_devices: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A dashboard of a framework with one model, as an admin reaches it."""
+    folder = tmp_path_factory.mktemp("api")
+    write(folder / "repository", "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
+    with model_server(own_devices, folder / "repository") as served:
+        key = folder / "admin.key"
+        key.touch(mode=0o600)
+        key.write_text(served.child.admin_key)
+        words = ["--directory", str(folder), "--framework", str(served.endpoint.directory), "--port", "0"]
+        words += ["--admin-key", str(key), "--tokens", str(token_file(folder, boss="admin", eye="view"))]
+        child = Child("nnhal_dashboard", words, zygote=WARM)
+        try:
+            child.wait_until_ready()
+            announced = re.compile(r"^dashboard: (\S+)$", re.MULTILINE)
+            wait_until(lambda: bool(announced.search(child.said())), "the dashboard tells its address")
+            address = announced.findall(child.said())[0]
+            with httpx.Client(base_url=address, timeout=60, headers={"authorization": "Bearer boss-token"}) as client:
+                wait_until(lambda: len(client.get("/api/v1/devices").json()["devices"]) == 2, "it knows the devices")
+                yield client
+        finally:
+            child.stop()
+
+
+def test_a_program_reads_and_acts_with_a_token_alone(api: httpx.Client) -> None:
+    assert [each["name"] for each in api.get("/api/v1/models").json()["served"]] == ["tanh"]
+    (plan,) = api.get("/api/v1/plans").json()["plans"]
+    assert plan["plan"]["steps"]
+    done = api.post("/api/v1/models/tanh/unload", json={})
+    assert (done.status_code, done.json()["sentence"]) == (200, "tanh is unloaded"), done.text
+    assert api.get("/api/v1/models/tanh").json()["served"][0]["state"] == "UNAVAILABLE"
+    assert api.post("/api/v1/models/tanh/load", json={}).json()["is_whole"]
+    assert api.post("/api/v1/models/none/load", json={}).status_code == 400
+    eye = {"authorization": "Bearer eye-token"}
+    assert api.post("/api/v1/models/tanh/unload", json={}, headers=eye).status_code == 403
+    assert api.get("/api/v1/models", headers={"authorization": "Bearer no"}).status_code == 401
+    assert api.get("/devices", headers={"accept": "application/json"}).json()["devices"]
+    assert not api.cookies
+
+
+def test_changes_are_told(api: httpx.Client) -> None:
+    with api.stream("GET", "/api/v1/changes", params={"resource": "models"}) as stream:
+        told = (json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: "))
+        assert next(told)["served"][0]["state"] == "READY"
+        api.post("/api/v1/models/tanh/unload", json={})
+        assert any(each["served"][0]["state"] == "UNAVAILABLE" for each in told)
+    api.post("/api/v1/models/tanh/load", json={})
+
+
+def problem_of(operation: Any, mode: GenerationMode, headers: dict[str, str]) -> str:
+    """Return what requests of one kind find; empty for nothing."""
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @settings(
+        max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
+    def check(case: Any) -> None:
+        case.call_and_validate(timeout=60, headers=headers, excluded_checks=[positive_data_acceptance])
+
+    try:
+        check()
+    except Unsatisfiable:  # nothing about the operation can be wrong
+        assert mode == GenerationMode.NEGATIVE
+    except FailureGroup as group:
+        return "\n".join(str(failure) for failure in group.exceptions)
+    return ""
+
+
+@pytest.mark.search
+@pytest.mark.slow
+def test_every_operation_answers_as_it_is_described(api: httpx.Client, tmp_path: Path) -> None:
+    headers = {"authorization": "Bearer eye-token"}  # nothing is changed by what is made up
+    schema: Any = schemathesis.openapi.from_url(str(api.base_url.join("/api/v1/openapi.json")), headers=headers)
+    operations = [found.ok() for found in schema.get_all_operations() if found.ok().path != NOT_ENDING]
+    assert len(operations) >= 30
+    problems = {
+        f"{operation.label}, {mode.value}": problem
+        for operation in operations
+        for mode in GenerationMode
+        if (problem := problem_of(operation, mode, headers))
+    }
+    assert not problems, "\n\n".join(f"{label}\n{problem}" for label, problem in problems.items())
