@@ -70,13 +70,17 @@ class SubgraphBuilder:
 
     def operation(self, code: OperationType, inputs: Sequence[int], output: Operand) -> int:
         """Add an operation of one output."""
-        index = self._add(output)
-        self._operations.append(Operation(code, tuple(inputs), (index,)))
-        return index
+        return self.operation_of_outputs(code, inputs, output)[0]
 
-    def returns(self, output: int) -> None:
-        """Set the output."""
-        self._outputs = (output,)
+    def operation_of_outputs(self, code: OperationType, inputs: Sequence[int], *outputs: Operand) -> tuple[int, ...]:
+        """Add an operation of some outputs."""
+        indexes = tuple(self._add(output) for output in outputs)
+        self._operations.append(Operation(code, tuple(inputs), indexes))
+        return indexes
+
+    def returns(self, *outputs: int) -> None:
+        """Set the outputs."""
+        self._outputs = outputs
 
     def build(self) -> Subgraph:
         operands = list(self._operands)

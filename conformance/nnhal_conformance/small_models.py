@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,9 @@ from nnhal.types import (
     OperationType,
     Request,
     RequestArgument,
+    Subgraph,
 )
-from nnhal.types.layout import ELEMENT_TYPES
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_conformance.graph import SpecimenBuilder
 from nnhal_conformance.rule import BrokenRuleError
 
@@ -46,6 +48,8 @@ class SmallModel:
     """The model."""
     compute: Compute
     """What the operation computes."""
+    shape: Dimensions = SHAPE
+    """Dimensions of its values, which the model may leave open."""
 
     @property
     def inputs(self) -> int:
@@ -59,17 +63,18 @@ class SmallModel:
     @property
     def bytes(self) -> int:
         """The bytes of one value."""
-        return int(np.prod(SHAPE)) * ELEMENT_TYPES[self.output.type].itemsize
+        return int(np.prod(self.shape)) * ELEMENT_TYPES[self.output.type].itemsize
 
     def values(self, seed: int) -> list[Array]:
         """Inputs: small whole numbers, so that every device computes the same."""
-        count = int(np.prod(SHAPE))
+        count = int(np.prod(self.shape))
         element = ELEMENT_TYPES[self.output.type]
-        return [((np.arange(count) * (3 + n) + seed) % 10).reshape(SHAPE).astype(element) for n in range(self.inputs)]
+        given = [(np.arange(count) * (3 + n) + seed) % 10 for n in range(self.inputs)]
+        return [each.reshape(self.shape).astype(element) for each in given]
 
     def array(self, raw: Array) -> Array:
         """Bytes as a value."""
-        return raw.view(ELEMENT_TYPES[self.output.type]).reshape(SHAPE)
+        return raw.view(ELEMENT_TYPES[self.output.type]).reshape(self.shape)
 
     def mismatch(self, raw: Array, wanted: Array) -> int | None:
         """Return the place of the element that differs most from the wanted one; None if all are near enough."""
@@ -85,6 +90,37 @@ class SmallModel:
         operands = list(self.model.main.operands)
         operands[number] = replace(operands[number], **fields)  # type: ignore[arg-type]
         return replace(self.model, main=replace(self.model.main, operands=tuple(operands)))
+
+    def of(self, what: str, **fields: Any) -> SmallModel:
+        """The model whose inputs and output are other operands; ``what`` says in which way."""
+        operands = list(self.model.main.operands)
+        for number in (*self.model.main.input_indexes, *self.model.main.output_indexes):
+            operands[number] = replace(operands[number], **fields)
+        model = replace(self.model, main=replace(self.model.main, operands=tuple(operands)))
+        return replace(self, name=f"{self.name} {what}", model=model)
+
+    def of_rows(self, count: int) -> SmallModel:
+        """The model for values of so many rows, which it leaves open."""
+        return replace(self, shape=(count, *SHAPE[1:]))
+
+    def twice(self) -> Model:
+        """The model with its operation twice, each with inputs and an output of its own."""
+        main = self.model.main
+        (operation,) = main.operations
+        own = (*main.input_indexes, *main.output_indexes)
+        copies = {number: len(main.operands) + place for place, number in enumerate(own)}
+
+        def copied(numbers: Sequence[int]) -> tuple[int, ...]:
+            return tuple(copies.get(number, number) for number in numbers)
+
+        second = replace(operation, inputs=copied(operation.inputs), outputs=copied(operation.outputs))
+        both = Subgraph(
+            (*main.operands, *(main.operands[number] for number in own)),
+            (operation, second),
+            (*main.input_indexes, *copied(main.input_indexes)),
+            (*main.output_indexes, *copied(main.output_indexes)),
+        )
+        return replace(self.model, main=both)
 
     def of_open_output(self) -> Model:
         """The model whose output has dimensions that only an execution tells."""
@@ -155,15 +191,17 @@ def _fully_connected() -> SmallModel:
 class SmallRequest:
     """A request of a small model: its inputs and its output, one after the other in one pool."""
 
-    def __init__(self, small: SmallModel, memory: Memory | None = None, lead: int = 0, step: int = _ALIGNED) -> None:
-        """Arguments begin after ``lead`` bytes, ``step`` bytes apart."""
+    def __init__(self, small: SmallModel, memory: Memory | None = None, lead: int = 0, step: int = 0) -> None:
+        """Arguments begin after ``lead`` bytes, ``step`` bytes apart, or as far as any device wants them."""
         self.small = small
+        step = step or -(-small.bytes // _ALIGNED) * _ALIGNED
         self.memory = create_ashmem(self.bytes_of(small, lead, step), "nnhal-check") if memory is None else memory
         self._places = [DataLocation(0, lead + n * step, small.bytes) for n in range(small.inputs + 1)]
         self._values: list[Array] = []
         self._is_shared = False
         self._pool = open_pool(self.memory, writable=True)
-        arguments = [RequestArgument(place) for place in self._places]
+        dimensions = small.shape if 0 in small.output.dimensions else ()
+        arguments = [RequestArgument(place, dimensions) for place in self._places]
         self.request = Request(tuple(arguments[:-1]), (arguments[-1],), (self.memory,))
 
     @staticmethod

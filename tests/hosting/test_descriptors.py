@@ -44,26 +44,6 @@ def test_a_dropped_descriptor_is_closed_when_nothing_else_uses_it() -> None:
     assert alive() is None
 
 
-def test_an_offered_descriptor_can_be_taken_once() -> None:
-    table = table_of(8)
-    (descriptor,) = memfds(1)
-    number = table.offer(descriptor)
-    assert table.take(number) is descriptor
-    with pytest.raises(HalError, match=f"descriptor {number} is not offered, or was taken already") as refusal:
-        table.take(number)
-    assert refusal.value.status == ErrorStatus.INVALID_ARGUMENT
-
-
-def test_put_descriptors_cannot_be_taken_and_offered_ones_cannot_be_used() -> None:
-    table = table_of(8)
-    (put,) = table.put(memfds(1))
-    offered = table.offer(*memfds(1))
-    with pytest.raises(HalError, match=f"descriptor {put} is not offered"):
-        table.take(put)
-    with pytest.raises(HalError, match=f"descriptor {offered} was not put"):
-        table.get(offered)
-
-
 def test_an_offered_descriptor_that_is_dropped_is_closed_and_makes_room() -> None:
     table = table_of(1)
     (descriptor,) = memfds(1)
@@ -75,43 +55,6 @@ def test_an_offered_descriptor_that_is_dropped_is_closed_and_makes_room() -> Non
     with pytest.raises(HalError, match=f"descriptor {number} is not offered"):
         table.take(number)
     table.put(memfds(1))
-
-
-def test_what_is_offered_and_not_taken_goes_with_its_owner_and_nothing_else_does() -> None:
-    table = table_of(4)
-    (put,) = table.put(memfds(1))
-    taken, left = (table.offer(*memfds(1), owner=7) for _ in range(2))
-    other = table.offer(*memfds(1), owner=8)
-    held = table.take(taken)
-    table.withdraw(7)
-    table.withdraw(7)
-    assert len(table) == 2
-    with pytest.raises(HalError, match=f"descriptor {left} is not offered, or was taken already, or its owner was"):
-        table.take(left)
-    assert os.fstat(held.fileno()) and os.fstat(table.take(other).fileno()) and os.fstat(table.get(put).fileno())
-
-
-def test_ids_are_never_used_twice() -> None:
-    table = table_of(2)
-    seen: list[int] = []
-    for _ in range(3):
-        put = table.put(memfds(1))
-        offered = table.offer(*memfds(1))
-        seen += [*put, offered]
-        table.drop(put)
-        table.take(offered)
-    assert min(seen) > 0
-    assert len(set(seen)) == len(seen)
-
-
-@pytest.mark.parametrize("number", [0, 1, 2**64 - 1])
-def test_unknown_ids_are_refused_and_dropping_them_is_ignored(number: int) -> None:
-    table = table_of(8)
-    table.drop([number, number])
-    with pytest.raises(HalError, match=f"descriptor {number} "):
-        table.get(number)
-    with pytest.raises(HalError, match=f"descriptor {number} "):
-        table.take(number)
 
 
 def test_put_and_offered_descriptors_share_one_limit() -> None:

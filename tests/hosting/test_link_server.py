@@ -16,12 +16,12 @@ import pytest
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import DeadObjectError, HalError, TransportError
-from nnhal.link import Channel, ChannelClosedError, Link
-from nnhal.link.channel import MAX_MESSAGE_BYTES
+from nnhal.link import Link
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
+from tests.support.raw_links import RawLink
 from tests.support.waiting import SECONDS
 
 LIMITS = SessionLimits(descriptors=72, sessions=3)
@@ -92,23 +92,6 @@ def served(short_path: Path) -> Iterator[Served]:
     served.server.close()
 
 
-@contextmanager
-def raw_link(path: Path) -> Iterator[Channel]:
-    """Connect a client that sends nothing of its own accord."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    connection.connect(str(path))
-    channel = Channel(connection)
-    channel.set_timeout(SECONDS)
-    try:
-        yield channel
-    finally:
-        channel.close()
-
-
-def refusal_on(channel: Channel) -> wire.Refusal:
-    return wire.LinkReply.FromString(channel.receive()).refusal
-
-
 def memfd(content: bytes = b"") -> Descriptor:
     descriptor = Descriptor(os.memfd_create("test"))
     os.write(descriptor.fileno(), content)
@@ -137,18 +120,6 @@ def test_descriptors_that_are_put_arrive_in_order(served: Served) -> None:
         assert [inode(table.get(number)) for number in numbers] == [inode(d) for d in descriptors]
 
 
-def test_a_dropped_descriptor_is_closed_in_the_server(served: Served) -> None:
-    with Link(served.path) as link:
-        kept, dropped = link.put([memfd(), memfd()])
-        table = served.sessions[0].descriptors
-        alive = weakref.ref(table.get(dropped))
-        link.drop([dropped])
-        assert alive() is None
-        with pytest.raises(HalError, match=f"descriptor {dropped} was not put on this link, or was dropped"):
-            table.get(dropped)
-        table.get(kept)
-
-
 def test_a_descriptor_is_issued_once_and_dropped_when_the_client_closes_it(served: Served) -> None:
     with Link(served.path) as link:
         descriptor = memfd()
@@ -160,16 +131,6 @@ def test_a_descriptor_is_issued_once_and_dropped_when_the_client_closes_it(serve
         other = memfd()
         assert link.issue(other) != number
         assert len(table) == 1
-
-
-def test_an_offered_descriptor_can_be_taken_once_over_the_link(served: Served) -> None:
-    with Link(served.path) as link:
-        number = served.sessions[0].descriptors.offer(memfd(b"content"))
-        taken = link.take(number)
-        assert os.pread(taken.fileno(), 100, 0) == b"content"
-        with pytest.raises(HalError, match=f"descriptor {number} is not offered, or was taken already") as refusal:
-            link.take(number)
-        assert refusal.value.status == ErrorStatus.INVALID_ARGUMENT
 
 
 def test_a_link_still_works_after_a_refused_request(served: Served) -> None:
@@ -244,11 +205,11 @@ def test_closing_the_server_does_not_wait_for_links_without_a_hello(
 ) -> None:
     monkeypatch.setattr("nnhal_hosting.link_server._HELLO_SECONDS", 1e6)
     with (
-        raw_link(served.path) as silent,
+        RawLink(served.path) as silent,
         Link(served.path),
     ):  # links are accepted in order: the first is accepted once the second is open
         served.server.close()
-        assert silent.hung_up
+        silent.wait_for_end()
 
 
 def test_a_server_that_was_not_started_can_be_closed(short_path: Path) -> None:
@@ -319,68 +280,6 @@ def test_one_link_too_many_is_refused_with_the_reason(served: Served) -> None:
     assert len(served.sessions) == 3
     for link in links:
         link.close()
-
-
-@pytest.mark.parametrize(
-    ("first", "reason"),
-    [
-        (b"\xff" * 10, "10 bytes that are not a LinkRequest"),
-        (wire.LinkRequest(put=wire.Put(count=0)).SerializeToString(), "the first message of a link must be Hello"),
-        (
-            wire.LinkRequest(hello=wire.Hello(protocol_version=2)).SerializeToString(),
-            "protocol version 2, expected 1",
-        ),
-        (b"x" * (MAX_MESSAGE_BYTES + 1), "the message has more than 65536 bytes"),
-    ],
-)
-def test_a_client_that_does_not_begin_with_hello_gets_the_reason_and_no_session(
-    served: Served, first: bytes, reason: str
-) -> None:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    connection.connect(str(served.path))
-    connection.send(first)
-    channel = Channel(connection)
-    refusal = refusal_on(channel)
-    assert reason in refusal.message
-    assert refusal.fatal
-    with pytest.raises(ChannelClosedError):
-        channel.receive()
-    assert served.sessions == []
-    channel.close()
-
-
-@pytest.mark.parametrize(
-    ("request_", "sent", "reason"),
-    [
-        (wire.LinkRequest(put=wire.Put(count=2)), 1, "1 descriptors came with a message that announces 2"),
-        (wire.LinkRequest(put=wire.Put(count=1)), 3, "3 descriptors came with a message that announces 1"),
-        (wire.LinkRequest(take=wire.Take(descriptor_id=1)), 1, "1 descriptors came with a message that announces 0"),
-        (wire.LinkRequest(hello=wire.Hello(protocol_version=1)), 0, "an unexpected message: hello"),
-        (wire.LinkRequest(drop=wire.Drop(), hello=wire.Hello()), 0, "an unexpected message: hello"),
-    ],
-)
-def test_violating_the_protocol_ends_the_session(
-    served: Served, request_: wire.LinkRequest, sent: int, reason: str
-) -> None:
-    with raw_link(served.path) as channel:
-        channel.send(HELLO)
-        channel.receive()
-        ended = served.ended(served.sessions[0])
-        channel.send(request_.SerializeToString(), [memfd() for _ in range(sent)])
-        refusal = refusal_on(channel)
-        assert refusal.message == reason
-        assert refusal.fatal
-        assert ended.wait(SECONDS)
-        assert len(served.sessions[0].descriptors) == 0
-
-
-def test_an_unknown_request_ends_the_session(served: Served) -> None:
-    with raw_link(served.path) as channel:
-        channel.send(HELLO)
-        channel.receive()
-        channel.send(b"\xf8\x07\x01")  # field 127, of a future version
-        refusal = refusal_on(channel)
-        assert (refusal.message, refusal.fatal) == ("an unexpected message: empty", True)
 
 
 def test_a_callback_for_new_sessions_runs_before_the_client_is_welcomed(short_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.support.searching import further
 from tests.support.waiting import settled, wait_until
 
 AT_A_TIME = 10
-WARM_UP, ROUNDS = 3, further(4)
+WARM_UP, ROUNDS = 2, further(2)
 MAX_GROWTH_BYTES = 12 << 20
 """The tolerance in bytes, since allocators keep varying amounts of free memory."""
 MAX_MORE_THREADS = 20

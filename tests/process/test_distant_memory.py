@@ -10,38 +10,31 @@ from nnhal.endpoint import Endpoint
 from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus, ExecutionConfig
+from nnhal_conformance import RULES, Known, Rule, Verdict, ask_rule
 from nnhal_devices.host.process import host
 from nnhal_devices.host.settings import DeviceSettings
 from tests.support.device_memory import (
-    COUNT,
     FLOAT32,
-    KINDS,
-    NOT_FENCED,
     OPEN,
     SHAPE,
     TWICE,
-    WAYS,
-    Kind,
-    Way,
     adding,
     adding_twice,
     allocate,
     contents,
     doubling,
-    everything_given_back,
     fill,
     given,
     inside,
-    memory_with,
     request_of,
     require_nothing_in,
     result_in,
     room,
-    twice,
 )
 from tests.support.distant import Distant
 from tests.support.refusals import FAILURE, refusal
-from tests.support.waiting import wait_until
+from tests.support.resources import everything_given_back
+from tests.support.waiting import SECONDS, wait_until
 
 LIMIT = 8 * FLOAT32.size
 SHARE = 6 * FLOAT32.size
@@ -74,30 +67,17 @@ def distant(driver: Distant, served: tuple[Distant, Endpoint]) -> Iterator[Remot
         yield remote
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_models_run_in_buffers_without_a_byte_crossing(
-    distant: RemoteDevice, driver: Distant, way: Way, kind: Kind
-) -> None:
-    prepared = distant.prepare_model(doubling(kind))
-    first, second = allocate(distant, prepared, [0], [0]), allocate(distant, prepared, [0], [0])
-    first.copy_from(memory_with(kind.values(1)))
-    for source, destination in ((first, second), (second, first)):
-        way(distant, prepared, request_of([inside(source)], [inside(destination)]))
-    assert (driver.own.stored, driver.own.fetched) == (kind.size, 0)
-    assert contents(first, kind).tolist() == (4 * kind.values(1)).tolist()
-    assert (driver.copied_in, driver.copied_out, driver.own.fetched) == (0, 0, kind.size)
+BUFFER_RULES = {name: rule for name, rule in RULES.items() if "buffers" in rule.group or "buffer-" in rule.group}
+KNOWN = Known()
 
 
-@pytest.mark.parametrize("way", NOT_FENCED.values(), ids=NOT_FENCED)
-def test_buffers_of_unknown_dimensions_grow_on_the_device(distant: RemoteDevice, driver: Distant, way: Way) -> None:
-    prepared = distant.prepare_model(doubling(FLOAT32, OPEN))
-    buffer, output = allocate(distant, prepared, [0]), allocate(distant, prepared, [], [0])
-    for images in (1, 2):
-        fill(buffer, images, images)
-        way(distant, prepared, request_of([inside(buffer, (images, *SHAPE[1:]))], [inside(output)]))
-        assert contents(output, count=images * COUNT).tolist() == twice(images, images)
-    assert (driver.copied_in, driver.copied_out) == (0, 0)
+@pytest.mark.parametrize("rule", BUFFER_RULES.values(), ids=BUFFER_RULES)
+def test_the_rules_about_buffers_hold(served: tuple[Distant, Endpoint], driver: Distant, rule: Rule) -> None:
+    result = ask_rule(rule, served[1], SECONDS, KNOWN)
+    assert result.verdict is Verdict.PASSED, f"{rule.sentence} {result.words}"
+    if "buffers.all-arguments" in rule.names:
+        assert (driver.copied_in, driver.copied_out) == (0, 0)
+        assert driver.own.stored > 0 < driver.own.fetched
 
 
 def test_a_buffer_that_has_grown_keeps_its_values_until_others_are_written(

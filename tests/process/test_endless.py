@@ -20,15 +20,17 @@ from nnhal.fence import FenceState
 from nnhal.remote import RemoteDevice
 from nnhal.remote.admin import DeviceAdmin
 from nnhal.types import NO_DEADLINE, ErrorStatus
-from nnhal.v1 import admin_pb2, admin_pb2_grpc, burst_pb2
+from nnhal.v1 import admin_pb2, admin_pb2_grpc, burst_pb2, prepared_model_pb2
+from nnhal_conformance.device import Prepared
+from nnhal_conformance.session import Datagrams
+from nnhal_conformance.ways import LAUNCHES
 from tests.support.additions import addition_in_ashmem, addition_model
+from tests.support.calls import WAYS, held_by, session_with
 from tests.support.endless import endless_model, endless_request
-from tests.support.entry_points import ALL_ENTRY_POINTS, LAUNCH_POINTS, PLAIN, Target, bind, fenced
 from tests.support.far_devices import far_device, near_device
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, MISSED, refusal
 from tests.support.waiting import SECONDS, wait_until
-from tests.support.wire import WireDevice
 
 pytestmark = pytest.mark.slow
 SOON_NS = 200_000_000
@@ -53,14 +55,9 @@ def remote() -> Iterator[Endpoint]:
 
 
 @pytest.fixture
-def wire(endpoint: Endpoint) -> Iterator[WireDevice]:
-    with WireDevice(endpoint) as session:
-        yield session
-
-
-@pytest.fixture
-def target(wire: WireDevice) -> Target:
-    return Target(wire, wire.prepare(endless_model()))
+def held(endpoint: Endpoint) -> Iterator[Prepared]:
+    with session_with(endpoint) as session:
+        yield held_by(session, endless_model())
 
 
 @pytest.fixture
@@ -94,87 +91,92 @@ def misses(call: Callable[[], object]) -> None:
     assert late.value.status in MISSED, str(late.value)
 
 
-@pytest.mark.parametrize("entry", ALL_ENTRY_POINTS)
-def test_it_ends_at_its_deadline(target: Target, others: Others, entry: str) -> None:
-    run = ALL_ENTRY_POINTS[entry]
-    misses(lambda: run(target, endless_request(), PLAIN, now_ns() + SOON_NS))
+@pytest.mark.parametrize("way", WAYS)
+def test_it_ends_at_its_deadline(held: Prepared, others: Others, way: str) -> None:
+    run = WAYS[way](held, endless_request())
+    misses(lambda: run(deadline_ns=now_ns() + SOON_NS))
     others.are_served()
 
 
 def test_several_end_at_their_deadlines_while_others_wait(
-    wire: WireDevice, target: Target, others: Others, threads: ThreadPoolExecutor
+    held: Prepared, others: Others, threads: ThreadPoolExecutor
 ) -> None:
-    targets = [target, *(Target(wire, target.prepared) for _ in range(9))]
-    run, deadline_ns = ALL_ENTRY_POINTS["burst, channel"], now_ns() + SOON_NS
-    runs = [threads.submit(run, each, endless_request(), PLAIN, deadline_ns) for each in targets]
+    bound = [WAYS["burst-reusable"](held, endless_request()) for _ in range(10)]
+    deadline_ns = now_ns() + SOON_NS
+    runs = [threads.submit(run, deadline_ns=deadline_ns) for run in bound]
     others.are_served()
     for each in runs:
         misses(partial(each.result, SECONDS))
 
 
-def test_a_launched_one_may_take_as_long_as_it_was_allowed_once_it_begins(target: Target, others: Others) -> None:
-    info = fenced(target, endless_request(), duration_ns=SOON_NS).end()
-    assert info.status in MISSED
+@pytest.mark.contract("FC-06", "FC-11")
+def test_a_launched_one_may_take_as_long_as_it_was_allowed_once_it_begins(held: Prepared, others: Others) -> None:
+    held.launch(endless_request(), duration_ns=SOON_NS).require_error(*MISSED)
     others.are_served()
 
 
-def begin(target: Target) -> None:
-    """Send a call on the burst's channel that runs the model without a deadline."""
-    call = burst_pb2.BurstRun(execution=bind(target, endless_request()), deadline_ns=NO_DEADLINE)
-    target.burst.channel.send(burst_pb2.BurstCall(run=call).SerializeToString())
+def begin(held: Prepared) -> Datagrams:
+    """Run the model without a deadline on a burst's channel, which is returned."""
+    burst = held.burst()
+    burst.channel.send(burst.call_of(held.bind(endless_request()).handle).SerializeToString())
+    return burst.channel
 
 
-def test_it_ends_when_its_client_closes_the_burst(target: Target, others: Others) -> None:
-    begin(target)
-    target.burst.channel.close()
+def test_it_ends_when_its_client_closes_the_burst(held: Prepared, others: Others) -> None:
+    begin(held).close()
     others.are_served()
 
 
-def test_a_client_that_says_no_more_on_a_burst_learns_of_its_end(target: Target, others: Others) -> None:
-    begin(target)
-    target.burst.channel.end_sending()
-    answer = burst_pb2.BurstAnswer.FromString(target.burst.channel.receive())
+def test_a_client_that_says_no_more_on_a_burst_learns_of_its_end(held: Prepared, others: Others) -> None:
+    channel = begin(held)
+    channel.end_sending()
+    told = channel.receive()
+    assert told is not None
+    answer = burst_pb2.BurstAnswer.FromString(told.message)
     assert (ErrorStatus(answer.status), answer.message) == (FAILURE, "its client does not wait for it any more")
     others.are_served()
 
 
-def test_it_ends_with_its_session(wire: WireDevice, target: Target, others: Others) -> None:
-    begin(target)
-    launched = fenced(target, endless_request())  # waits for the only worker
-    wire.close()
+def test_it_ends_with_its_session(held: Prepared, others: Others) -> None:
+    begin(held)
+    launched = held.launch(endless_request())  # waits for the only worker
+    held.session.close()
     others.are_served()
     assert launched.fence is not None
     launched.fence.wait_for_end()
     assert launched.fence.state is FenceState.ERROR
 
 
-def test_it_ends_with_the_call_that_runs_it(wire: WireDevice, target: Target, others: Others) -> None:
-    message = target.plain(endless_request(), PLAIN, NO_DEADLINE)
-    call: Any = wire.prepared_model.ExecuteSynchronously.future(message, metadata=wire.metadata)
-    own = admin_pb2_grpc.AdminServiceStub(wire.rpc)
+def test_it_ends_with_the_call_that_runs_it(held: Prepared, others: Others) -> None:
+    session = held.session
+    message = prepared_model_pb2.PreparedModelServiceExecuteSynchronouslyWithConfigRequest(
+        prepared_model=held.handle, request=session.request(endless_request()), deadline_ns=NO_DEADLINE
+    )
+    stub: Any = session.prepared_model.ExecuteSynchronouslyWithConfig
+    call = stub.future(message, metadata=session.metadata)
+    own = admin_pb2_grpc.AdminServiceStub(session.rpc)
     ask = admin_pb2.GetProcessRequest()
-    wait_until(lambda: bool(own.GetProcess(ask, metadata=wire.metadata).executions), "the execution has begun")
+    wait_until(lambda: bool(own.GetProcess(ask, metadata=session.metadata).executions), "the execution has begun")
     call.cancel()
     others.are_served()
 
 
 @pytest.mark.parametrize("endpoint", ["remote"], indirect=True)
-def test_it_ends_on_another_host_too(target: Target, others: Others) -> None:
-    run = ALL_ENTRY_POINTS["burst, channel"]
-    misses(lambda: run(target, endless_request(), PLAIN, now_ns() + SOON_NS))
+def test_it_ends_on_another_host_too(held: Prepared, others: Others) -> None:
+    run = WAYS["burst"](held, endless_request())
+    misses(lambda: run(deadline_ns=now_ns() + SOON_NS))
     others.are_served()
-    begin(target)
-    target.burst.channel.close()
+    begin(held).close()
     others.are_served()
 
 
-@pytest.mark.parametrize("launch", LAUNCH_POINTS)
-def test_a_launched_one_ends_when_its_fence_is_cancelled(target: Target, others: Others, launch: str) -> None:
-    launched = LAUNCH_POINTS[launch](target, endless_request())
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_a_launched_one_ends_when_its_fence_is_cancelled(held: Prepared, others: Others, launch: str) -> None:
+    launched = LAUNCHES[launch](held, endless_request())()
     assert launched.fence is not None
     launched.fence.cancel()
     launched.fence.wait_for_end()
-    assert launched.info().status == FAILURE
+    launched.require_error(FAILURE)
     others.are_served()
 
 
@@ -182,12 +184,11 @@ def test_a_launched_one_ends_when_its_fence_is_cancelled(target: Target, others:
 def test_an_operator_ends_it(tmp_path: Path, driver: str, threads: ThreadPoolExecutor) -> None:
     with (
         device_process(driver, tmp_path) as (child, endpoint),
-        WireDevice(endpoint) as wire,
+        session_with(endpoint) as session,
         RemoteDevice(endpoint, "others") as remote,
         DeviceAdmin(endpoint, child.admin_key) as admin,
     ):
-        target = Target(wire, wire.prepare(endless_model()))
-        run = threads.submit(ALL_ENTRY_POINTS["sync"], target, endless_request(), PLAIN, NO_DEADLINE)
+        run = threads.submit(WAYS["request"](held_by(session, endless_model()), endless_request()))
         wait_until(lambda: bool(admin.process().executions), "the execution has begun")
         admin.cancel_execution(admin.process().executions[0].id)
         refusal(lambda: run.result(SECONDS), FAILURE, "cancelled by an operator")
@@ -200,12 +201,12 @@ def test_a_device_whose_driver_hangs_ends_and_says_why(
     (tmp_path / "Test_Hanging_backend.py").write_text(_HANGING)
     monkeypatch.setenv("NNHAL_DEVICE_STOP_SECONDS", "0.1")
     with device_process("Hanging", tmp_path, "--backend-path", str(tmp_path)) as (child, endpoint):
-        with WireDevice(endpoint) as wire:
-            target = Target(wire, wire.prepare(addition_model()))
+        with session_with(endpoint) as session:
+            held = held_by(session, addition_model())
             with pytest.raises(TransportError):
-                ALL_ENTRY_POINTS["sync"](target, addition_in_ashmem().request, PLAIN, now_ns() + SOON_NS)
+                held.execute(addition_in_ashmem().request, deadline_ns=now_ns() + SOON_NS)
         assert child.process.wait(SECONDS) == EXIT_STATUS
-    assert re.search("an execution does not end.*prepared model 1 of test.*ADD", capfd.readouterr().err)
+    assert re.search("an execution does not end.*prepared model 1 of nnhal-check.*ADD", capfd.readouterr().err)
 
 
 def test_a_run_that_takes_far_longer_than_those_before_is_ended_with_its_process(
@@ -216,15 +217,12 @@ def test_a_run_that_takes_far_longer_than_those_before_is_ended_with_its_process
         monkeypatch.setenv(f"NNHAL_DEVICE_{setting}_SECONDS", "0.1")
     with (
         device_process("Hanging", tmp_path, "--backend-path", str(tmp_path)) as (child, endpoint),
-        WireDevice(endpoint) as wire,
+        session_with(endpoint) as session,
     ):
-        target = Target(wire, wire.prepare(addition_model()))
-        run = burst_pb2.BurstRun(execution=bind(target, addition_in_ashmem().request), deadline_ns=NO_DEADLINE)
-        call = burst_pb2.BurstCall(run=run).SerializeToString()
-        target.burst.channel.send(call)
-        answer = burst_pb2.BurstAnswer.FromString(target.burst.channel.receive())
-        assert ErrorStatus(answer.status) is ErrorStatus.NONE, answer.message
-        target.burst.channel.send(call)
+        held = held_by(session, addition_model())
+        burst, bound = held.burst(), held.bind(addition_in_ashmem().request)
+        burst.run(bound)
+        burst.channel.send(burst.call_of(bound.handle).SerializeToString())
         assert child.process.wait(SECONDS) == EXIT_STATUS
     assert re.search("an execution does not end.*it hangs: it has run for.*ADD", capfd.readouterr().err)
 

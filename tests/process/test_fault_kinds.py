@@ -17,37 +17,37 @@ from nnhal.remote import RemoteDevice
 from nnhal.remote.execution import burst_run
 from nnhal.types import NO_DEADLINE, BufferRole, ErrorStatus
 from nnhal.v1 import burst_pb2
+from nnhal_conformance.channels import Launch
+from nnhal_conformance.ways import LAUNCHES, RUNS
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.caching import CachingDevice
-from tests.support.entry_points import ALL_ENTRY_POINTS, LAUNCH_POINTS, PLAIN, Launched, Target
+from tests.support.calls import WAYS, held_by, session_with
 from tests.support.faulty import METHODS_OF_WAYS, FaultyDevice, execution_in, fault, faulty_device
 from tests.support.refusals import FAILURE, INVALID, refusal
 from tests.support.waiting import wait_until
 from tests.support.wire import WireDevice
 
 pytestmark = pytest.mark.slow
-SHAPE_WAYS = [way for way in METHODS_OF_WAYS if way not in {*LAUNCH_POINTS, "run channel", "chain"}]
+SHAPE_WAYS = [way for way in RUNS if way != "run-channel"]
 
 
-@pytest.mark.parametrize("launch", LAUNCH_POINTS)
+@pytest.mark.parametrize("launch", LAUNCHES)
 def test_a_fence_fails_though_the_execution_has_not(faulty: FaultyDevice, launch: str) -> None:
     faulty.control.set(fault("fence", outcome="fails", times=1))
-    with WireDevice(faulty.endpoint) as wire:
-        target, addition = Target(wire, wire.prepare(addition_model())), addition_in_ashmem()
-        launched = LAUNCH_POINTS[launch](target, addition.request)
+    with session_with(faulty.endpoint) as session:
+        way = LAUNCHES[launch](held_by(session, addition_model()), addition_in_ashmem().request)
+        launched = way()
         assert launched.fence is not None
         launched.fence.wait_for_end()
         assert launched.fence.state is FenceState.ERROR
-        again = LAUNCH_POINTS[launch](target, addition.request)
-        assert again.end().status == ErrorStatus.NONE
+        way().require_success()
 
 
-@pytest.mark.parametrize("launch", LAUNCH_POINTS)
+@pytest.mark.parametrize("launch", LAUNCHES)
 def test_a_fence_does_not_signal_until_the_fault_is_cleared(faulty: FaultyDevice, launch: str) -> None:
     faulty.control.set(fault("fence", outcome="never"))
-    with WireDevice(faulty.endpoint) as wire:
-        target, addition = Target(wire, wire.prepare(addition_model())), addition_in_ashmem()
-        launched = LAUNCH_POINTS[launch](target, addition.request)
+    with session_with(faulty.endpoint) as session:
+        launched = LAUNCHES[launch](held_by(session, addition_model()), addition_in_ashmem().request)()
         wait_until(lambda: _has_succeeded(launched), "the execution has ended")
         assert launched.fence is not None
         assert launched.fence.state is FenceState.PENDING
@@ -55,10 +55,10 @@ def test_a_fence_does_not_signal_until_the_fault_is_cleared(faulty: FaultyDevice
         launched.fence.wait(30)
 
 
-def _has_succeeded(launched: Launched) -> bool:
+def _has_succeeded(launched: Launch) -> bool:
     """Return whether an execution has ended well; there is no information before it has."""
     try:
-        return launched.info().status == ErrorStatus.NONE
+        return not launched.info().error_status
     except HalError:
         return False
 
@@ -81,7 +81,7 @@ def test_an_answer_on_a_channel_is_dropped(faulty: FaultyDevice) -> None:
 
 def test_an_answer_on_a_channel_is_late(faulty: FaultyDevice) -> None:
     faulty.control.set(fault("answer", outcome="late", ms=20))
-    with execution_in("burst, channel", faulty.endpoint) as execute:
+    with execution_in("burst", faulty.endpoint) as execute:
         began = now_ns()
         execute()
         assert now_ns() - began >= 20_000_000
@@ -93,10 +93,9 @@ def test_an_answer_tells_wrong_shapes(
     faulty: FaultyDevice, way: str, wrong: str, shapes: list[tuple[int, ...]]
 ) -> None:
     faulty.control.set(fault("shapes", METHODS_OF_WAYS[way], wrong=wrong))
-    with WireDevice(faulty.endpoint) as wire:
-        target = Target(wire, wire.prepare(addition_model()))
-        result = ALL_ENTRY_POINTS[way](target, addition_in_ashmem().request, PLAIN, NO_DEADLINE)
-    assert [shape.dimensions for shape in result.output_shapes] == shapes
+    with session_with(faulty.endpoint) as session:
+        result = WAYS[way](held_by(session, addition_model()), addition_in_ashmem().request)()
+    assert [tuple(shape.dimensions) for shape in result.output_shapes] == shapes
 
 
 def test_a_client_refuses_an_answer_that_contradicts_the_model(faulty: FaultyDevice) -> None:
@@ -117,14 +116,14 @@ def _right() -> Array:
     return np.full(16, 3, np.float32).view(np.uint8)
 
 
-@pytest.mark.parametrize("way", ALL_ENTRY_POINTS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("how", VALUES)
 def test_outputs_have_wrong_values(faulty: FaultyDevice, way: str, how: str) -> None:
     faulty.control.set(fault("values", METHODS_OF_WAYS[way], how=how, flips=3, output=0))
-    with WireDevice(faulty.endpoint) as wire:
-        target, addition = Target(wire, wire.prepare(addition_model())), addition_in_ashmem()
+    with session_with(faulty.endpoint) as session:
+        addition = addition_in_ashmem()
         addition.fill(1, 2)
-        ALL_ENTRY_POINTS[way](target, addition.request, PLAIN, NO_DEADLINE)
+        WAYS[way](held_by(session, addition_model()), addition.request)()
     assert VALUES[how](addition.total())
 
 

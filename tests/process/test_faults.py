@@ -21,16 +21,11 @@ from nnhal.remote import RemoteDevice
 from nnhal.remote.admin import DeviceAdmin
 from nnhal.remote.faults import FaultControl
 from nnhal.types import ErrorStatus
+from nnhal_conformance.ways import PREPARATIONS, Prepare
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.caching import CachingDevice
+from tests.support.calls import session_with
 from tests.support.faulty import METHODS_OF_WAYS, FaultyDevice, execution_in, fault, faulty_device
-from tests.support.preparations import (
-    Arguments,
-    Prepare,
-    assert_only_notified,
-    prepare_model,
-    prepare_model_with_config,
-)
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, INVALID, MISSED, refusal
 from tests.support.waiting import SECONDS, wait_until
@@ -102,12 +97,14 @@ def test_every_call_meets_an_error(faulty: FaultyDevice, method: str) -> None:
     assert told.message.endswith("injected fault 'lost': gone fishing")
 
 
-@pytest.mark.parametrize("prepare", [prepare_model, prepare_model_with_config])
+@pytest.mark.parametrize("prepare", PREPARATIONS.values(), ids=PREPARATIONS)
 def test_a_preparation_is_notified_of_an_error(faulty: FaultyDevice, prepare: Prepare) -> None:
     faulty.control.set(fault("error", "prepare", status="RESOURCE_EXHAUSTED_PERSISTENT"))
-    with WireDevice(faulty.endpoint) as wire:
-        outcome = prepare(wire, addition_model(), Arguments())
-    assert_only_notified(outcome, ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, "injected fault")
+    with session_with(faulty.endpoint) as session:
+        (launched, ended), error = prepare(session, addition_model())
+    assert (launched.WhichOneof("event"), error, ended.notified.prepared_model) == ("launched", None, 0)
+    assert ErrorStatus(ended.notified.status) == ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT
+    assert "injected fault" in ended.notified.message
 
 
 def test_a_preparation_from_a_cache_meets_an_error(tmp_path: Path) -> None:
@@ -155,7 +152,7 @@ def test_what_is_drawn_is_drawn_again_with_the_same_seed(faulty: FaultyDevice) -
                 failed.append(True)
         return failed
 
-    with execution_in("burst, channel", faulty.endpoint) as execute:
+    with execution_in("burst", faulty.endpoint) as execute:
         first = failures()
         assert first == failures()
     assert 0 < sum(first) < len(first)
@@ -172,7 +169,7 @@ def test_a_delay_ends_at_the_deadline_of_the_run(faulty: FaultyDevice) -> None:
 
 def test_an_injected_fault_is_logged_as_such(faulty: FaultyDevice) -> None:
     faulty.control.set(fault("error", name="told", times=1))
-    with execution_in("sync", faulty.endpoint) as execute:
+    with execution_in("plain", faulty.endpoint) as execute:
         refusal(execute, FAILURE)
     with DeviceAdmin(faulty.endpoint, faulty.child.admin_key) as admin:
         lines = [line.text for line in admin.log_lines().lines]
@@ -253,11 +250,11 @@ def test_another_user_whose_calls_are_allowed_neither_sets_nor_sees_faults(
 @pytest.mark.parametrize(
     ("way", "how", "status"),
     [
-        ("sync", {"exit": 3}, 3),
-        ("burst, channel", {}, -signal.SIGKILL),
-        ("reusable, launch channel", {"signal": "SIGSEGV"}, -signal.SIGSEGV),
+        ("request", {"exit": 3}, 3),
+        ("burst", {}, -signal.SIGKILL),
+        ("launch-launch-channel", {"signal": "SIGSEGV"}, -signal.SIGSEGV),
         ("chain", {"signal": "SIGABRT"}, -signal.SIGABRT),
-        ("run channel", {"signal": "SIGTERM"}, 0),
+        ("run-channel", {"signal": "SIGTERM"}, 0),
     ],
 )
 def test_a_device_dies_in_an_execution(tmp_path: Path, way: str, how: dict[str, object], status: int) -> None:

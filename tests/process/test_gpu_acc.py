@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,18 +27,18 @@ from nnhal.types import (
     Request,
     Substitution,
 )
+from nnhal_conformance.ways import RUNS
 from tests.support.additions import POOL_KINDS, Addition, addition_in_ashmem, addition_model, argument
 from tests.support.agreement import like
-from tests.support.entry_points import ALL_ENTRY_POINTS, PLAIN, Target
+from tests.support.calls import WAYS, held_by, session_with
 from tests.support.models import Recipe
 from tests.support.processes import own_device
 from tests.support.resources import counts_of, resources_of
 from tests.support.waiting import settled, wait_until
-from tests.support.wire import WireDevice
 
 ELEMENTS = 32
 """A vector of so many floats has 128 bytes, so that the device can import each argument."""
-MEASURED = ExecutionConfig(measure_timing=True)
+PLAIN, MEASURED = ExecutionConfig(), ExecutionConfig(measure_timing=True)
 NONE = ErrorStatus.NONE
 
 
@@ -166,16 +167,13 @@ def test_a_sync_reports_an_execution_that_failed_before_the_flush(gpu: RemoteDev
     wait(launcher.sync())
 
 
-@pytest.mark.parametrize("config", [PLAIN, MEASURED])
-@pytest.mark.parametrize("entry", ALL_ENTRY_POINTS)
-def test_every_way_to_end_an_execution_makes_its_results_visible(
-    gpu_acc: Endpoint, entry: str, config: ExecutionConfig
-) -> None:
-    with WireDevice(gpu_acc) as wire:
-        target = Target(wire, wire.prepare(addition_model(ELEMENTS)))
+@pytest.mark.parametrize(("way", "measures"), [*((way, False) for way in WAYS), *((way, True) for way in RUNS)])
+def test_every_way_to_end_an_execution_makes_its_results_visible(gpu_acc: Endpoint, way: str, measures: bool) -> None:
+    with session_with(gpu_acc) as session:
         addition = addition_in_ashmem(ELEMENTS)
+        run = WAYS[way](held_by(session, addition_model(ELEMENTS)), addition.request)
         for number in range(3):
-            addition.check(lambda: ALL_ENTRY_POINTS[entry](target, addition.request, config, -1), number, 10)
+            addition.check(partial(run, **{"measure_timing": True} if measures else {}), number, 10)
 
 
 def test_ending_an_execution_also_completes_those_enqueued_before(gpu_acc: Endpoint, gpu: RemoteDevice) -> None:

@@ -16,13 +16,13 @@ from onnx import TensorProto, helper
 from nnhal.arrays import Array
 from nnhal.remote import RemoteDevice
 from nnhal.remote.admin import DeviceAdmin
-from nnhal.types import NO_DEADLINE, ErrorStatus, Model, Operand, OperandType, OperationType
+from nnhal.types import ErrorStatus, Model, Operand, OperandType, OperationType
 from nnhal_frontends.onnx import import_onnx
 from nnhal_tools.cases.execution import run_on
 from nnhal_tools.diff import DiffRequest, diff_model
 from tests.support.additions import ELEMENTS, addition_in_ashmem
 from tests.support.caching import CachingDevice, Sample
-from tests.support.entry_points import ALL_ENTRY_POINTS, PLAIN, Target
+from tests.support.calls import WAYS, held_by, session_with
 from tests.support.far_devices import far_device
 from tests.support.faulty import METHODS_OF_WAYS, FaultyDevice, fault, faulty_device
 from tests.support.models import Recipe
@@ -93,13 +93,13 @@ def test_what_follows_a_layer_computes_with_its_wrong_values(healthy: FaultyDevi
         assert healthy.control.faults()[0].injected == 1
 
 
-@pytest.mark.parametrize("way", ALL_ENTRY_POINTS)
+@pytest.mark.parametrize("way", WAYS)
 def test_every_way_of_execution_has_wrong_layers(healthy: FaultyDevice, way: str) -> None:
     healthy.control.set(fault("values", METHODS_OF_WAYS[way], layer="ADD", how="nan"))
-    with WireDevice(healthy.endpoint) as wire:
-        target, run = Target(wire, wire.prepare(three_layers())), addition_in_ashmem()
+    with session_with(healthy.endpoint) as session:
+        run = addition_in_ashmem()
         run.fill(A, B)
-        ALL_ENTRY_POINTS[way](target, run.request, PLAIN, NO_DEADLINE)
+        WAYS[way](held_by(session, three_layers()), run.request)()
     assert np.isnan(run.total()).all()
 
 

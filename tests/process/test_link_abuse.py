@@ -15,22 +15,17 @@ import pytest
 
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
-from nnhal.errors import HalError, TransportError
+from nnhal.errors import TransportError
 from nnhal.link import Link
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
-from nnhal.v1 import backend_pb2
 from nnhal.v1 import link_pb2 as wire
-from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from nnhal_hosting.descriptors import SessionLimits
-from tests.support.additions import addition_model
 from tests.support.bystanders import Bystander, bystander
 from tests.support.processes import device_process
 from tests.support.raw_links import RawLink
-from tests.support.refusals import refusal
 from tests.support.resources import resources_of
 from tests.support.waiting import settled, wait_until
-from tests.support.wire import WireDevice
 
 LIMITS = SessionLimits()
 FULL = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
@@ -105,41 +100,6 @@ def test_the_number_of_descriptors_of_a_client_is_limited(cpu_ref: Endpoint) -> 
         link.ask(wire.LinkRequest(drop=wire.Drop(descriptor_ids=[numbers[7], 10**9, numbers[7]])))
         assert len(link.ask(one, [pipe.writer.fileno()]).put.descriptor_ids) == 1
     pipe.wait_until_released()
-
-
-def fill(link: Link) -> Pipe:
-    """Put descriptors until the client may have no more."""
-    pipe = Pipe()
-    with pytest.raises(HalError) as caught:
-        while True:
-            link.put([pipe.writer] * 16)
-    assert caught.value.status == FULL
-    with pytest.raises(HalError):
-        while True:
-            link.put([pipe.writer])
-    return pipe
-
-
-def test_a_client_with_all_its_descriptors_taken_goes_on_with_what_it_has(
-    cpu_ref: Endpoint, unharmed: Bystander
-) -> None:
-    with Link(cpu_ref.link) as link:
-        _pipe = fill(link)
-        runs = unharmed.runs
-        wait_until(lambda: unharmed.runs > runs, "the other session runs")
-
-
-def test_a_burst_without_room_for_its_descriptors_leaves_nothing_behind(cpu_ref: Endpoint) -> None:
-    with WireDevice(cpu_ref) as wire_device:
-        message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=wire_device.prepare(addition_model()))
-        configure = wire_device.prepared_model.ConfigureExecutionBurst
-        burst = wire_device.call(configure, message)
-        pipe = fill(wire_device.link)
-        held = wire_device.call(wire_device.backend.GetUsage, backend_pb2.GetUsageRequest()).bursts
-        refusal(lambda: wire_device.call(configure, message), FULL, "descriptors at device cpu_ref; client ")
-        assert wire_device.call(wire_device.backend.GetUsage, backend_pb2.GetUsageRequest()).bursts == held
-        assert pipe.writer.fileno()
-        wire_device.take_channel(burst.channel_descriptor_id)
 
 
 def test_links_beyond_the_limit_are_refused_until_one_closes(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

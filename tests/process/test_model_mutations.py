@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 
 import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
 from nnhal.types import Model
-from nnhal.v1 import device_pb2
+from nnhal_conformance.device import supported
+from nnhal_conformance.rule import INVALID, refused
+from nnhal_conformance.rules.models import require_invalid
+from nnhal_conformance.session import DeviceSession
+from nnhal_conformance.ways import PREPARATIONS
+from tests.support.calls import session_with
 from tests.support.model_mutations import FAMILIES, still_valid
-from tests.support.preparations import (
-    Arguments,
-    assert_notified_and_thrown,
-    prepare_model,
-    prepare_model_with_config,
-)
-from tests.support.refusals import INVALID
 from tests.support.sample_models import SAMPLES
-from tests.support.wire import WireDevice
 
 ROWS = [pytest.param(row, marks=pytest.mark.contract(row)) for row in FAMILIES]
-WAYS_TO_PREPARE = (prepare_model, prepare_model_with_config)
 
 
 @pytest.fixture(scope="module")
-def session(cpu_ref: Endpoint) -> Iterator[WireDevice]:
+def session(cpu_ref: Endpoint) -> Iterator[DeviceSession]:
     """Open a session that the module's tests share."""
-    with WireDevice(cpu_ref) as wire:
-        yield wire
+    with session_with(cpu_ref) as opened:
+        yield opened
 
 
 @pytest.fixture(params=SAMPLES)
@@ -44,50 +40,37 @@ def sample(name: str) -> Model:
     return SAMPLES[name]()
 
 
-def supported(wire: WireDevice, model: Model) -> list[bool]:
-    message = device_pb2.GetSupportedOperationsRequest(model=wire.model(model))
-    return list(wire.call(wire.device.GetSupportedOperations, message).supported)
+WRONG = [
+    pytest.param({"preference": -1}, id="preference -1", marks=pytest.mark.contract("VM-20")),
+    pytest.param({"preference": 3}, id="preference 3", marks=pytest.mark.contract("VM-20")),
+    pytest.param({"priority": -1}, id="priority -1", marks=pytest.mark.contract("VM-21")),
+    pytest.param({"priority": 3}, id="priority 3", marks=pytest.mark.contract("VM-21")),
+]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param(Arguments(preference=-1), id="preference -1", marks=pytest.mark.contract("VM-20")),
-        pytest.param(Arguments(preference=3), id="preference 3", marks=pytest.mark.contract("VM-20")),
-        pytest.param(Arguments(priority=-1), id="priority -1", marks=pytest.mark.contract("VM-21")),
-        pytest.param(Arguments(priority=3), id="priority 3", marks=pytest.mark.contract("VM-21")),
-    ],
-)
+@pytest.mark.parametrize("arguments", WRONG)
 def test_a_model_is_prepared_with_valid_arguments_and_refused_with_invalid_ones(
-    session: WireDevice, model: Model, arguments: Arguments
+    session: DeviceSession, model: Model, arguments: dict[str, int]
 ) -> None:
     assert all(supported(session, model))
-    for prepare in WAYS_TO_PREPARE:
-        events, error = prepare(session, model, Arguments())
+    for prepare in PREPARATIONS.values():
+        events, error = prepare(session, model)
         assert error is None, str(error)
         assert events[-1].notified.prepared_model
-        assert_notified_and_thrown(prepare(session, model, arguments), INVALID, "expected 0 to 2")
+        require_invalid(*prepare(session, model, **arguments), str(arguments))
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_mutated_model_is_invalid_in_every_call(session: WireDevice, model: Model, row: str) -> None:
+def test_a_mutated_model_is_invalid_in_every_call(session: DeviceSession, model: Model, row: str) -> None:
     for mutation in FAMILIES[row](model):
-        try:
-            with pytest.raises(HalError) as refusal:
-                supported(session, mutation.model)
-            assert refusal.value.status == INVALID
-            for prepare in WAYS_TO_PREPARE:
-                assert_notified_and_thrown(
-                    prepare(session, mutation.model, Arguments()), INVALID, refusal.value.message
-                )
-        except BaseException as error:
-            error.add_note(mutation.what)
-            raise
+        refused(partial(supported, session, mutation.model), INVALID, what=mutation.what)
+        for prepare in PREPARATIONS.values():
+            require_invalid(*prepare(session, mutation.model), mutation.what)
 
 
 @pytest.mark.contract("VM-09", "VM-16")
 def test_other_types_and_fewer_inputs_are_valid_where_the_operation_takes_them(
-    session: WireDevice, model: Model
+    session: DeviceSession, model: Model
 ) -> None:
     for mutation in still_valid(model):
         try:

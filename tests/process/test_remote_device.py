@@ -25,7 +25,7 @@ from nnhal.types import (
     RequestArgument,
 )
 from nnhal.types.memory import NOWHERE
-from tests.support.additions import POOL_KINDS, addition_model, addition_of_unknown_size, argument
+from tests.support.additions import POOL_KINDS, addition_model, argument
 from tests.support.far_devices import Served, far_device, near_device
 from tests.support.gates import PATIENT, Gate, gate_model
 from tests.support.waiting import SECONDS, wait_until
@@ -102,14 +102,6 @@ def test_it_supports_and_costs_and_optimises_what_the_other_does(device: RemoteD
     assert device.optimize_subgraph(model) == OptimizationViews(untouched=(0,))
 
 
-@pytest.mark.parametrize("kind", POOL_KINDS)
-def test_memory_of_every_kind_is_sent_and_received(device: RemoteDevice, tmp_path: Path, kind: str) -> None:
-    request, opened = addition(16, kind, tmp_path)
-    prepared = device.prepare_model(addition_model())
-    assert prepared.execute(request).output_sufficient_size
-    assert list(result_of(opened, 16)) == list(range(1, 17))
-
-
 def test_large_tensors_are_sent_in_chunks(device: RemoteDevice) -> None:
     request, opened = addition(LARGE)
     burst = device.prepare_model(addition_model(LARGE)).configure_execution_burst()
@@ -123,35 +115,6 @@ def test_large_tensors_are_sent_in_chunks(device: RemoteDevice) -> None:
     assert (
         span.started_ns <= sent.started_ns <= sent.ended_ns <= received.started_ns <= received.ended_ns <= span.ended_ns
     )
-
-
-def test_launched_executions_signal_their_fences(device: RemoteDevice) -> None:
-    request, opened = addition(16)
-    prepared = device.prepare_model(addition_model())
-    first, second = (prepared.create_reusable_execution(request) for _ in range(2))
-    launched = first.execute_fenced()
-    assert launched.fence is not None
-    last = second.execute_fenced([launched.fence])
-    assert last.fence is not None
-    last.fence.wait(30)
-    assert list(result_of(opened, 16)) == list(range(1, 17))
-
-
-def test_an_output_that_does_not_fit_tells_its_dimensions(device: RemoteDevice) -> None:
-    request, _ = addition(16)
-    place = request.outputs[0].location
-    short = RequestArgument(DataLocation(place.pool_index, place.offset, 8), ())
-    prepared = device.prepare_model(addition_of_unknown_size())
-    result = prepared.execute(Request(request.inputs, (short,), request.pools))
-    assert not result.output_sufficient_size
-    assert [(shape.dimensions, shape.is_sufficient) for shape in result.output_shapes] == [((16,), False)]
-
-
-def test_an_output_of_unknown_size_is_received_with_its_dimensions(device: RemoteDevice) -> None:
-    request, opened = addition(16)
-    result = device.prepare_model(addition_of_unknown_size()).execute(request)
-    assert [shape.dimensions for shape in result.output_shapes] == [(16,)]
-    assert list(result_of(opened, 16)) == list(range(1, 17))
 
 
 def test_an_omitted_output_is_not_received(device: RemoteDevice) -> None:
@@ -171,13 +134,6 @@ def test_a_deadline_holds_on_the_other_host(device: RemoteDevice) -> None:
         prepared.execute(Gate().request, PATIENT, time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 300_000_000)
     assert caught.value.status == ErrorStatus.MISSED_DEADLINE_TRANSIENT
     assert "tcp://127.0.0.1:" in caught.value.message
-
-
-def test_a_loop_timeout_holds_on_the_other_host(device: RemoteDevice) -> None:
-    prepared = device.prepare_model(gate_model())
-    with pytest.raises(HalError) as caught:
-        prepared.execute(Gate().request, ExecutionConfig(loop_timeout_duration_ns=100_000_000))
-    assert caught.value.status == ErrorStatus.MISSED_DEADLINE_TRANSIENT
 
 
 def test_what_an_operator_cancels_here_ends_there(device: RemoteDevice, near: Served, far: Served) -> None:

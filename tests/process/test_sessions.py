@@ -1,26 +1,21 @@
-"""Objects that a session owns (memory, prepared models, executions and bursts), and their release."""
+"""What a device tells of the memory that it stages for executions, and of what a session has."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from google.protobuf.message import Message
 
 from nnhal.endpoint import Endpoint
 from nnhal.memory import create_ashmem, open_pool
 from nnhal.memory.mmap_fd import create_file
 from nnhal.remote import RemoteDevice, RemoteExecution
-from nnhal.types import NO_SPAN, Ashmem, ExecutionConfig, FencedExecutionInfo, Memory, Request
-from nnhal.v1 import buffer_pb2, burst_pb2, execution_pb2
-from nnhal.v1 import fenced_execution_callback_pb2 as callback_pb2
-from nnhal.v1 import prepared_model_pb2 as prepared_pb2
+from nnhal.types import NO_SPAN, ExecutionConfig, FencedExecutionInfo, Memory, Request
 from tests.support.additions import (
     ELEMENTS,
     POOL_BYTES,
@@ -33,36 +28,8 @@ from tests.support.additions import (
     addition_of_constant,
     argument,
 )
-from tests.support.refusals import INVALID, refusal
 from tests.support.resources import resources_of
 from tests.support.waiting import wait_until
-from tests.support.wire import WireDevice
-
-Run = Callable[[], object]
-Way = Callable[[RemoteDevice, Request], Run]
-
-
-def synchronously(device: RemoteDevice, request: Request) -> Run:
-    prepared = device.prepare_model(addition_model())
-    return lambda: prepared.execute(request)
-
-
-def reusably(device: RemoteDevice, request: Request) -> Run:
-    return device.prepare_model(addition_model()).create_reusable_execution(request).execute
-
-
-def in_a_burst(device: RemoteDevice, request: Request) -> Run:
-    burst = device.prepare_model(addition_model()).configure_execution_burst()
-    return lambda: burst.execute(request, range(len(request.pools)))
-
-
-def reusably_in_a_burst(device: RemoteDevice, request: Request) -> Run:
-    prepared = device.prepare_model(addition_model())
-    burst, execution = prepared.configure_execution_burst(), prepared.create_reusable_execution(request)
-    return lambda: burst.run(execution)
-
-
-WAYS: list[Way] = [synchronously, reusably, in_a_burst, reusably_in_a_burst]
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
@@ -70,21 +37,6 @@ def any_device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
         yield device
-
-
-@pytest.mark.contract("RE-01", "RE-05", "BU-02")
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("kind", POOL_KINDS)
-def test_every_kind_of_pool_works_with_every_way_to_execute(
-    any_device: RemoteDevice, kind: str, way: Way, tmp_path: Path
-) -> None:
-    addition = Addition(POOL_KINDS[kind](POOL_BYTES, tmp_path))
-    run = way(any_device, addition.request)
-    staged_before = any_device.usage().staged_bytes
-    addition.check(run, 1, 2)
-    addition.check(run, -3.5, 40)
-    staged = any_device.usage().staged_bytes - staged_before
-    assert staged == (2 * POOL_BYTES if kind == "unsealed file" else 0)
 
 
 def test_a_burst_reports_what_was_staged_for_each_execution(any_device: RemoteDevice, tmp_path: Path) -> None:
@@ -150,18 +102,6 @@ def tensor_in(memory: Memory, offset: int = 0) -> object:
     return open_pool(memory, writable=False).read(offset, TENSOR_BYTES).view(np.float32)
 
 
-@pytest.mark.parametrize("kind", POOL_KINDS)
-def test_constants_may_lie_in_any_pool(any_device: RemoteDevice, kind: str, tmp_path: Path) -> None:
-    weights = POOL_KINDS[kind](POOL_BYTES, tmp_path)
-    pool = open_pool(weights, writable=True)
-    pool.write(TENSOR_BYTES, np.full(ELEMENTS, 7, np.float32).view(np.uint8))
-    prepared = any_device.prepare_model(addition_of_constant(weights, offset=TENSOR_BYTES))
-    addition = addition_in_ashmem()
-    addition.fill(1, 0)
-    prepared.execute(addition.of_one_term)
-    np.testing.assert_array_equal(addition.total(), np.float32(8))
-
-
 def test_an_output_that_is_longer_than_the_result_does_not_leak_memory_of_the_process(
     device: RemoteDevice, tmp_path: Path
 ) -> None:
@@ -184,87 +124,9 @@ def test_an_output_that_is_longer_than_the_result_does_not_leak_memory_of_the_pr
         assert not addition.total()[ELEMENTS:].any()
 
 
-def test_handles_and_descriptors_of_another_session_are_unknown(wire: WireDevice, device: RemoteDevice) -> None:
-    addition = addition_in_ashmem()
-    prepared = device.prepare_model(addition_model())
-    execution = prepared.create_reusable_execution(addition.request)
-    burst = prepared.configure_execution_burst()
-    for method, call in calls_that_use_objects(wire, prepared.handle, execution.handle, burst.handle):
-        refusal(partial(wire.call, method, call), INVALID, "does not exist in this session")
-    own, handle = wire.request(addition.request), wire.prepare(addition_model())
-    own.pools[0].pool.ashmem.descriptor_id += 1
-    message = prepared_pb2.CreateReusableExecutionRequest(prepared_model=handle, request=own)
-    refusal(partial(wire.call, wire.prepared_model.CreateReusableExecution, message), INVALID, "was not put")
-    addition.check(execution.execute, 1, 1)
-
-
-def calls_that_use_objects(
-    wire: WireDevice, prepared: int, execution: int, burst: int
-) -> list[tuple[Callable[..., Any], Message]]:
-    """Return each call that uses an object, with nothing but the handle."""
-    model, run, stream = wire.prepared_model, wire.execution, wire.burst
-    return [
-        (
-            model.ExecuteSynchronously,
-            prepared_pb2.PreparedModelServiceExecuteSynchronouslyRequest(prepared_model=prepared),
-        ),
-        (
-            model.ExecuteSynchronouslyWithConfig,
-            prepared_pb2.PreparedModelServiceExecuteSynchronouslyWithConfigRequest(prepared_model=prepared),
-        ),
-        (model.ExecuteFenced, prepared_pb2.PreparedModelServiceExecuteFencedRequest(prepared_model=prepared)),
-        (
-            model.ExecuteFencedWithConfig,
-            prepared_pb2.PreparedModelServiceExecuteFencedWithConfigRequest(prepared_model=prepared),
-        ),
-        (model.CreateReusableExecution, prepared_pb2.CreateReusableExecutionRequest(prepared_model=prepared)),
-        (model.ConfigureExecutionBurst, prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=prepared)),
-        (run.ExecuteSynchronously, execution_pb2.ExecutionServiceExecuteSynchronouslyRequest(execution=execution)),
-        (run.ExecuteFenced, execution_pb2.ExecutionServiceExecuteFencedRequest(execution=execution)),
-        (stream.ExecuteSynchronously, burst_pb2.BurstServiceExecuteSynchronouslyRequest(burst=burst)),
-        (
-            stream.ExecuteSynchronouslyWithConfig,
-            burst_pb2.BurstServiceExecuteSynchronouslyWithConfigRequest(burst=burst),
-        ),
-        (stream.ReleaseMemoryResource, burst_pb2.ReleaseMemoryResourceRequest(burst=burst)),
-        (wire.buffer.CopyFrom, buffer_pb2.CopyFromRequest(buffer=1)),
-        (wire.buffer.CopyTo, buffer_pb2.CopyToRequest(buffer=1)),
-        (wire.callback.GetExecutionInfo, callback_pb2.GetExecutionInfoRequest(callback=1)),
-    ]
-
-
-def test_released_objects_are_unknown_and_releasing_them_again_is_ignored(device: RemoteDevice) -> None:
-    addition = addition_in_ashmem()
-    before = holdings(device)
-    prepared = device.prepare_model(addition_model())
-    execution, burst = prepared.create_reusable_execution(addition.request), prepared.configure_execution_burst()
-    assert objects(device) == (1, 1, 1)
-    for _ in range(2):
-        execution.release()
-        prepared.release()
-        burst.close()
-    refusal(lambda: prepared.execute(addition.request), INVALID, "was released")
-    refusal(execution.execute, INVALID, "was released")
-    wait_until(lambda: objects(device) == (0, 0, 0) and holdings(device) == before, "everything is released")
-
-
 def objects(device: RemoteDevice) -> tuple[int, int, int]:
     usage = device.usage()
     return usage.prepared_models, usage.executions, usage.bursts
-
-
-def holdings(device: RemoteDevice) -> tuple[int, int]:
-    usage = device.usage()
-    return usage.mappings, usage.mapped_bytes
-
-
-def test_objects_keep_memory_that_the_client_closes(any_device: RemoteDevice) -> None:
-    addition = addition_in_ashmem()
-    execution = any_device.prepare_model(addition_model()).create_reusable_execution(addition.request)
-    (memory,) = addition.request.pools
-    assert isinstance(memory, Ashmem)
-    memory.descriptor.close()
-    addition.check(execution.execute, 1, 2)
 
 
 def test_closing_a_session_releases_everything(cpu_ref: Endpoint, device: RemoteDevice, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,20 +18,20 @@ from nnhal.memory import create_ashmem, open_pool
 from nnhal.operations._types import Q8A, Q8AS
 from nnhal.remote import RemoteDevice
 from nnhal.resolved import ResolvedModel, propagate_dimensions
-from nnhal.types import NO_DEADLINE, ErrorStatus, Model, Request
+from nnhal.types import ErrorStatus, Model, Request
 from nnhal.types.layout import byte_size
+from nnhal_conformance.ways import LAUNCHES, RUNS
 from tests.support.additions import argument
 from tests.support.agreement import random
-from tests.support.entry_points import ALL_ENTRY_POINTS, LAUNCH_POINTS, PLAIN, Target
+from tests.support.calls import held_by, session_with
 from tests.support.faulty import FaultyDevice, fault, faulty_device
 from tests.support.mlip_hal import mlip_examples
 from tests.support.npu import SAME, convolution
 from tests.support.refusals import INVALID, refusal
-from tests.support.wire import WireDevice
 
 pytestmark = pytest.mark.slow
 LACK = ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT
-WAYS = {name: ALL_ENTRY_POINTS[name] for name in ("sync", "reusable, channel", "burst, channel")}
+WAYS = [RUNS[name] for name in ("request", "burst-reusable", "burst")]
 
 
 class Case(NamedTuple):
@@ -95,21 +94,22 @@ def case(npu: FaultyDevice) -> Iterator[Case]:
 
 
 def test_prepared_models_that_no_longer_fit_fail_until_there_is_room_again(npu: FaultyDevice, case: Case) -> None:
-    with WireDevice(npu.endpoint) as wire:
-        target, memory = Target(wire, wire.prepare(case.model)), Memory(case.model)
-        for execute in WAYS.values():
+    with session_with(npu.endpoint) as session:
+        held, memory = held_by(session, case.model), Memory(case.model)
+        for way in WAYS:
+            execute = way(held, memory.request)
             npu.control.set(fault("shrunk_sram", "execute", name="less", bytes=case.enough))
             refusal(
-                partial(execute, target, memory.request, PLAIN, NO_DEADLINE),
+                execute,
                 LACK,
                 r"injected fault 'less': a run takes [\d,]+ bytes of SRAM, there are",
             )
             npu.control.clear()
-            execute(target, memory.request, PLAIN, NO_DEADLINE)
+            execute()
         npu.control.set(fault("shrunk_sram", bytes=case.enough))
-        for launch in LAUNCH_POINTS.values():
-            refusal(partial(launch, target, memory.request), LACK, "injected fault")
-        assert npu.control.faults()[0].injected == len(LAUNCH_POINTS)
+        for launch in LAUNCHES.values():
+            refusal(launch(held, memory.request), LACK, "injected fault")
+        assert npu.control.faults()[0].injected == len(LAUNCHES)
 
 
 def test_a_model_is_compiled_for_what_is_left(npu: FaultyDevice, case: Case) -> None:

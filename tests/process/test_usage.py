@@ -29,9 +29,8 @@ from tests.support.additions import (
     addition_of_constant,
 )
 from tests.support.chains import DIAMOND, Chain
-from tests.support.device_memory import everything_given_back
 from tests.support.processes import device_process
-from tests.support.resources import counts_of
+from tests.support.resources import counts_of, everything_given_back
 from tests.support.waiting import wait_until
 
 NAME = "Uncollected"

@@ -21,9 +21,9 @@ from nnhal.remote import RemoteDevice, RemoteExecution
 from nnhal.remote.execution import burst_run
 from nnhal.remote.stage import StageDescriptors
 from nnhal.types import NO_DEADLINE, ErrorStatus, RunUsage
-from nnhal.v1 import burst_pb2, chain_pb2, types_pb2
+from nnhal.v1 import burst_pb2
 from nnhal_devices.host.channels.wiring import MAX_BELLS
-from tests.support.additions import addition_in_ashmem, addition_model, addition_of_unknown_size
+from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.chains import APART, DIAMOND, JOIN, LINE, SHAPES, Chain, Sum
 from tests.support.held_device import held_device
 from tests.support.processes import device_process
@@ -216,63 +216,8 @@ def test_unwiring_waits_for_the_run_of_the_stage(short_path: Path, device: Remot
         held.hold_no_more()
 
 
-def stage(device: RemoteDevice) -> tuple[Channel, Channel, Channel]:
-    """Wire one stage by hand: return the other ends of its in-bell, of its out-bell, and of another in-bell."""
-    (first, in_bell), (second, other_bell), (heard, out_bell) = pair(), pair(), pair()
-    execution_on(device).wire(0, "the step", StageDescriptors([in_bell, other_bell], [out_bell]))
-    return first, heard, second
-
-
-def test_a_ring_without_news_is_passed_on_as_it_came(device: RemoteDevice) -> None:
-    first, heard, second = stage(device)
-    ring = chain_pb2.Ring(run=7, started_ns=5, deadline_ns=-1).SerializeToString()
-    first.send(ring)
-    second.send(ring)
-    assert heard.receive() == ring
-
-
-def test_what_joins_say_of_steps_is_merged(device: RemoteDevice) -> None:
-    first, heard, second = stage(device)
-
-    def ring(*steps: int) -> bytes:
-        answers = [
-            burst_pb2.StepAnswer(
-                step=step,
-                answer=burst_pb2.BurstAnswer(status=types_pb2.ERROR_STATUS_GENERAL_FAILURE, message=f"step {step}"),
-            )
-            for step in steps
-        ]
-        return chain_pb2.Ring(run=1, started_ns=5, deadline_ns=-1, steps=answers).SerializeToString()
-
-    first.send(ring(2, 5))
-    second.send(ring(2, 3))
-    assert [step.step for step in chain_pb2.Ring.FromString(heard.receive()).steps] == [2, 3, 5]
-
-
-def test_a_bell_that_rings_twice_in_one_run_ends_the_stage(device: RemoteDevice) -> None:
-    first, heard, _ = stage(device)
-    first.send(b"\x08\x01")
-    first.send(b"\x08\x02")
-    with pytest.raises(ChannelClosedError):
-        heard.receive()
-
-
 def _bells(count: int) -> list[Descriptor]:
     return [pair()[1] for _ in range(count)]
-
-
-def test_a_step_that_cannot_be_a_stage_is_refused(device: RemoteDevice) -> None:
-    unknown = device.prepare_model(addition_of_unknown_size()).create_reusable_execution(addition_in_ashmem().request)
-    with pytest.raises(HalError, match="a fenced execution needs all of them"):
-        unknown.wire(0, "the step", StageDescriptors(_bells(1), _bells(1)))
-    execution = execution_on(device)
-    for step, name in ((-1, ""), (0, "n" * 201)):
-        with pytest.raises(HalError, match=f"step {step} with a name of {len(name)} characters"):
-            execution.wire(step, name, StageDescriptors(_bells(1), _bells(1)))
-    execution.release()
-    with pytest.raises(HalError, match=f"execution {execution.handle} does not exist"):
-        execution.wire(0, "the step", StageDescriptors(_bells(1), _bells(1)))
-    assert device.usage().stages == 0
 
 
 def test_a_client_has_a_limited_number_of_sockets_for_stages(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,8 @@
-"""Memory domains: models over tensors of one shape, their buffers, and every way to execute with them."""
+"""Memory domains: models over tensors of one shape, and their buffers."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar
@@ -12,17 +10,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.endpoint import Endpoint
-from nnhal.errors import HalError
-from nnhal.fence import FenceError
 from nnhal.memory import create_ashmem, open_pool, validate_pool
 from nnhal.remote import RemoteBuffer, RemoteDevice, RemotePreparedModel
 from nnhal.types import (
     Ashmem,
     BufferRole,
     DataLocation,
-    ExecutionConfig,
-    FencedExecutionInfo,
     Memory,
     Model,
     Operand,
@@ -35,17 +28,12 @@ from nnhal.types import (
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from tests.support.models import Recipe
 from tests.support.refusals import FAILURE, refusal
-from tests.support.resources import counts_of
-from tests.support.subgraphs import B8, INT32, Graph, Program
-from tests.support.waiting import wait_until
 
 SHAPE = (1, 32, 32, 8)
 OPEN = (0, 32, 32, 8)
 TWICE = (2, 32, 32, 8)
 COUNT = 32 * 32 * 8
 """The number of elements of SHAPE."""
-PATIENT = ExecutionConfig(loop_timeout_duration_ns=15_000_000_000)
-"""The longest time that a loop is given."""
 _SAME = 1
 _CHANNELS = SHAPE[-1]
 
@@ -110,25 +98,6 @@ def adding(kind: Kind, dimensions: Dimensions = SHAPE) -> Model:
     terms = [kind.input(recipe, dimensions) for _ in range(2)]
     inputs = [*terms, *recipe.integers(0)]
     return recipe.build(recipe.operation(OperationType.ADD, inputs, kind.operand(dimensions))).model
-
-
-@cache
-def doubling_while_told() -> Model:
-    """Return ``while told == 1: total = one + one``, with the inputs total, one and told, and an open length."""
-    vector = Operand(OperandType.TENSOR_FLOAT32, (0,))
-    program = Program()
-    main, condition, body = (program.graph() for _ in range(3))
-    *_, told = _vector(condition), _vector(condition), condition.input()
-    condition.returns(condition.operation(OperationType.EQUAL, [told, condition.constant([1])], Operand(B8, (1,))))
-    _, one, _ = _vector(body), _vector(body), body.input()
-    body.returns(body.operation(OperationType.ADD, [one, one, body.constant(0, INT32)], vector))
-    inputs = [main.reference(condition), main.reference(body), _vector(main), _vector(main), main.input()]
-    main.returns(main.operation(OperationType.WHILE, inputs, vector))
-    return program.resolved().model
-
-
-def _vector(graph: Graph) -> int:
-    return graph.input((0,), OperandType.TENSOR_FLOAT32)
 
 
 @cache
@@ -234,115 +203,3 @@ def fill(buffer: RemoteBuffer, seed: int, images: int = 1) -> None:
 def require_nothing_in(buffer: RemoteBuffer, size: int = FLOAT32.size) -> None:
     """Check that a buffer of ``size`` bytes is uninitialised."""
     refusal(lambda: buffer.copy_to(create_ashmem(size)), FAILURE, "the buffer is uninitialised")
-
-
-def is_busy(prepared: RemotePreparedModel, request: Request) -> bool:
-    """Return whether an execution with a short deadline finds no free worker."""
-    soon = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 50_000_000
-    try:
-        prepared.execute(request, deadline_ns=soon)
-    except HalError as error:
-        return "no worker was free" in error.message
-    return False
-
-
-def await_given_back(device: RemoteDevice, before: tuple[int, ...]) -> None:
-    """Wait until a device process holds no more for its clients than before. It may hold less: what clients of an
-    earlier test held may have been on its way back.
-    """
-
-    now = before
-
-    def is_given_back() -> bool:
-        nonlocal now
-        now = counts_of(device.usage())
-        return all(is_held <= was_held for is_held, was_held in zip(now, before, strict=True))
-
-    try:
-        wait_until(is_given_back, "everything is released")
-    except AssertionError as error:
-        raise AssertionError(f"{error}: {now}, before {before}") from None
-
-
-@contextmanager
-def everything_given_back(endpoint: Endpoint) -> Iterator[None]:
-    """Check that the device process holds the same for its clients after the context as before."""
-    with RemoteDevice(endpoint, "observer") as observer:
-        before = counts_of(observer.usage())
-        yield
-        await_given_back(observer, before)
-
-
-Way = Callable[[RemoteDevice, RemotePreparedModel, Request], object]
-
-
-def synchronously(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    return prepared.execute(request)
-
-
-def in_a_burst(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    """Call a burst's executeSynchronously with a token for every pool, including device buffers."""
-    burst = prepared.configure_execution_burst()
-    try:
-        return burst.execute(request, range(len(request.pools)))
-    finally:
-        burst.close()
-
-
-def fenced(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    launched = prepared.execute_fenced(request)
-    try:
-        if launched.fence is not None:
-            launched.fence.wait(30)
-    except FenceError as error:
-        raise _failure(launched.info()) from error
-    finally:
-        launched.release()
-    return None
-
-
-def reusably(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    execution = prepared.create_reusable_execution(request)
-    try:
-        return execution.execute()
-    finally:
-        execution.release()
-
-
-def reusably_in_a_burst(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    """Run a reusable execution on a burst's channel."""
-    execution, burst = prepared.create_reusable_execution(request), prepared.configure_execution_burst()
-    try:
-        return burst.run(execution)
-    finally:
-        burst.close()
-        execution.release()
-
-
-def reusably_launched(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    """Launch a reusable execution on a launch channel, and wait for its fence."""
-    execution, launcher = prepared.create_reusable_execution(request), device.open_launcher()
-    try:
-        fence = launcher.launch(execution)
-        if fence is not None:
-            fence.wait(30)
-    except FenceError as error:
-        raise _failure(launcher.info(execution)) from error
-    finally:
-        launcher.close()
-        execution.release()
-    return None
-
-
-def _failure(info: FencedExecutionInfo) -> HalError:
-    return HalError(info.status, info.message)
-
-
-FENCED: dict[str, Way] = {"fenced": fenced, "reusable, launched": reusably_launched}
-NOT_FENCED: dict[str, Way] = {
-    "sync": synchronously,
-    "burst": in_a_burst,
-    "reusable": reusably,
-    "reusable in a burst": reusably_in_a_burst,
-}
-WAYS = NOT_FENCED | FENCED

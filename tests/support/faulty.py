@@ -10,33 +10,30 @@ from typing import Any
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
-from nnhal.link.channel import channel_from
 from nnhal.remote import RemoteDevice
-from nnhal.remote.execution import burst_run
 from nnhal.remote.faults import FaultControl
-from nnhal.types import NO_DEADLINE, ErrorStatus
+from nnhal.types import ErrorStatus
 from nnhal.v1 import burst_pb2
 from nnhal_hosting.supervision import Child
 from tests.support.additions import addition_in_ashmem, addition_model
+from tests.support.calls import WAYS, held_by, session_with
 from tests.support.chains import LINE, Chain
-from tests.support.entry_points import ALL_ENTRY_POINTS, PLAIN, Target
 from tests.support.processes import device_process
-from tests.support.wire import WireDevice
 
 METHODS_OF_WAYS = {
-    "sync": "PreparedModel.ExecuteSynchronously",
-    "sync, config": "PreparedModel.ExecuteSynchronouslyWithConfig",
+    "request": "PreparedModel.ExecuteSynchronouslyWithConfig",
+    "plain": "PreparedModel.ExecuteSynchronously",
     "reusable": "Execution.ExecuteSynchronously",
-    "reusable, channel": "Channel.Burst",
-    "burst, gRPC": "Burst.ExecuteSynchronously",
-    "burst, gRPC, config": "Burst.ExecuteSynchronouslyWithConfig",
-    "burst, channel": "Channel.Burst",
-    "burst, channel, config": "Channel.Burst",
-    "fenced": "PreparedModel.ExecuteFenced",
-    "fenced, config": "PreparedModel.ExecuteFencedWithConfig",
-    "reusable, fenced": "Execution.ExecuteFenced",
-    "reusable, launch channel": "Channel.Launch",
-    "run channel": "Channel.Run",
+    "burst": "Channel.Burst",
+    "burst-plain": "Channel.Burst",
+    "burst-reusable": "Channel.Burst",
+    "burst-call": "Burst.ExecuteSynchronouslyWithConfig",
+    "burst-call-plain": "Burst.ExecuteSynchronously",
+    "run-channel": "Channel.Run",
+    "launch-request": "PreparedModel.ExecuteFencedWithConfig",
+    "launch-plain": "PreparedModel.ExecuteFenced",
+    "launch-reusable": "Execution.ExecuteFenced",
+    "launch-launch-channel": "Channel.Launch",
     "chain": "Channel.Chain",
 }
 """The methods of faults, by the ways of execution."""
@@ -68,23 +65,14 @@ def fault(what: str, method: str = "execute", **values: Any) -> dict[str, Any]:
 @contextmanager
 def execution_in(way: str, endpoint: Endpoint) -> Iterator[Callable[[], None]]:
     """Prepare an addition, and return what executes it in a way: it raises HalError if the execution fails."""
-    with WireDevice(endpoint) as wire, RemoteDevice(endpoint, "ways") as remote:
+    with session_with(endpoint) as session, RemoteDevice(endpoint, "ways") as remote:
         if way == "chain":
             chain = Chain([remote], LINE[:2])
             yield lambda: _require_done(chain.run())
-        elif way == "run channel":
-            execution = remote.prepare_model(addition_model()).create_reusable_execution(addition_in_ashmem().request)
-            channel = channel_from(execution.open_run_channel())
-
-            def run() -> None:
-                channel.send(burst_run(execution.handle, NO_DEADLINE))
-                _require_done(burst_pb2.BurstAnswer.FromString(channel.receive()))
-
-            yield run
         else:
-            target, addition = Target(wire, wire.prepare(addition_model())), addition_in_ashmem()
-            entry = ALL_ENTRY_POINTS[way]
-            yield lambda: addition.check(lambda: entry(target, addition.request, PLAIN, NO_DEADLINE), 1, 2)
+            addition = addition_in_ashmem()
+            run = WAYS[way](held_by(session, addition_model()), addition.request)
+            yield lambda: addition.check(run, 1, 2)
 
 
 def _require_done(answer: burst_pb2.BurstAnswer) -> None:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nnhal.endpoint import Endpoint
+from nnhal.remote import RemoteDevice
 from nnhal.v1 import backend_pb2
+from tests.support.waiting import wait_until
 
 _COUNTED = (
     "descriptors",
@@ -77,3 +82,18 @@ def forget_peak(pid: int) -> int:
 def counts_of(usage: backend_pb2.GetUsageResponse, *more: str) -> tuple[int, ...]:
     """Return how many objects and bytes a device says it holds for its clients, and ``more`` of its counts."""
     return tuple(getattr(usage, name) for name in (*_COUNTED, *more))
+
+
+@contextmanager
+def everything_given_back(endpoint: Endpoint) -> Iterator[None]:
+    """Check that a device process holds no more for its clients after the context than before.
+
+    It may hold less: what clients of an earlier test held may have been on its way back.
+    """
+    with RemoteDevice(endpoint, "observer") as observer:
+        before = counts_of(observer.usage())
+        yield
+        wait_until(
+            lambda: all(now <= then for now, then in zip(counts_of(observer.usage()), before, strict=True)),
+            f"everything but {before} is released",
+        )

@@ -33,6 +33,7 @@ from tests.support.model_server import Devices, addresses, arguments
 from tests.support.raw_links import RawLink
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.resources import Resources, resident_bytes, resources_of, threads_of
+from tests.support.searching import TIMES
 from tests.support.v2 import raw_request
 from tests.support.waiting import SECONDS, settled, wait_until
 
@@ -399,8 +400,11 @@ LISTENERS = {
     "device's link.sock": "link.sock",
 }
 """Each listener, and which connections it takes."""
+TWINS = {"http", "grpc", "framework.sock", "device's link.sock"}
+"""Listeners of the code that others of them have too, which ``make sweep`` tests."""
+IN_SWEEP = [pytest.mark.search, pytest.mark.skipif(TIMES == 1 and not BY_HAND, reason="a twin, for make sweep")]
 CASES = [
-    (name, kinds)
+    pytest.param(name, kinds, id=f"{name}, {', '.join(kinds)}", marks=IN_SWEEP if name in TWINS else [])
     for name, kind in LISTENERS.items()
     for kinds in ([(each,) for each in KINDS[kind]] if BY_HAND else [tuple(KINDS[kind])])
 ]
@@ -408,7 +412,7 @@ CASES = [
 
 @pytest.mark.slow
 @pytest.mark.timeout(600 + COUNT)
-@pytest.mark.parametrize("name, kinds", CASES, ids=[f"{name}, {', '.join(kinds)}" for name, kinds in CASES])
+@pytest.mark.parametrize(("name", "kinds"), CASES)
 def test_connections_that_have_ended_leave_nothing(
     listeners: Mapping[str, Listener], name: str, kinds: tuple[str, ...]
 ) -> None:

@@ -18,7 +18,7 @@ from onnx import helper
 from nnhal.arrays import Array
 from nnhal.clock import now_ns
 from nnhal.errors import HalError
-from nnhal.memory import create_ashmem, create_blob, open_pool
+from nnhal.memory import create_blob, open_pool
 from nnhal.remote import RemoteDevice
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
@@ -85,47 +85,6 @@ def test_values_go_from_the_host_over_two_devices_and_back(framework: Framework,
     np.testing.assert_array_equal(open_pool(blob, writable=False).read(0, X.nbytes).view(np.float32), X[0])
 
 
-@pytest.mark.contract("MR-09", "MR-11")
-def test_memory_with_roles_on_two_devices_is_on_the_host(framework: Framework, path: Path) -> None:
-    roles = [framework.load(path, devices=[device]).input_role("x") for device in ("cpu_ref", "cpu_acc")]
-    memory = framework.allocate(roles)
-    assert memory.device == ""
-    assert memory.host is not None
-    memory.copy_from(X)
-    np.testing.assert_array_equal(content(memory), X)
-    seen = open_pool(memory.host, writable=False).read(0, X.nbytes)
-    np.testing.assert_array_equal(seen.view(np.float32), X[0])
-
-
-@pytest.mark.contract("MR-07", "MR-09")
-def test_memory_with_roles_on_two_devices_is_refused_if_a_model_denies_fallback(
-    framework: Framework, path: Path
-) -> None:
-    first = framework.load(path, devices=["cpu_ref"])
-    second = framework.load(path, devices=["cpu_acc"], fallback="deny")
-    with refused(ErrorStatus.GENERAL_FAILURE, "used on cpu_acc, cpu_ref, expected one device"):
-        framework.allocate([first.input_role("x"), second.input_role("x")])
-
-
-@pytest.mark.contract("MR-12")
-def test_a_failed_copy_leaves_no_values(framework: Framework, path: Path) -> None:
-    model = framework.load(path, devices=["cpu_ref"])
-    memory, empty = (framework.allocate([model.input_role(name)]) for name in "xz")
-    with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised"):
-        content(memory)
-    for source in (empty, X[:, :32], X.reshape(64, 1), np.zeros((2, 64), np.float32), create_ashmem(4)):
-        memory.copy_from(X)
-        np.testing.assert_array_equal(content(memory), X)
-        with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised|bytes, expected 256|dimensions that agree"):
-            memory.copy_from(source)
-        with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised"):
-            content(memory)
-    memory.copy_from(X)
-    with refused(ErrorStatus.INVALID_ARGUMENT, "a destination of 128 bytes, expected 256"):
-        content(memory, X[:, :32])
-    np.testing.assert_array_equal(content(memory), X)
-
-
 def test_unknown_memory_cannot_be_copied_or_freed(framework: Framework, path: Path) -> None:
     model = framework.load(path, devices=["cpu_ref"])
     memory = framework.allocate([model.input_role("x")])
@@ -151,17 +110,6 @@ def test_memory_of_another_session_is_unknown(testbed: Testbed, framework: Frame
         model = other.load(path, devices=["cpu_ref"])
         with refused(ErrorStatus.INVALID_ARGUMENT, f"memory {memory.handle} does not exist in this session"):
             model.bind(memories={"x": memory})
-
-
-@pytest.mark.contract("MR-14")
-def test_memory_can_only_be_bound_whole_and_in_its_roles(framework: Framework, path: Path) -> None:
-    model, duplicate = (framework.load(path, devices=["cpu_ref"]) for _ in range(2))
-    memory = framework.allocate([model.input_role("x")])
-    for bound, name in ((model, "z"), (model, "y"), (duplicate, "x")):
-        with refused(ErrorStatus.INVALID_ARGUMENT, "the memory was not allocated for"):
-            bound.bind(memories={name: memory})
-    with pytest.raises(ValueError, match=r"got memory for \['w'\], expected some of"):
-        model.bind(memories={"w": memory})
 
 
 def test_freed_memory_is_released_when_nothing_uses_it_any_more(
@@ -332,24 +280,6 @@ def test_host_memory_is_used_in_the_same_way(framework: Framework, path: Path) -
     read.fill({"z": X})
     read.run()
     np.testing.assert_allclose(read.outputs["y"], np.tanh(np.tanh(X) + X), atol=1e-6)
-
-
-@pytest.mark.contract("MR-15")
-@pytest.mark.parametrize("pins", [{}, {"op:ADD": "cpu_acc", "op:TANH": "cpu_ref"}], ids=["device", "host"])
-def test_memory_without_values_cannot_be_an_input_and_no_device_is_called(
-    framework: Framework, devices: dict[str, RemoteDevice], path: Path, pins: dict[str, str]
-) -> None:
-    model = framework.load(path, devices=[] if pins else ["cpu_ref"], pins=pins)
-    memory = framework.allocate([model.input_role("x"), model.output_role("y")])
-    binding = model.bind(memories={"x": memory})
-    binding.fill({"z": ZEROS})
-    before = [device.usage().executions_ended for device in devices.values()]
-    with refused(ErrorStatus.GENERAL_FAILURE, "uninitialised"):
-        binding.run()
-    assert [device.usage().executions_ended for device in devices.values()] == before
-    memory.copy_from(X)
-    binding.run()
-    np.testing.assert_allclose(binding.outputs["y"], np.tanh(X), atol=1e-6)
 
 
 @pytest.mark.contract("MR-10", "MR-15")

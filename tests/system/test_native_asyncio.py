@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,13 +13,11 @@ import pytest
 from nnhal.arrays import Array
 from nnhal.errors import HalError, NnhalError
 from nnhal.inference import grpc_service_pb2 as wire
-from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal_client import V2Server, aio
 from nnhal_client.aio import AsyncModel, AsyncV2Model
-from tests.support.model_server import Devices, Served, devices, model_server
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.repositories import onnx_file, write
-from tests.support.waiting import wait_until
 
 CONCURRENCY = 3
 UNLOAD = "RepositoryModelUnload", wire.RepositoryModelUnloadResponse
@@ -148,43 +143,3 @@ def test_native_runs_need_no_threads(served: Served) -> None:
             assert {thread.ident for thread in threading.enumerate()} <= before
 
     asyncio.run(scenario())
-
-
-def test_simultaneous_runs_share_a_limited_number_of_bindings(served: Served, device_processes: Devices) -> None:
-    with RemoteDevice(device_processes.endpoints["cpu_acc"]) as device:
-        before = device.usage().executions
-
-        async def scenario() -> None:
-            async with opened(served, "tanh", native=True) as model:
-                await asyncio.gather(*(check(model, number / 100) for number in range(100)))
-                assert 0 < (await asyncio.to_thread(device.usage)).executions - before <= CONCURRENCY
-
-        asyncio.run(scenario())
-        wait_until(lambda: device.usage().executions == before, "the bindings are released")
-
-
-def test_a_model_file_can_be_loaded(served: Served, tmp_path: Path) -> None:
-    path = tmp_path / "tanh.onnx"
-    path.write_bytes(onnx_file(shape=(1, 8)))
-
-    async def scenario() -> None:
-        async with aio.connect(served.endpoint.directory) as session:
-            assert isinstance(session, aio.AsyncFramework)
-            await check(await session.load(path), 0.5)
-
-    asyncio.run(scenario())
-
-
-def test_the_death_of_a_device_causes_a_fallback_and_loses_no_run(tmp_path: Path) -> None:
-    repository = tmp_path
-    write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
-
-    async def scenario(own: Devices, other: Served) -> None:
-        async with opened(other, "tanh", native=True) as model:
-            await asyncio.gather(*(check(model, 0.5) for _ in range(CONCURRENCY)))
-            os.kill(own.pids["cpu_acc"], signal.SIGKILL)
-            for _ in range(3):
-                await asyncio.gather(*(check(model, 0.5) for _ in range(2 * CONCURRENCY)))
-
-    with devices() as own, model_server(own, repository) as other:
-        asyncio.run(scenario(own, other))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import grpc
@@ -12,7 +14,7 @@ from nnhal.codec import error_from_rpc, memory_to_wire, model_to_wire
 from nnhal.codec.bounds import MAX_ARGUMENTS, MAX_FENCES, MAX_POOLS, MAX_ROLES
 from nnhal.endpoint import Endpoint
 from nnhal.fence import Fence, create_fence
-from nnhal.link import Channel, Link
+from nnhal.link import Channel, ChannelClosedError, Link
 from nnhal.memory import create_ashmem
 from nnhal.remote import open_rpc
 from nnhal.types import ErrorStatus
@@ -20,8 +22,28 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc, memory_pb2
 from nnhal_tools.up import Testbed
 from tests.support.additions import POOL_BYTES, TENSOR_BYTES, addition_model
-from tests.support.last_words import BROKEN, last_words
 from tests.support.refusals import INVALID, refusal
+
+BROKEN = [
+    pytest.param(b"\xff" * 64, "64 bytes that are no", id="garbage"),
+    pytest.param(b"\xf8\x07\x01", "without a call", id="a call of an unknown kind"),
+    pytest.param(bytes((1 << 16) + 1), "more than 65536 bytes", id="too many bytes"),
+    pytest.param(b"", "0 bytes, expected 1 to 65536", id="an empty datagram"),
+]
+"""Datagrams that end any channel of calls, and what the last answer says."""
+
+
+def last_words(channel: Channel, message: bytes, descriptors: Sequence[int] = ()) -> bytes:
+    """Send a datagram as it is, return what answers it, and check that the channel ends then."""
+    with socket.socket(fileno=os.dup(channel.fileno())) as connection:
+        if descriptors:
+            socket.send_fds(connection, [message], list(descriptors))
+        else:
+            connection.send(message)
+    answer = channel.receive()
+    with pytest.raises(ChannelClosedError, match="the other side has closed"):
+        channel.receive()
+    return answer
 
 
 class NativeClient:

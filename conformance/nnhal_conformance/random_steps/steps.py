@@ -24,6 +24,7 @@ from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from nnhal_conformance.channels import BurstChannel, settled, split
 from nnhal_conformance.channels import Launch as RawLaunch
 from nnhal_conformance.device import supported
+from nnhal_conformance.device_buffers import allocate
 from nnhal_conformance.random_steps.device import AskedDevice
 from nnhal_conformance.random_steps.held import (
     NONE,
@@ -45,7 +46,7 @@ from nnhal_conformance.random_steps.held import (
 from nnhal_conformance.random_steps.models import ENDLESS, Loop
 from nnhal_conformance.random_steps.report import Walk
 from nnhal_conformance.rule import FAILURE, INVALID, MISSED, NotOfferedError, offered, refused, require
-from nnhal_conformance.rules.buffers import allocate, invalid_allocations
+from nnhal_conformance.rules.buffer_roles import invalid_allocations
 from nnhal_conformance.rules.caching import CacheFiles, content_of, damages_of, overwrite
 from nnhal_conformance.rules.executions import WITH_CONFIG, invalid_requests, require_result
 from nnhal_conformance.rules.fences import memory_descriptor

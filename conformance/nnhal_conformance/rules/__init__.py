@@ -1,6 +1,8 @@
 """The checks, by what they are about. Importing a room registers its checks."""
 
 from nnhal_conformance.rules import (
+    buffer_copies,
+    buffer_roles,
     buffers,
     bursts,
     caching,
@@ -12,6 +14,7 @@ from nnhal_conformance.rules import (
     limits,
     link,
     models,
+    open_buffers,
     pools,
     run_channels,
     sessions,
@@ -31,7 +34,10 @@ GROUPS = {
         launch_channels,
         run_channels,
         chains,
+        buffer_roles,
+        buffer_copies,
         buffers,
+        open_buffers,
         caching,
         limits,
     )

@@ -8,11 +8,12 @@ from functools import partial
 
 from nnhal.errors import HalError
 from nnhal.memory import create_ashmem
-from nnhal.types import DataLocation, RequestArgument
+from nnhal.types import DataLocation, ErrorStatus, RequestArgument
 from nnhal.v1 import burst_pb2
 from nnhal_conformance.channels import BROKEN, require_numbered
 from nnhal_conformance.device import Subject
-from nnhal_conformance.rule import INVALID, offered, refused, require, rule
+from nnhal_conformance.rule import INVALID, MISSED, offered, refused, require, rule
+from nnhal_conformance.small_models import SmallRequest
 
 GROUP = "bursts"
 _PAGE, _CHANNELS = "messages.md#executions", "link.md#channels"
@@ -106,6 +107,72 @@ def forget(device: Subject) -> None:
         burst.forget(token)
     refused(lambda: burst.forget(-2), INVALID, what="token -2")
     work.run(lambda: burst.execute(work.request, [3]))
+
+
+@rule(GROUP, _PAGE)
+def forgotten_memory(device: Subject) -> None:
+    """Memory that is forgotten is unmapped, one pool after the other."""
+    held = device.prepare()
+    burst, pid = held.burst(), held.session.link.peer_pid
+    works = [held.work() for _ in range(3)]
+
+    def mapped() -> int:
+        return device.resources(pid)["mappings of memory"]
+
+    for token, work in enumerate(works):
+        work.run(partial(burst.execute, work.request, [token]))
+    most = mapped()
+    for token in range(3):
+        burst.forget(token)
+    device.until(lambda: mapped() < most, lambda: f"got {mapped()} mappings of memory, expected fewer than {most}")
+
+
+@rule(GROUP, _PAGE, "BU-02")
+def token_of_an_input(device: Subject) -> None:
+    """Memory that was cached for an input serves an output later."""
+    held = device.prepare()
+    burst, (first, second) = held.burst(), (held.work(), held.work())
+    forth = replace(first.request, outputs=(_in_second_pool(second),), pools=(first.memory, second.memory))
+    back = replace(second.request, outputs=(_in_second_pool(first),), pools=(second.memory, first.memory))
+    for seed in range(2):
+        for (given, made), request, tokens in (((first, second), forth, [0, 1]), ((second, first), back, [1, 0])):
+            given.fill(seed)
+            made.fill(seed)
+            burst.execute(request, tokens)
+            made.require_output()
+
+
+def _in_second_pool(work: SmallRequest) -> RequestArgument:
+    (output,) = work.request.outputs
+    return replace(output, location=replace(output.location, pool_index=1))
+
+
+@rule(GROUP, _PAGE)
+def side_by_side(device: Subject) -> None:
+    """Bursts of one prepared model are called at the same time."""
+    held = device.prepare()
+    pairs = [(held.burst(), held.work()) for _ in range(3)]
+    for seed, (burst, work) in enumerate(pairs):
+        work.fill(seed)
+        burst.channel.send(burst.call_of(held.bind(work.request).handle).SerializeToString())
+    for burst, work in pairs:
+        answer = burst.channel.receive()
+        require(answer is not None, "the end of the channel", "an answer")
+        assert answer is not None
+        burst.decoded(answer.message)
+        work.require_output()
+
+
+@rule(GROUP, _PAGE, "QS-07")
+def missed(device: Subject) -> None:
+    """The answer to a call that has missed its deadline has no result."""
+    held = device.prepare()
+    burst, bound = held.burst(), held.bind(held.work().request)
+    message = burst.channel.answer(burst.call_of(bound.handle, deadline_ns=0).SerializeToString()).message
+    answer = burst_pb2.BurstAnswer.FromString(message)
+    if answer.status:
+        require(ErrorStatus(answer.status) in MISSED, f"{answer}", "MISSED_DEADLINE")
+        require(not answer.HasField("result") and not answer.HasField("staging"), f"{answer}", "no result")
 
 
 @rule(GROUP, _PAGE, "BU-13")

@@ -214,6 +214,65 @@ def after_ring(before: Datagrams, after: Datagrams, ring: chain_pb2.Ring) -> byt
     return heard.message
 
 
+def _joining(device: Subject) -> tuple[list[Datagrams], Datagrams]:
+    """Wire a stage that waits for two bells: their other ends, and that of its own bell."""
+    held = device.prepare()
+    work = held.work()
+    work.fill()
+    pairs = [_pair() for _ in range(3)]
+    ours, theirs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    _wire(held.session, held.bind(work.request).handle, 0, in_bell=theirs[:2], out_bell=theirs[2:])
+    ends = [_end(end, device, "a bell") for end in ours]
+    return ends[:2], ends[2]
+
+
+@rule(GROUP, _PAGE)
+def joins(device: Subject) -> None:
+    """A stage that waits for several bells rings when all have rung, with the failed steps that they name."""
+    _require_wirable(device)
+    befores, after = _joining(device)
+    for run, (first, second, expected) in enumerate((((), (), ()), ((2, 5), (2, 3), (2, 3, 5))), 1):
+        for before, steps in zip(befores, (first, second), strict=True):
+            ring = chain_pb2.Ring(run=run, started_ns=5, deadline_ns=-1)
+            for step in steps:
+                ring.steps.add(step=step).answer.status = 2  # type: ignore[assignment]
+            before.send(ring.SerializeToString())
+        heard = after.receive()
+        require(heard is not None, "the end of the bell", "a ring")
+        assert heard is not None
+        told = tuple(each.step for each in chain_pb2.Ring.FromString(heard.message).steps)
+        require(told == expected, f"steps {told}", f"{expected}")
+
+
+@rule(GROUP, _PAGE)
+def rings_twice(device: Subject) -> None:
+    """A bell that rings twice in one run ends the stage."""
+    _require_wirable(device)
+    (before, _), after = _joining(device)
+    for run in (1, 2):
+        before.send(chain_pb2.Ring(run=run, started_ns=5, deadline_ns=-1).SerializeToString())
+    after.require_end()
+
+
+@rule(GROUP, _PAGE)
+def no_stage(device: Subject) -> None:
+    """An execution that is unknown or has an output of open dimensions is no stage, nor has one a step below 0."""
+    _require_wirable(device)
+    small = device.small
+    held = device.prepare()
+    handle = held.bind(held.work().request).handle
+
+    def wire(execution: int, step: int = 0) -> object:
+        return _wire(held.session, execution, step, in_bell=[_pair()[1]], out_bell=[_pair()[1]])
+
+    refused(lambda: wire(2**62), INVALID, what="an unknown execution")
+    refused(lambda: wire(handle, -1), INVALID, what="step -1")
+    other = device.prepare_if_supported(small.of_open_output(), f"{small.name} with an output of open dimensions")
+    bound = other.bind(other.work().request)
+    ask = partial(_wire, other.session, bound.handle, 0, in_bell=[_pair()[1]], out_bell=[_pair()[1]])
+    refused(ask, INVALID, what="an output of open dimensions")
+
+
 @rule(GROUP, _PAGE)
 def end_of_a_socket(device: Subject) -> None:
     """The end of any socket ends the chain as a whole: by the caller, a released execution, a session, UnwireStep."""

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.fence import create_fence
@@ -15,6 +17,17 @@ from nnhal.memory.hardware_buffer import Format, Usage
 from nnhal.types import DataLocation, Request, RequestArgument, RequestMemoryPool
 from nnhal.v1 import request_pb2, types_pb2
 from nnhal_conformance.device import Subject
+from nnhal_conformance.forms import (
+    Bytes,
+    count_request,
+    counting,
+    detect_request,
+    detecting,
+    joined,
+    prepare_open,
+    prepare_twice,
+    projecting,
+)
 from nnhal_conformance.rule import FAILURE, INVALID, MISSED, refused, require, rule
 from nnhal_conformance.small_models import SHAPE, SmallRequest
 from nnhal_conformance.ways import ALL_RUNS, PLAIN_RUNS, RUNS, RunWay, refused_run
@@ -279,12 +292,16 @@ def open_output(device: Subject, way: RunWay) -> None:
     require(shapes == [(SHAPE, True)] and result.output_sufficient_size, f"shapes {shapes}", f"{list(SHAPE)}")
     work.require_output()
     (output,) = work.request.outputs
-    short = replace(output, location=replace(output.location, length=output.location.length - 1))
-    result = way(held, replace(work.request, outputs=(short,)))()
-    require(not result.output_sufficient_size, "output_sufficient_size true", "false: a byte is missing")
-    require(
-        [shape.is_sufficient for shape in result.output_shapes] == [False], f"{result}", "one shape that did not fit"
-    )
+    longer = replace(output, location=replace(output.location, length=output.location.length + 36))
+    work.run(way(held, replace(work.request, outputs=(longer,))))
+    short = replace(output, location=replace(output.location, length=output.location.length - 1, padding=1))
+    for measure in (False, True):
+        result = way(held, replace(work.request, outputs=(short,)))(measure_timing=measure)
+        require(not result.output_sufficient_size, "output_sufficient_size true", "false: a byte is missing")
+        shapes = [(tuple(shape.dimensions), shape.is_sufficient) for shape in result.output_shapes]
+        require(shapes == [(SHAPE, False)], f"{shapes}", "its dimensions, which did not fit")
+        times = result.timing.time_on_device_ns, result.timing.time_in_driver_ns
+        require(times == (-1, -1), f"times {times}", "-1 and -1")
 
 
 @rule(GROUP, _PAGE)
@@ -300,3 +317,70 @@ def side_by_side(device: Subject) -> None:
         bound.run()
     for work in works:
         work.require_output()
+
+
+@rule(GROUP, _PAGE, "EX-02", "EX-03", "RQ-09", over=ALL_RUNS)
+def several_outputs(device: Subject, way: RunWay) -> None:
+    """All outputs of a model are written, each in its pool."""
+    held = prepare_twice(device, device.small)
+    works = [SmallRequest(device.small) for _ in range(2)]
+    run = way(held, joined(*works))
+    for seed in (1, 4):
+        for number, work in enumerate(works):
+            work.fill(seed + number)
+        run()
+        for work in works:
+            work.require_output()
+
+
+@rule(GROUP, _PAGE, "RQ-07", over=ALL_RUNS)
+def open_inputs(device: Subject, way: RunWay) -> None:
+    """Dimensions of inputs that the model leaves open are given by the request: else it is INVALID_ARGUMENT."""
+    held = prepare_open(device)
+    work = held.work()
+    for dimensions in ((), (0, SHAPE[1])):
+        first = replace(work.request.inputs[0], dimensions=dimensions)
+        request = replace(work.request, inputs=(first, *work.request.inputs[1:]))
+        refused_run(way, held, request, INVALID, what=f"dimensions {dimensions}")
+    work.run(way(held, work.request))
+
+
+@rule(GROUP, _PAGE, "EX-08", over=RUNS)
+def empty_output(device: Subject, way: RunWay) -> None:
+    """An output without elements fits into any memory."""
+    held = device.prepare_if_supported(detecting(), "BOX_WITH_NMS_LIMIT of float32")
+    for size in (1, 7, 64):
+        result = way(held, detect_request(0, size).request(4))()
+        shapes = [(tuple(shape.dimensions), shape.is_sufficient) for shape in result.output_shapes]
+        expected = [((0,), True), ((0, 4), True), ((0,), True), ((0,), True)]
+        require(result.output_sufficient_size and shapes == expected, f"{shapes}", f"{expected}")
+
+
+@rule(GROUP, _PAGE, "EX-09", over=ALL_RUNS)
+def omitted_input(device: Subject, way: RunWay) -> None:
+    """An optional input without a value has its default: weights of 1."""
+    held = device.prepare_if_supported(projecting(), "LSH_PROJECTION")
+    given = Bytes(12, 12, 256)
+    given.write(0, [7, 8, 9], np.int32)
+    request = given.request()
+
+    def projected(request: Request, *weights: float) -> list[float]:
+        given.write(1, weights, np.float32)
+        way(held, request)()
+        return given.read(2, np.int32)
+
+    default = RequestArgument(has_no_value=True)
+    omitted = projected(replace(request, inputs=(request.inputs[0], default)), 1, -1, 0)
+    require(projected(request, 1, 1, 1) == omitted, "other values", "those of weights of 1")
+    require(projected(request, 1, -1, 0) != omitted, "the same values with other weights", "others")
+
+
+@rule(GROUP, _PAGE, "CF-12", "CF-13", "EX-15", over=RUNS)
+def loops(device: Subject, way: RunWay) -> None:
+    """A loop that takes longer than its timeout is MISSED_DEADLINE; without one it has the default. Others go on."""
+    held = device.prepare_if_supported(counting(), "WHILE")
+    endless, brief = count_request(-1), count_request(20)
+    for what, given, timeout in (("a loop without end", endless, 1_000_000), ("20 turns in 1 ns", brief, 1)):
+        refused_run(way, held, given.request(), *MISSED, what=what, loop_timeout_duration_ns=timeout)
+        way(held, brief.request())(loop_timeout_duration_ns=-1)
+        require(brief.read(1, np.int32) == [20], brief.read(1, np.int32), "20 turns")

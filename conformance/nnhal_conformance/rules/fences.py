@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
+from nnhal.clock import now_ns
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
 from nnhal.fence import FenceState, create_fence
-from nnhal.v1 import fenced_execution_callback_pb2, prepared_model_pb2
+from nnhal.types import ErrorStatus
+from nnhal.v1 import fenced_execution_callback_pb2, prepared_model_pb2, request_pb2
 from nnhal_conformance.channels import settled
 from nnhal_conformance.device import Subject
-from nnhal_conformance.rule import FAILURE, INVALID, MISSED, offered, refused, require, rule
-from nnhal_conformance.ways import ALL_RUNS, LAUNCHES, RELAUNCHES, LaunchWay, RunWay
+from nnhal_conformance.forms import gather_request, gathering
+from nnhal_conformance.rule import FAILURE, INVALID, MISSED, BrokenRuleError, offered, refused, require, rule
+from nnhal_conformance.small_models import SHAPE
+from nnhal_conformance.ways import ALL_RUNS, LAUNCHES, RELAUNCHES, LaunchWay, RunWay, refused_run
 
 GROUP = "fences"
 _PAGE = "messages.md#fences"
 _WAITS = 3
+_SOON_NS = 100_000_000
 
 
 @rule(GROUP, _PAGE, "FC-01", "EX-11", "EX-12", "RE-02", "RE-05", "EX-10", over=LAUNCHES)
@@ -106,11 +114,35 @@ def memory_descriptor() -> Descriptor:
     return Descriptor(os.memfd_create("nnhal-check", os.MFD_CLOEXEC))
 
 
+def _datagrams() -> Descriptor:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours.close()
+    return Descriptor(theirs.detach())
+
+
 @rule(GROUP, _PAGE, "VR-05", over=LAUNCHES)
 def no_fence(device: Subject, way: LaunchWay) -> None:
-    """A descriptor that is no socket is INVALID_ARGUMENT as a fence."""
+    """A descriptor that is no socket, a link, or a socket of type SOCK_DGRAM is refused as a fence."""
     held = device.prepare()
-    refused(lambda: way(held, held.work().request)([memory_descriptor()]), INVALID, what="memory")
+    work, link = held.work(), device.raw_link()
+    _, pending = create_fence()
+    launched = way(held, work.request)
+    for what, strange in {
+        "memory": memory_descriptor(),
+        "a socket of type SOCK_DGRAM": _datagrams(),
+        "a link": Descriptor(os.dup(link.fileno())),
+    }.items():
+        refused_fence(partial(launched, [pending.descriptor, strange]), what)
+    work.run(lambda: launched().require_success())
+
+
+def refused_fence(call: Callable[[], object], what: str) -> None:
+    """Check that a call refuses a fence, or that the link has refused to take it."""
+    try:
+        refused(call, INVALID, what=what)
+    except BrokenRuleError as error:
+        if not str(error).startswith("a put of"):
+            raise
 
 
 @rule(GROUP, _PAGE, "VR-05")
@@ -131,7 +163,7 @@ def invalid_numbers(device: Subject, way: LaunchWay) -> None:
             refused(partial(launched, **{field: wrong}), INVALID, what=f"{field} {wrong}")
 
 
-@rule(GROUP, _PAGE, "FC-06", "QS-05", over=LAUNCHES)
+@rule(GROUP, _PAGE, "FC-06", "QS-05", "QS-07", over=LAUNCHES)
 def deadlines(device: Subject, way: LaunchWay) -> None:
     """A launch whose deadline passes while it waits does not hang: it ends with MISSED_DEADLINE, or is refused so."""
     held = device.prepare()
@@ -144,6 +176,11 @@ def deadlines(device: Subject, way: LaunchWay) -> None:
         require(error.status in MISSED, str(error), "MISSED_DEADLINE")
     else:
         launched.require_error(*MISSED)
+    late = way(held, work.request)([pending.descriptor], deadline_ns=now_ns() + _SOON_NS)
+    late.require_error(*MISSED)
+    info = late.info()
+    times = [info.timing_launched.time_in_driver_ns, info.timing_fenced.time_in_driver_ns]
+    require(times == [-1, -1], f"times {times}", "-1, since the deadline was missed")
     require(work.is_untouched, "an output", "nothing written")
 
 
@@ -248,7 +285,17 @@ def open_output(device: Subject, way: LaunchWay) -> None:
     """A fenced execution with an output of open dimensions is INVALID_ARGUMENT."""
     small = device.small
     held = device.prepare_if_supported(small.of_open_output(), f"{small.name} with an output of open dimensions")
-    refused(way(held, held.work().request), INVALID)
+    work = held.work()
+    (output,) = work.request.outputs
+    work.fill()
+    for dimensions in ((), (0, SHAPE[1])):
+        for missing in (0, 1):
+            place = replace(output.location, length=output.location.length - missing, padding=missing)
+            request = replace(work.request, outputs=(replace(output, location=place, dimensions=dimensions),))
+            refused_run(way, held, request, INVALID, what=f"dimensions {dimensions}, {missing} bytes too few")
+    require(work.is_untouched, "an output", "nothing written")
+    known = replace(work.request, outputs=(replace(output, dimensions=SHAPE),))
+    work.run(lambda: way(held, known)().require_success())
 
 
 @rule(GROUP, "link.md#when-a-session-ends", over=LAUNCHES)
@@ -293,3 +340,48 @@ def memory_left_alone(device: Subject, way: RunWay) -> None:
     work.fill(2)
     other.run(elsewhere)
     require(work.is_untouched, "an output of an execution that had ended", "nothing written")
+
+
+@rule(GROUP, _PAGE, "FC-10", over=LAUNCHES)
+def failed_run(device: Subject, way: LaunchWay) -> None:
+    """An execution that fails puts its fence into error, and is told alike each time; or the launch fails."""
+    held = device.prepare_if_supported(gathering(), "GATHER of float32")
+    try:
+        failed = way(held, gather_request(False).request())()
+    except HalError as error:
+        require(bool(error.message), "no message", "the reason")
+        return
+    failed.require_error(*ErrorStatus)
+    infos = [failed.info() for _ in range(3)]
+    require(bool(infos[0].message), "no message", "the reason")
+    require(infos[0] == infos[1] == infos[2], "another answer", "always the same")
+    assert failed.fence is not None
+    fence = failed.fence.descriptor
+    refused(lambda: way(held, gather_request(True).request())([fence]), INVALID, what="a fence in error")
+    way(held, gather_request(True).request())().require_success()
+
+
+@rule(GROUP, _PAGE, "EX-13", "EX-02", "EX-03")
+def times(device: Subject) -> None:
+    """Times since the launch include those since the fences; without measure_timing both are -1."""
+    held = device.prepare()
+    work = held.work()
+    signal, pending = create_fence()
+    measured = held.launch(work.request, [pending.descriptor], measure_timing=True)
+    plain = held.launch(held.work().request, [pending.descriptor])
+    signal.send()
+    for launched in (measured, plain):
+        launched.require_success()
+        info = launched.info()
+        (on, within), (later_on, later) = _times(info.timing_launched), _times(info.timing_fenced)
+        found = f"device {on}, driver {within}; {later_on}, {later} since the fences"
+        if launched is plain:
+            require({on, within, later_on, later} == {-1}, found, "-1")
+        else:
+            require(
+                later_on <= on <= within and later_on <= later <= within, found, "device <= driver, fences <= launch"
+            )
+
+
+def _times(timing: request_pb2.Timing) -> tuple[int, int]:
+    return timing.time_on_device_ns, timing.time_in_driver_ns

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
+
+from nnhal.errors import HalError
 from nnhal.fence import Fence, create_fence
 from nnhal.v1 import execution_pb2 as wire
 from nnhal_conformance.channels import BROKEN, LaunchChannel, require_numbered, settled
 from nnhal_conformance.device import Bound, Subject
 from nnhal_conformance.rule import FAILURE, INVALID, refused, require, rule
 from nnhal_conformance.rules.fences import memory_descriptor
+from nnhal_conformance.rules.link import Given
 from nnhal_conformance.small_models import SmallRequest
 
 GROUP = "launch-channels"
@@ -51,6 +56,31 @@ def refusals(device: Subject) -> None:
     refused(lambda: launches.info(2**62), INVALID, what="the info of an execution that does not exist")
     refused(lambda: launches.info(bound.handle), FAILURE, what="the info of what was not launched")
     work.run(lambda: launches.launch(bound.handle).require_success())
+
+
+@rule(GROUP, _PAGE)
+def same_executions(device: Subject) -> None:
+    """The channels of a session launch the same executions, and tell the same of them."""
+    launches, bound, work = _open(device)
+    other = LaunchChannel(launches.session)
+    for by in (launches, other, launches):
+        work.run(partial(_launched, by, bound))
+        require(launches.info(bound.handle) == other.info(bound.handle), "another info", "the same on both channels")
+
+
+def _launched(launches: LaunchChannel, bound: Bound) -> None:
+    launches.launch(bound.handle).require_success()
+
+
+@rule(GROUP, _LIMITS)
+def descriptors(device: Subject) -> None:
+    """Descriptors that come with a call which takes none are closed."""
+    launches, bound, _ = _open(device)
+    given = Given()
+    for _ in range(3):
+        with suppress(HalError):
+            launches.exchange([given.fileno()], info=wire.LaunchInfo(execution=bound.handle))
+    given.require_closed(device.seconds)
 
 
 @rule(GROUP, _PAGE)

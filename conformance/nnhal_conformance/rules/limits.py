@@ -12,10 +12,11 @@ from typing import Any
 from nnhal.errors import HalError
 from nnhal.fence import Fence, create_fence
 from nnhal.memory import map_file
-from nnhal.v1 import burst_pb2, device_pb2, execution_pb2, memory_pb2, model_pb2, request_pb2, types_pb2
+from nnhal.v1 import burst_pb2, device_pb2, execution_pb2, link_pb2, memory_pb2, model_pb2, request_pb2, types_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from nnhal_conformance.channels import Launch, settled
 from nnhal_conformance.device import Subject
+from nnhal_conformance.device_buffers import DeviceBuffer
 from nnhal_conformance.rule import (
     FAILURE,
     FULL,
@@ -23,10 +24,14 @@ from nnhal_conformance.rule import (
     NotOfferedError,
     UnservedMethodError,
     all_refused,
+    refused,
     require,
     rule,
 )
+from nnhal_conformance.rules.buffer_copies import shrinking
+from nnhal_conformance.rules.link import Given
 from nnhal_conformance.rules.pools import unsealed_file
+from nnhal_conformance.session import RawLink
 from nnhal_conformance.small_models import SmallRequest
 from nnhal_conformance.victims import die_in_calls
 
@@ -87,8 +92,9 @@ def fenced_executions(device: Subject) -> None:
     except HalError as error:
         require(error.status == FULL, str(error), "RESOURCE_EXHAUSTED_TRANSIENT")
     require(len(fences) <= _MOST_FENCED, f"{len(fences)} launches that wait", f"{_MOST_FENCED} at most")
-    begin.send()
     work = held.work()
+    work.run(lambda: held.execute(work.request))
+    begin.send()
 
     def launch() -> None:
         held.launch(work.request).end()
@@ -135,6 +141,8 @@ def killed_clients(device: Subject) -> None:
         work = held.work()
         burst, bound = held.burst(), held.bind(work.request)
         _, pending = create_fence()
+        with suppress(NotOfferedError):
+            DeviceBuffer(held).fill(1)
         launched: Launch | None = None
         with suppress(NotOfferedError):
             launched = held.launch(held.work().request, [pending.descriptor])
@@ -168,16 +176,66 @@ def many_bursts(device: Subject) -> None:
 
 @rule(GROUP, "messages.md#memory")
 def truncated_file(device: Subject) -> None:
-    """A file that is shortened while an execution is bound to it kills no device."""
+    """A file that is shortened between executions or during them is GENERAL_FAILURE at worst, and kills no device."""
     held = device.prepare()
     size = SmallRequest.bytes_of(held.small)
     file = unsealed_file(size)
     work = held.work(memory=map_file(file, size))
-    bound = held.bind(work.request)
-    work.run(bound.run)
-    os.ftruncate(file.fileno(), 0)
-    try:
-        bound.run()
-    except HalError as error:
-        require(error.status == FAILURE, str(error), "GENERAL_FAILURE or success")
+    burst, bound = held.burst(), held.bind(work.request)
+    ways: list[Callable[[], object]] = [bound.run, partial(burst.run, bound), partial(burst.execute, work.request, [0])]
+    for left in (0, held.small.bytes - 1, size - 1):
+        for run in ways:
+            work.run(run)
+        os.ftruncate(file.fileno(), left)
+        for run in ways:
+            try:
+                run()
+            except HalError as error:
+                require(error.status in (FAILURE, INVALID), str(error), "GENERAL_FAILURE, INVALID_ARGUMENT or success")
+        os.ftruncate(file.fileno(), size)
+    shrinking(file.fileno(), size, partial(burst.run, bound))
+    work.run(partial(burst.run, bound))
     device.require_alive()
+
+
+def _filled(link: RawLink) -> Given:
+    """Put descriptors until the client may have no more. Raises NotOfferedError if there is hardly a limit."""
+    if link.welcome.max_descriptors_per_session > 1 << 16:
+        raise NotOfferedError("a session may have as many descriptors as it likes")
+    given = Given()
+    for count in (16, 1):
+        while link.ask([given.fileno()] * count, put=link_pb2.Put(count=count)).WhichOneof("reply") == "put":
+            pass
+    return given
+
+
+@rule(GROUP, _PAGE)
+def descriptors_of_answers(device: Subject) -> None:
+    """A call whose answer has a descriptor, for a session with no room for it, is RESOURCE_EXHAUSTED_TRANSIENT: nothing
+    runs, and nothing is left of it.
+    """
+    held, work = device.prepare(), device.prepare().work()
+    request = held.session.request(work.request)
+    work.run(lambda: held.launch(request).require_success())
+    work.fill()
+    given = _filled(held.session.link)
+    refused(lambda: held.launch(request), FULL, what="a launch")
+    refused(held.burst, FULL, what="a burst")
+    require(work.is_untouched, "an output", "nothing written")
+    held.session.link.close()
+    given.require_closed(device.seconds)
+
+
+@rule(GROUP, _PAGE, "FC-02")
+def most_fences(device: Subject) -> None:
+    """A launch over gRPC waits for up to 256 fences, of which some may be the same."""
+    held = device.prepare()
+    work = held.work()
+    signal, pending = create_fence()
+    work.fill()
+    fences = [pending.descriptor.duplicate() for _ in range(40)] + [pending.descriptor] * 216
+    launched = held.launch(work.request, fences)
+    require(work.is_untouched, "an output before the fence has signalled", "nothing written")
+    signal.send()
+    launched.require_success()
+    work.require_output()

@@ -22,7 +22,7 @@ _UNKNOWN = b"\xf8\x07\x01"
 _FAR = 10**9
 
 
-class _Given:
+class Given:
     """An end of a pair to give away; the other end shows whether it is closed everywhere."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ def other_number_of_descriptors(device: Subject) -> None:
         "17 descriptors": (_request(put=wire.Put(count=17)), 17),
         "200 descriptors": (_request(put=wire.Put(count=200)), 200),
     }
-    given = _Given()
+    given = Given()
     for what, (message, count) in cases.items():
         _require_fatal(device.raw_link(), message, [given.fileno()] * count, what)
     given.require_closed(device.seconds)
@@ -143,7 +143,7 @@ def other_number_of_descriptors(device: Subject) -> None:
 @rule(GROUP, _SESSION)
 def put(device: Subject) -> None:
     """Put answers with an id for each descriptor, above 0 and never used twice; the link's end closes them."""
-    link, given = device.raw_link(), _Given()
+    link, given = device.raw_link(), Given()
     numbers = [number for _ in range(3) for number in link.put(*[given.fileno()] * 5)]
     link.drop(*numbers[:5])
     numbers += link.put(given.fileno())
@@ -156,7 +156,7 @@ def put(device: Subject) -> None:
 @rule(GROUP, _SESSION)
 def drop(device: Subject) -> None:
     """Drop closes descriptors; ids that do not exist are ignored."""
-    link, given = device.raw_link(), _Given()
+    link, given = device.raw_link(), Given()
     (number,) = link.put(given.fileno())
     reply = link.drop(number, _FAR, number)
     require(reply.WhichOneof("reply") == "drop", " ".join(str(reply).split()), "DropDone")
@@ -166,7 +166,7 @@ def drop(device: Subject) -> None:
 @rule(GROUP, _SESSION)
 def take_what_is_not_there(device: Subject) -> None:
     """Take of an id that no call has named, or that the client has put, is refused, and the link goes on."""
-    link, given = device.raw_link(), _Given()
+    link, given = device.raw_link(), Given()
     (number,) = link.put(given.fileno())
     for what, asked in {"an unknown id": _FAR, "id 0": 0, "what was put": number}.items():
         _require_refusal(link.ask(take=wire.Take(descriptor_id=asked)), what)
@@ -186,7 +186,7 @@ def take_once(device: Subject) -> None:
 @rule(GROUP, _LIMITS)
 def descriptors_of_a_session(device: Subject) -> None:
     """More descriptors than Welcome allows are refused with RESOURCE_EXHAUSTED_TRANSIENT, until some are dropped."""
-    link, given = device.raw_link(), _Given()
+    link, given = device.raw_link(), Given()
     most = left = link.welcome.max_descriptors_per_session
     numbers = list[int]()
     if left > 1 << 16:

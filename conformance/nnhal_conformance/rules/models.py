@@ -73,6 +73,7 @@ def invalid_models(small: SmallModel) -> dict[str, Model]:
         "an operand of type 16": small.with_operand(output, type=16),
         "a negative dimension": small.with_operand(output, dimensions=(-1, SHAPE[1])),
         "a negative scale": small.with_operand(output, scale=-1.0),
+        "an output of other dimensions than the operation makes": small.with_operand(output, dimensions=(1, SHAPE[1])),
         "no operations": _graph(model, operations=()),
         "no operands": Model(Subgraph((), (), (), ())),
         "an input that is listed twice": _graph(model, input_indexes=(*main.input_indexes, main.input_indexes[0])),

@@ -12,8 +12,16 @@ from functools import partial
 import numpy as np
 
 from nnhal.descriptor import Descriptor
-from nnhal.memory import create_ashmem, create_blob, create_read_only, map_file
+from nnhal.memory import (
+    BufferDescription,
+    create_ashmem,
+    create_blob,
+    create_hardware_buffer,
+    create_read_only,
+    map_file,
+)
 from nnhal.memory.ashmem import create_sealed
+from nnhal.memory.hardware_buffer import Format, Usage
 from nnhal.types import (
     Ashmem,
     DataLocation,
@@ -89,7 +97,7 @@ def _input_request(small: SmallModel, pool: Memory, work: SmallRequest) -> Reque
     return Request(tuple(inputs), work.request.outputs, (work.memory, pool))
 
 
-def _read_only_pools(content: bytes) -> dict[str, Memory]:
+def read_only_pools(content: bytes) -> dict[str, Memory]:
     """Pools that can only be read."""
     file, raw = unsealed_file(len(content)), np.frombuffer(content, np.uint8)
     os.pwrite(file.fileno(), content, 0)
@@ -106,7 +114,7 @@ def read_only_inputs(device: Subject, way: RunWay) -> None:
     """Inputs may lie in memory that can only be read: nobody maps it writable."""
     held = device.prepare()
     content = b"".join(value.tobytes() for value in held.small.values(3))
-    for pool in _read_only_pools(content).values():
+    for pool in read_only_pools(content).values():
         work = held.work()
         work.run(way(held, _input_request(held.small, pool, work)), 3)
 
@@ -116,7 +124,7 @@ def read_only_constants(device: Subject) -> None:
     """Constants may lie in pools that can only be read, from any offset on."""
     small = device.small
     constant = small.values(5)[-1].tobytes()
-    for what, pool in _read_only_pools(bytes(64) + constant).items():
+    for what, pool in read_only_pools(bytes(64) + constant).items():
         model = small.of_constant(pool, 64)
         if model is None:
             raise NotOfferedError(f"{small.name} has one input, and no constants in pools")
@@ -185,7 +193,7 @@ def bad_pools(size: int) -> dict[str, Memory]:
     }
 
 
-def _unusable_pools(size: int) -> dict[str, Memory]:
+def unusable_pools(size: int) -> dict[str, Memory]:
     """Pools whose handles cannot be decoded or mapped."""
     both = mmap.PROT_READ | mmap.PROT_WRITE
     sealed = create_sealed(size, "nnhal-check")
@@ -210,7 +218,7 @@ def contradictions(device: Subject, way: RunWay) -> None:
     """
     held = device.prepare()
     work, size = held.work(), SmallRequest.bytes_of(held.small)
-    for status, pools in ((INVALID, bad_pools(size)), (FAILURE, _unusable_pools(size))):
+    for status, pools in ((INVALID, bad_pools(size)), (FAILURE, unusable_pools(size))):
         for what, pool in pools.items():
             request = replace(work.request, pools=(pool,))
             refused_run(way, held, request, status, what=what)
@@ -218,11 +226,45 @@ def contradictions(device: Subject, way: RunWay) -> None:
     work.run(way(held, work.request))
 
 
+@rule(GROUP, _PAGE, "RQ-14", over=ALL_RUNS)
+def images(device: Subject, way: RunWay) -> None:
+    """A whole hardware buffer of images as an argument is GENERAL_FAILURE."""
+    held = device.prepare()
+    work = held.work()
+    usage = Usage.CPU_READ_OFTEN | Usage.CPU_WRITE_OFTEN
+    image = create_hardware_buffer(BufferDescription(8, 8, 1, Format.R8G8B8A8_UNORM, usage, 8))
+    whole, pools = RequestArgument(DataLocation(1)), (work.memory, image)
+    for request in (
+        replace(work.request, inputs=(whole, *work.request.inputs[1:]), pools=pools),
+        replace(work.request, outputs=(whole,), pools=pools),
+    ):
+        refused_run(way, held, request, FAILURE, what="an image")
+    work.run(way(held, work.request))
+
+
+@rule(GROUP, _PAGE)
+def shortened_constants(device: Subject) -> None:
+    """Constants are kept when their file is shortened; it is no pool of another model then."""
+    small = device.small
+    file = unsealed_file(small.bytes)
+    os.pwrite(file.fileno(), small.values(5)[-1].tobytes(), 0)
+    model = small.of_constant(map_file(file, small.bytes), 0)
+    if model is None:
+        raise NotOfferedError(f"{small.name} has one input, and no constants in pools")
+    held = device.prepare_if_supported(model, f"{small.name} with a constant")
+    os.ftruncate(file.fileno(), 0)
+    work = held.work()
+    work.fill(5)
+    held.execute(replace(work.request, inputs=work.request.inputs[:-1]))
+    work.require_output()
+    refused(lambda: held.session.prepare(model), INVALID, what="a file that is too short")
+
+
 @rule(GROUP, _PAGE, "MV-02", "PM-03")
 def contradictions_of_constants(device: Subject) -> None:
     """A model whose constants lie in such a pool is refused likewise."""
     small, session = device.small, device.session()
-    for status, pools in ((INVALID, bad_pools(small.bytes)), (FAILURE, _unusable_pools(small.bytes))):
+    for status, pools in ((INVALID, bad_pools(small.bytes)), (FAILURE, unusable_pools(small.bytes))):
         for what, pool in pools.items():
             model = small.of_constant(pool, 0)
             if model is None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from nnhal.errors import HalError
 from nnhal.v1 import execution_pb2
 from nnhal_conformance.channels import BROKEN, BurstChannel, require_numbered
 from nnhal_conformance.device import Bound, Subject
 from nnhal_conformance.rule import INVALID, offered, refused, require, rule
+from nnhal_conformance.rules.link import Given
 from nnhal_conformance.small_models import SmallRequest
 
 GROUP = "run-channels"
@@ -64,6 +68,30 @@ def revoked(device: Subject) -> None:
 
 
 @rule(GROUP, _PAGE)
+def descriptors(device: Subject) -> None:
+    """Descriptors that come with a call are closed."""
+    channel, bound, work = _open(device)
+    given = Given()
+    call = channel.call_of(bound.handle).SerializeToString()
+    for _ in range(3):
+        work.run(lambda: channel.decoded(channel.channel.answer(call, [given.fileno()] * 3).message))
+    given.require_closed(device.seconds)
+
+
+@rule(GROUP, _PAGE)
+def leaks(device: Subject) -> None:
+    """Channels that others have replaced leave no descriptor in the device's process."""
+    _, bound, work = _open(device)
+
+    def round_() -> None:
+        channel = bound.run_channel()
+        work.run(lambda: channel.run(bound))
+        channel.channel.close()
+
+    device.require_no_growth(12, round_, 4)
+
+
+@rule(GROUP, _PAGE)
 def usage(device: Subject) -> None:
     """GetRunChannelUsage counts runs that succeeded and that failed, and closes the channel if asked to."""
     channel, bound, work = _open(device)
@@ -76,8 +104,16 @@ def usage(device: Subject) -> None:
 
     usage = offered(lambda: counted(False), "statistics lack direct runs")
     require((usage.runs, usage.failed_runs) == (2, 0), f"{usage.runs} and {usage.failed_runs} failed", "2 and 0")
-    require(counted(True).runs == 2, "another number", "2")
+    failed = usage.failed_runs
+    with suppress(HalError):
+        channel.run(bound, deadline_ns=1)
+        failed -= 1  # it has not failed, and counts as a run
+    require(counted(False).failed_runs == failed + 1, f"{counted(False)}", "the run that has failed")
+    require(counted(True).duration_ns > 0, "no time", "the time that runs have taken")
     channel.channel.require_end()
+    fresh = device.prepare()
+    bound = fresh.bind(fresh.work().request)
+    require(not counted(False).ListFields(), f"{counted(False)}", "nothing of an execution without a run channel")
 
 
 @rule(GROUP, "link.md#channels")

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.fence import create_fence
 from nnhal.link import SESSION_METADATA
+from nnhal.v1 import backend_pb2, burst_pb2, execution_pb2
+from nnhal.v1 import fenced_execution_callback_pb2 as callback_pb2
+from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from nnhal_conformance.channels import BurstChannel, settled
 from nnhal_conformance.device import Bound, Prepared, Subject, supported
-from nnhal_conformance.rule import INVALID, all_refused, require, rule
+from nnhal_conformance.rule import INVALID, all_refused, offered, require, rule
 from nnhal_conformance.session import DeviceSession
 from nnhal_conformance.small_models import small_models
 
 GROUP = "sessions"
 _END = "link.md#when-a-session-ends"
 _ROUNDS, _SPARE = 8, 4
+Release = Callable[[], object]
 
 
 def _counts(session: DeviceSession) -> bool:
@@ -139,3 +144,63 @@ def leaks_of_calls(device: Subject) -> None:
         held.session.link.drop()
 
     device.require_no_growth(_ROUNDS, round_, _SPARE)
+
+
+@rule(GROUP, "link.md#a-session")
+def untaken(device: Subject) -> None:
+    """What is released takes along the descriptors that it has offered and nobody has taken; dropping them first is
+    allowed.
+    """
+    held = device.prepare()
+    session = held.session
+    request = session.request(held.work().request)
+    bound = held.bind(request)
+
+    def count() -> int:
+        return session.call(session.backend.GetUsage, backend_pb2.GetUsageRequest()).descriptors
+
+    def burst() -> tuple[int, Release]:
+        message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=held.handle)
+        made = session.call(session.prepared_model.ConfigureExecutionBurst, message)
+        release = burst_pb2.BurstServiceReleaseRequest(burst=made.burst)
+        return made.channel_descriptor_id, lambda: session.call(session.burst.Release, release)
+
+    def launch() -> tuple[int, Release]:
+        message = prepared_pb2.PreparedModelServiceExecuteFencedWithConfigRequest(
+            prepared_model=held.handle, request=request, deadline_ns=-1, duration_ns=-1
+        )
+        made = session.call(session.prepared_model.ExecuteFencedWithConfig, message).result
+        release = callback_pb2.FencedExecutionCallbackServiceReleaseRequest(callback=made.callback)
+        return made.sync_fence_descriptor_id, lambda: session.call(session.callback.Release, release)
+
+    def run_channel(execution: Bound) -> int:
+        message = execution_pb2.OpenRunChannelRequest(execution=execution.handle)
+        return session.call(session.execution.OpenRunChannel, message).channel_descriptor_id
+
+    def own_run_channel() -> tuple[int, Release]:
+        own = held.bind(request)
+        return run_channel(own), own.release
+
+    def closed_run_channel() -> tuple[int, Release]:
+        close = execution_pb2.GetRunChannelUsageRequest(execution=bound.handle, close=True)
+        return run_channel(bound), lambda: session.call(session.execution.GetRunChannelUsage, close)
+
+    def replaced_run_channel() -> tuple[int, Release]:
+        return run_channel(bound), lambda: session.take_socket(run_channel(bound), "the run channel")
+
+    offered(count, "descriptors that a session has are not counted")
+    before = count()
+    for what, offer in {
+        "a burst": burst,
+        "a launch": launch,
+        "a run channel": own_run_channel,
+        "a run channel that is closed": closed_run_channel,
+        "a run channel that is replaced": replaced_run_channel,
+    }.items():
+        for is_dropped in (False, True):
+            number, release = offer()
+            require(count() == before + 1, f"{count()} descriptors with {what}", f"{before + 1}")
+            if is_dropped:
+                session.link.drop(number)
+            release()
+            require(count() == before, f"{count()} descriptors after {what}", f"{before}")
