@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import count, product
 from pathlib import Path
-from random import Random
 
 import numpy as np
 import pytest
@@ -19,13 +17,12 @@ from onnx import helper
 from nnhal.endpoint import Endpoint
 from nnhal.memory import open_pool
 from nnhal.remote import RemoteDevice
-from nnhal.remote.device import NO_CACHE, CompilationCache
+from nnhal.remote.device import CompilationCache
 from nnhal.types import ErrorStatus, Model, Operand, OperandType, OperationType
 from nnhal_frontends.onnx import import_onnx
 from nnhal_frontends.tflite import import_tflite
 from tests.support.additions import POOL_KINDS
 from tests.support.caching import (
-    OTHER_TOKEN,
     CachingDevice,
     Entry,
     Notification,
@@ -38,8 +35,7 @@ from tests.support.caching import (
     per_channel_convolution,
 )
 from tests.support.onnx_models import onnx_model
-from tests.support.processes import device_process
-from tests.support.refusals import FAILURE, INVALID
+from tests.support.refusals import FAILURE
 from tests.support.searching import further
 from tests.support.subgraphs import B8, I32, Program
 from tests.support.wire import WireDevice
@@ -104,93 +100,6 @@ def test_a_hit_compiles_nothing_on_a_device_that_keeps_what_it_compiled(cpu_acc:
         np.testing.assert_array_equal(first, again)
 
 
-@pytest.mark.contract("CC-07")
-@pytest.mark.parametrize("group", ["model", "data"])
-def test_a_file_that_cannot_be_written_invalidates_the_earlier_entry(
-    device: CachingDevice, entry: Entry, code: OperandType, group: str
-) -> None:
-    closed = (entry.model if group == "model" else entry.data)[-1]
-    for before, now in ((None, broadcast_sum(code)), (chain(code, OperationType.ADD), broadcast_sum(code))):
-        entry.create()
-        if before is not None:
-            device.check(device.prepare(before.model, entry.open()), before)
-            device.check(device.restore(entry.open()), before)
-        device.check(device.prepare(now.model, entry.open(but=closed, but_flags=os.O_RDONLY)), now)
-        assert_no_entry(device.restore(entry.open()))
-
-
-@pytest.mark.contract("CC-08")
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_file_that_cannot_be_read_restores_nothing(
-    device: CachingDevice, saved: Entry, sample: Sample, number: int
-) -> None:
-    assert_no_entry(device.restore(saved.open(but=saved.files[number], but_flags=os.O_WRONLY)))
-    device.check(device.restore(saved.open()), sample)
-
-
-@contextmanager
-def copying(source: Entry, target: Entry, random: Random, latest: int) -> Iterator[None]:
-    """Overwrite an entry with another one repeatedly during the context, each time after up to ``latest`` reads."""
-    begun = threading.Event()
-
-    def copy() -> None:
-        begun.set()
-        for _ in range(random.randrange(latest)):
-            source.read()
-        for _ in range(random.randint(1, 6)):
-            target.write(source.read())
-
-    thread = threading.Thread(target=copy)
-    thread.start()
-    begun.wait()
-    try:
-        yield
-    finally:
-        thread.join()
-
-
-@pytest.mark.contract("CC-09")
-@pytest.mark.slow
-@pytest.mark.search
-def test_files_that_are_overwritten_while_they_are_saved_never_restore_another_model(
-    device: CachingDevice, entry: Entry, code: OperandType, tmp_path: Path
-) -> None:
-    other = device.entry(tmp_path / "other", OTHER_TOKEN)
-    assert device.prepare(chain(code, OperationType.MUL).model, other.create()).status == NONE
-    sums = chain(code, OperationType.ADD)
-    for seed in range(ROUNDS):
-        cache = entry.create()
-        with copying(other, entry, Random(seed), latest=40):
-            prepared = device.prepare(sums.model, cache)
-        restored = device.restore(entry.open())
-        if restored.status == NONE:
-            device.check(restored, sums)
-        else:
-            assert_no_entry(restored)
-    device.check(prepared, sums)
-
-
-@pytest.mark.contract("CC-10")
-@pytest.mark.slow
-@pytest.mark.search
-def test_files_that_are_overwritten_while_they_are_restored_never_give_another_model(
-    device: CachingDevice, entry: Entry, code: OperandType, tmp_path: Path
-) -> None:
-    other, good = device.entry(tmp_path / "other", OTHER_TOKEN), device.entry(tmp_path / "good")
-    assert device.prepare(chain(code, OperationType.MUL).model, other.create()).status == NONE
-    sums = chain(code, OperationType.ADD)
-    assert device.prepare(sums.model, good.create()).status == NONE
-    for seed in range(ROUNDS):
-        entry.write(good.read())
-        cache = entry.open()
-        with copying(other, entry, Random(seed), latest=400):
-            restored = device.restore(cache)
-        if restored.status == NONE:
-            device.check(restored, sums)
-        else:
-            assert_no_entry(restored)
-
-
 @pytest.mark.contract("CC-17")
 @pytest.mark.parametrize("longer_first", [False, True])
 def test_the_second_of_two_models_saved_into_the_same_files_is_restored(
@@ -230,60 +139,6 @@ def test_files_may_be_closed_after_the_notification(
             observer.usage()  # makes the device collect garbage
             assert held_under(entry.files[0].parent, observer.pid) == []
         device.check(prepared, sample)
-
-
-def fifo(directory: Path) -> int:
-    os.mkfifo(directory / "fifo")
-    return os.open(directory / "fifo", os.O_RDWR | os.O_CLOEXEC)
-
-
-def most_resident_bytes(pid: int) -> int:
-    """Return the peak of a process's memory in RAM."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    (line,) = [line for line in lines if line.startswith("VmHWM:")]
-    return 1024 * int(line.split()[1])
-
-
-@pytest.mark.parametrize("grown", ["model", "data", "both"])
-def test_a_file_of_several_gib_is_not_read(
-    device: CachingDevice, saved: Entry, sample: Sample, endpoint: Endpoint, grown: str
-) -> None:
-    good = saved.read()
-    for path in {"model": saved.model, "data": saved.data, "both": saved.files}[grown]:
-        os.truncate(path, 3 * GIB)
-    with RemoteDevice(endpoint, "observer") as observer:
-        before = most_resident_bytes(observer.pid)
-        assert_no_entry(device.restore(saved.open()))
-        saved.model[0].write_bytes(b"")
-        os.truncate(saved.model[0], 3 * GIB)
-        assert_no_entry(device.restore(saved.open()))
-        assert most_resident_bytes(observer.pid) < before + 64 * (1 << 20)
-    saved.write(good)
-    device.check(device.restore(saved.open()), sample)
-
-
-def test_the_entry_of_one_device_restores_nothing_on_another(
-    cpu_ref: Endpoint, cpu_acc: Endpoint, sample: Sample, tmp_path: Path
-) -> None:
-    with WireDevice(cpu_ref) as one, WireDevice(cpu_acc) as other:
-        first, second = CachingDevice(one), CachingDevice(other)
-        entry = first.entry(tmp_path / "entry")
-        assert first.prepare(sample.model, entry.create()).status == NONE
-        assert_no_entry(second.restore(entry.open()))
-
-
-def test_a_device_without_caching_needs_no_files_and_leaves_given_ones_alone(short_path: Path, sample: Sample) -> None:
-    with device_process("null", short_path) as (_, endpoint), WireDevice(endpoint) as wire:
-        device = CachingDevice(wire)
-        assert device.files_needed == (0, 0)
-        entry = Entry((short_path / "model",), (short_path / "data",))
-        entry.write([b"as it was"] * 2)
-        for cache in (NO_CACHE, entry.open()):
-            found = device.restore(cache)
-            assert (found.status, found.launched) == (FAILURE, False)
-            refused = device.prepare(sample.model, cache)  # since null supports no operation, with or without a cache
-            assert (refused.status, refused.launched) == (INVALID, True)
-        assert entry.read() == [b"as it was"] * 2
 
 
 def branches() -> Sample:

@@ -96,6 +96,12 @@ def wait_for_launch(link: Link, reply: Any) -> None:
         Fence.received(link.take(fence)).wait_for_end()
 
 
+_FOR_OPERATORS = {"EndSession", "Drain", "Exit", "SetLogLevel", "GetLogLines", "GetFigures", "MeasureOperations"}
+"""Refused for want of a key, whatever the request says."""
+DEVICE_METHODS = {name_of(each): each for each in device_methods() if each.name not in _FOR_OPERATORS}
+"""Methods of a device that any client may call, by their names."""
+
+
 class WellFormed(WireDevice):
     """A session with one object of each kind, and requests that name them."""
 

@@ -29,7 +29,6 @@ from tests.fuzz.mutators.texts import mutate_text
 from tests.fuzz.target import FindingError, FuzzTarget
 from tests.fuzz.targets import target
 from tests.fuzz.targets.links import talk
-from tests.process.test_extremes import METHODS
 from tests.support.bystanders import bystander
 from tests.support.model_server import devices, model_server
 from tests.support.processes import device_process
@@ -38,7 +37,7 @@ from tests.support.resources import Resources, resident_bytes, resources_of
 from tests.support.served_models import echo, identity_file
 from tests.support.v2 import floats, in_bytes, infer, raw_request
 from tests.support.waiting import wait_until
-from tests.support.well_formed import Failure, WellFormed
+from tests.support.well_formed import DEVICE_METHODS, Failure, WellFormed
 from tests.support.well_formed_framework import FRAMEWORK_METHODS, WellFormedFramework
 
 _INPUTS_PER_SESSION = 200
@@ -141,7 +140,7 @@ class _LiveDevice(_Process):
             case 2:
                 _on_channel(session.open_launch_channel(), session.launch_call(), source)
             case _:
-                method = METHODS[source.choice(sorted(METHODS))]
+                method = DEVICE_METHODS[source.choice(sorted(DEVICE_METHODS))]
                 request = session.request_of(method)
                 _change(request, source)
                 _require_answer(session.answer(method, request))
