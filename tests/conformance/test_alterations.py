@@ -22,10 +22,10 @@ from nnhal_devices.host.sessions.models import ValidModel
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.registry import registry
 from nnhal_tools.cases.case import Case
-from tests.support.altered_vectors import Alteration, alterations
+from tests.conformance.altered_vectors import Alteration, alterations
+from tests.conformance.vectors import NEEDS_VECTORS, smallest_by_form
 from tests.support.device_trials import Trial, attempt, objection
 from tests.support.refusals import INVALID
-from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
 pytestmark = NEEDS_VECTORS
 _CHOICE = os.environ.get("NNHAL_ALTERATIONS", "2")

@@ -10,8 +10,8 @@ from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from nnhal_tools.cases.case import Case, ExecutionMode, MemoryChoice, Verdict
 from nnhal_tools.cases.runner import CaseRunner
+from tests.conformance.vectors import NEEDS_VECTORS, smallest_by_form
 from tests.support.coupling import has_signed_counterpart, signed_counterpart
-from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
 pytestmark = NEEDS_VECTORS
 

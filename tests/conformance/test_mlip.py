@@ -12,10 +12,10 @@ from nnhal.remote import RemoteDevice
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal_tools.cases.case import Case, ExecutionMode, MemoryChoice, Verdict
 from nnhal_tools.cases.runner import CaseRunner
+from tests.conformance.vectors import NEEDS_VECTORS, smallest_by_form
 from tests.support.coupling import has_signed_counterpart, signed_counterpart
 from tests.support.mlip_hal import is_taken
 from tests.support.processes import own_device
-from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
 pytestmark = NEEDS_VECTORS
 

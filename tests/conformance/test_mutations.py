@@ -16,9 +16,9 @@ from nnhal.operations import DEFINITIONS, OperationContext, Signature
 from nnhal.types import OperationType
 from nnhal.validation import validate_model
 from nnhal_tools.cases.case import Case
+from tests.conformance.vectors import NEEDS_VECTORS, Form, smallest_by_form
 from tests.support.model_mutations import FAMILIES, still_valid
 from tests.support.refusals import INVALID
-from tests.support.vectors import NEEDS_VECTORS, Form, smallest_by_form
 
 pytestmark = NEEDS_VECTORS
 

@@ -15,10 +15,10 @@ from nnhal_cascade.support import supported_operations as ethos_u
 from nnhal_devices.ethos_n.support import supported_operations as ethos_n
 from nnhal_tools.cases.case import Case, ExecutionMode, MemoryChoice, Verdict
 from nnhal_tools.cases.runner import CaseRunner
+from tests.conformance.vectors import NEEDS_VECTORS, smallest_by_form
 from tests.support.coupling import has_signed_counterpart, signed_counterpart
 from tests.support.npu import is_taken
 from tests.support.processes import own_device
-from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
 pytestmark = NEEDS_VECTORS
 

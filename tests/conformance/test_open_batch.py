@@ -18,10 +18,10 @@ from nnhal_devices.host.sessions.models import ValidModel
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.registry import registry
 from nnhal_tools.cases.case import Case
-from tests.support.altered_vectors import input_as_constant
+from tests.conformance.altered_vectors import input_as_constant
+from tests.conformance.vectors import NEEDS_VECTORS, smallest_by_form
 from tests.support.device_trials import attempt, objection
 from tests.support.mutations import with_main
-from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
 pytestmark = NEEDS_VECTORS
 _OPENED = (

@@ -10,8 +10,8 @@ from pathlib import Path
 from nnhal.remote import RemoteDevice
 from nnhal_tools.cases.case import ExecutionMode, MemoryChoice, Verdict
 from nnhal_tools.cases.runner import CaseRunner
+from tests.conformance.vectors import NEEDS_VECTORS, smallest_by_form
 from tests.support.far_devices import far_device, near_device
-from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
 pytestmark = NEEDS_VECTORS
 MEMORIES = [MemoryChoice.ASHMEM, MemoryChoice.TOKEN]

@@ -17,9 +17,9 @@ from nnhal_devices.driver import DriverOptions
 from nnhal_devices.registry import registry
 from nnhal_tools.cases.case import ExecutionMode, MemoryChoice
 from nnhal_tools.cases.vectors import parse_vector
+from tests.conformance.vectors import NEEDS_VECTORS, vector_lines
 from tests.support.command import nnhal
 from tests.support.npu import is_taken
-from tests.support.vectors import NEEDS_VECTORS, vector_lines
 
 _FOLDER = os.environ.get("NNHAL_CONFORMANCE", "")
 pytestmark = NEEDS_VECTORS

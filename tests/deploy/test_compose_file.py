@@ -12,7 +12,7 @@ import jsonschema_rs
 import pytest
 
 from nnhal_tools.cli.app import COMMANDS
-from tests.support.compose_file import FILE, ROOT, compose_file, compose_services, env_file, variables
+from tests.deploy.compose_file import FILE, ROOT, compose_file, compose_services, env_file, variables
 
 SERVICES = compose_services()
 ENV_FILES = ("tls.env", "observability.env")

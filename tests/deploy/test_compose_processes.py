@@ -18,8 +18,8 @@ import pytest
 
 import nnhal_client
 from nnhal_tools.health.command import main as health
+from tests.deploy.compose_file import ROOT, ComposeService, compose_services, env_file
 from tests.support.command import command, nnhal
-from tests.support.compose_file import ROOT, ComposeService, compose_services, env_file
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from tests.support.compose_file import ROOT
+from tests.deploy.compose_file import ROOT
 
 _PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 

@@ -9,7 +9,7 @@ import pytest
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.registry import driver_names
 from nnhal_devices.remote.options import RemoteOptions
-from tests.support.compose_file import ROOT, ComposeService, compose_file, compose_services
+from tests.deploy.compose_file import ROOT, ComposeService, compose_file, compose_services
 
 FILES = ("compose.more.yml", "compose.remote.yml")
 ADDED = {name: service for file in FILES for name, service in compose_services(file=ROOT / "deploy" / file).items()}

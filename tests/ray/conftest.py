@@ -10,7 +10,7 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 
-from tests.support.ray_cluster import RayCluster, ray_cluster, worker_node
+from tests.ray.ray_cluster import RayCluster, ray_cluster, worker_node
 from tests.support.repositories import write
 from tests.support.served_models import write_models
 from tests.support.stateful_models import SUM

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from tests.support.ray_cluster import RayCluster
+from tests.ray.ray_cluster import RayCluster
 from tests.support.served_models import sample
 from tests.support.stateful_models import SUM
 from tests.support.tritonclients import Triton

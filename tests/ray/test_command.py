@@ -15,7 +15,7 @@ import psutil
 import pytest
 import tritonclient.grpc
 
-from tests.support.ray_cluster import ROOT, free_port
+from tests.ray.ray_cluster import ROOT, free_port
 from tests.support.served_models import sample
 from tests.support.tritonclients import Triton
 from tests.support.waiting import wait_until

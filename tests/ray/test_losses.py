@@ -18,7 +18,7 @@ import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
 from nnhal.remote.supervisor import SupervisorControl
-from tests.support.ray_cluster import RayCluster, directory_of, worker_node
+from tests.ray.ray_cluster import RayCluster, directory_of, worker_node
 from tests.support.tritonclients import Triton
 from tests.support.waiting import wait_until
 

@@ -13,7 +13,7 @@ import tritonclient.grpc
 from tritonclient.utils import InferenceServerException
 
 from nnhal.arrays import Array
-from tests.support.ray_cluster import RayCluster
+from tests.ray.ray_cluster import RayCluster
 from tests.support.repositories import onnx_file, write
 from tests.support.served_models import sample
 from tests.support.stateful_models import SUM

@@ -10,8 +10,8 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal_devices.cpu_acc.fused import fuse_neighbours
 from nnhal_devices.cpu_acc.graph import LoweredGraph
+from tests.devices.image_networks import Network, plain, results, rewritten
 from tests.support.agreement import like, random
-from tests.support.image_networks import Network, plain, results, rewritten
 from tests.support.models import Recipe
 
 _SIZE = 8

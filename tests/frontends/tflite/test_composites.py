@@ -11,8 +11,8 @@ import pytest
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.limits import ImportLimits
 from nnhal_frontends.tflite import import_tflite
+from tests.frontends.tflite_extension import RUN, check, names_of
 from tests.support.drawn_values import random
-from tests.support.tflite_extension import RUN, check, names_of
 from tests.support.tflite_files import Options, Spec, TfliteFile, floats, int32
 from tests.support.tflite_operators import check_steps, numbers
 from tests.support.tflite_variables import FileWithVariables

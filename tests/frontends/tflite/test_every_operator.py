@@ -13,9 +13,9 @@ from nnhal.support import Unsupported
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_frontends.tflite import import_tflite
 from nnhal_frontends.tflite.ops import CONVERTERS
+from tests.frontends.tflite_extension import RUN, check, names_of, run
 from tests.support.drawn_values import random
 from tests.support.onnx_models import resolved
-from tests.support.tflite_extension import RUN, check, names_of, run
 from tests.support.tflite_files import Options, Spec, booleans, floats, int32
 from tests.support.tflite_operators import OPTIMISED, by_litert, numbers, one
 

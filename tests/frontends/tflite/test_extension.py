@@ -17,9 +17,9 @@ from nnhal_frontends import import_model
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.limits import ImportLimits
 from nnhal_frontends.tflite import import_tflite
+from tests.frontends.tflite_extension import RUN, check, messages, names_of, run
 from tests.support.drawn_values import random
 from tests.support.onnx_models import resolved
-from tests.support.tflite_extension import RUN, check, messages, names_of, run
 from tests.support.tflite_files import Options, Spec, TfliteFile, booleans, floats, int32
 from tests.support.tflite_operators import numbers, one
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal_frontends.tflite.flat import folded
+from tests.frontends.tflite_extension import RUN, check, names_of
 from tests.support.drawn_values import random
 from tests.support.ethos_u import is_taken
 from tests.support.onnx_models import resolved
-from tests.support.tflite_extension import RUN, check, names_of
 from tests.support.tflite_files import TfliteFile, floats, int8
 from tests.support.tflite_operators import numbers
 

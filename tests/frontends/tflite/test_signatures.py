@@ -9,9 +9,9 @@ from ai_edge_litert.interpreter import Interpreter
 from nnhal_frontends import import_model
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.tflite import import_tflite
+from tests.frontends.tflite_extension import run
 from tests.support.drawn_values import random
 from tests.support.signatures import two_signatures
-from tests.support.tflite_extension import run
 from tests.support.tflite_files import Signature, TfliteFile, booleans, floats
 
 A, B = random(2, 3), random(2, 3, seed=4)

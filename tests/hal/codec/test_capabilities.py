@@ -14,7 +14,7 @@ from nnhal.types import (
     PerformanceInfo,
 )
 from nnhal.v1 import types_pb2 as wire
-from tests.support.values import FLOAT32, INT32, TEXT
+from tests.hal.values import FLOAT32, INT32, TEXT
 
 INFOS = st.builds(PerformanceInfo, FLOAT32, FLOAT32)
 CAPABILITIES = st.builds(

@@ -9,7 +9,7 @@ from nnhal.errors import HalError
 from nnhal.memory import create_ashmem
 from nnhal.types import DataLocation, ErrorStatus, Memory
 from nnhal.v1 import memory_pb2 as wire
-from tests.support.values import LOCATIONS, MEMORIES, Numbers
+from tests.hal.values import LOCATIONS, MEMORIES, Numbers
 
 
 @given(MEMORIES)

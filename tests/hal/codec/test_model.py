@@ -18,7 +18,7 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal.v1 import model_pb2 as wire
-from tests.support.values import DIMENSIONS, EXTENSION_NAMES, FLOAT32, INT32, LOCATIONS, MEMORIES, Numbers
+from tests.hal.values import DIMENSIONS, EXTENSION_NAMES, FLOAT32, INT32, LOCATIONS, MEMORIES, Numbers
 
 INDEXES = st.lists(INT32, max_size=4).map(tuple)
 OPERANDS = st.builds(

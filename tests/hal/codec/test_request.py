@@ -31,7 +31,7 @@ from nnhal.types import (
 )
 from nnhal.v1 import fenced_execution_callback_pb2 as callback
 from nnhal.v1 import request_pb2 as wire
-from tests.support.values import DIMENSIONS, EXTENSION_NAMES, HINTS, INT64, LOCATIONS, MEMORIES, Numbers
+from tests.hal.values import DIMENSIONS, EXTENSION_NAMES, HINTS, INT64, LOCATIONS, MEMORIES, Numbers
 
 ARGUMENTS = st.lists(st.builds(RequestArgument, LOCATIONS, DIMENSIONS, st.booleans()), max_size=3).map(tuple)
 REQUESTS = st.builds(

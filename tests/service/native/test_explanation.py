@@ -15,10 +15,10 @@ from nnhal_service.native.convert import model_to_wire
 from nnhal_service.native.explanation import explanation_to_wire
 from nnhal_service.partition import Pin, Strategy
 from nnhal_service.runtime import PreparedPlan
+from tests.service.three_steps import EXPECTED, X, add_mul_tanh, one_device_each
 from tests.support.distant import Distant
 from tests.support.picky import CPU, Bound, Picky, serving
 from tests.support.subgraphs import I32, Program
-from tests.support.three_steps import EXPECTED, X, add_mul_tanh, one_device_each
 
 
 @pytest.fixture

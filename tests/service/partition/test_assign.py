@@ -22,8 +22,8 @@ from nnhal.types import (
 from nnhal_service.partition import Candidate, Pin, PlacementError
 from nnhal_service.partition.assign import best_devices
 from nnhal_service.partition.support import CPU, require_pins
+from tests.service.planning import device, graph_of
 from tests.support.additions import addition_model
-from tests.support.planning import device, graph_of
 from tests.support.subgraphs import I32, branches, counting_loop
 
 F32 = OperandType.TENSOR_FLOAT32

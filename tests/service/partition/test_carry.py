@@ -12,8 +12,8 @@ from nnhal.validation import validate_model
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
 from nnhal_service.partition import Plan, carry
+from tests.service.planning import split
 from tests.support.models import Recipe
-from tests.support.planning import split
 
 NPU, CPU = "npu", "cpu"
 F16, F32 = OperandType.TENSOR_FLOAT16, OperandType.TENSOR_FLOAT32

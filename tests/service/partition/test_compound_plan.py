@@ -22,7 +22,7 @@ from nnhal_service.partition import (
     interpret,
 )
 from nnhal_service.partition.compound_plan import MAX_STEPS
-from tests.support.planning import device
+from tests.service.planning import device
 from tests.support.subgraphs import B8, I32, Program, branches, counting_loop
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from nnhal_service.partition.grow import grow
 from nnhal_service.partition.merge import merge_small
-from tests.support.planning import chain_of, device, figures_of, free, graph_of, made_up, random_graph, task_of
+from tests.service.planning import chain_of, device, figures_of, free, graph_of, made_up, random_graph, task_of
 
 
 def test_a_small_group_goes_to_the_neighbour_that_is_fastest_for_it() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from nnhal_service.partition.objective import EdgeCost, StepCost, all_connected, cost_of
-from tests.support.planning import device, figures_of, graph_of, task_of
+from tests.service.planning import device, figures_of, graph_of, task_of
 
 
 def edge_ns(source: str | None, destination: str | None, size: int) -> float:

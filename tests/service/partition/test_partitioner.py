@@ -20,8 +20,8 @@ from nnhal_service.partition import (
     may_fall_back,
     partition,
 )
-from tests.support.exhaustion import all_assignments_ns
-from tests.support.planning import (
+from tests.service.exhaustion import all_assignments_ns
+from tests.service.planning import (
     chain_of,
     device,
     figures_of,

@@ -16,7 +16,7 @@ from nnhal_service.partition import (
     partition,
     refine,
 )
-from tests.support.planning import chain_of, device, free, task_of
+from tests.service.planning import chain_of, device, free, task_of
 from tests.support.subgraphs import branches
 
 TASK = task_of(chain_of(4), free)

@@ -11,8 +11,8 @@ from nnhal_service.partition.grow import Group, grow
 from nnhal_service.partition.objective import cost_of
 from nnhal_service.partition.problem import Problem
 from nnhal_service.partition.search import floor_of, search
-from tests.support.exhaustion import all_assignments_ns
-from tests.support.planning import (
+from tests.service.exhaustion import all_assignments_ns
+from tests.service.planning import (
     chain_of,
     device,
     figures_of,

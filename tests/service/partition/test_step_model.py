@@ -26,10 +26,10 @@ from nnhal.validation import validate_model
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
 from nnhal_service.partition import Plan, Step, StepError
+from tests.service.planning import graph_of, split
 from tests.support.additions import ELEMENTS, addition_model, addition_of_constant
 from tests.support.models import Recipe
 from tests.support.mutations import with_main, with_operand
-from tests.support.planning import graph_of, split
 from tests.support.searching import search
 
 F32 = OperandType.TENSOR_FLOAT32

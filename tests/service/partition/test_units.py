@@ -9,8 +9,8 @@ from nnhal_service.partition import Candidate, Options, Partitioning, Pin, Strat
 from nnhal_service.partition.objective import cost_of
 from nnhal_service.partition.search import search
 from nnhal_service.partition.units import contracted, with_whole_units
-from tests.support.exhaustion import all_assignments_ns
-from tests.support.planning import chain_of, device, figures_of, free, graph_of, made_up, random_graph, task_of
+from tests.service.exhaustion import all_assignments_ns
+from tests.service.planning import chain_of, device, figures_of, free, graph_of, made_up, random_graph, task_of
 
 CPU = Options(cpu="cpu")
 NNAPI = Options(cpu="cpu", strategy=Strategy.NNAPI)

@@ -13,7 +13,7 @@ from nnhal_service.partition import Candidate, Options, Partitioning, Task, part
 from nnhal_service.partition.grow import Group, dependencies, grow
 from nnhal_service.partition.objective import cost_of
 from nnhal_service.partition.step_model import plan_of
-from tests.support.planning import chain_of, device, figures_of, graph_of, random_graph, task_of
+from tests.service.planning import chain_of, device, figures_of, graph_of, random_graph, task_of
 
 CPU = Side("cpu_ref", costs=TransferCosts(0, 0, 0, 0))
 ROUND_TRIP_NS = 100.0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.service.three_steps import one_device_each
 from tests.support.picky import Loader, Picky, serving
-from tests.support.three_steps import one_device_each
 
 
 @pytest.fixture(params=["wired", "chained", "in turn", "in the engine"])

@@ -31,8 +31,8 @@ from nnhal_service.serving import (
     ServingError,
 )
 from nnhal_service.serving.requests.client_memory import to_array
+from tests.service.fronted import in_front_of
 from tests.service.v2.http.conftest import serving as serving_http
-from tests.support.fronted import in_front_of
 from tests.support.held_device import NAME, HeldDevice, HeldExecution, held_device
 from tests.support.onnx_models import onnx_model
 from tests.support.processes import own_device

@@ -22,8 +22,8 @@ from nnhal_service.partition import Options
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
 from nnhal_service.serving import ServedModel, ServingConfig
 from nnhal_service.serving.config import Priorities
+from tests.service.fronted import in_front_of
 from tests.support.additions import addition_in_ashmem, addition_model
-from tests.support.fronted import in_front_of
 from tests.support.held_device import NAME, held_device
 from tests.support.onnx_models import onnx_model
 from tests.support.serving import shared_loop

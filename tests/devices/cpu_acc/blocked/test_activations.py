@@ -12,8 +12,8 @@ from nnhal.operations._types import F32
 from nnhal.types import OperationType
 from nnhal_devices.cpu_acc.blocked import rewrite
 from nnhal_devices.cpu_acc.blocked.block_size import block_channels
+from tests.devices.image_networks import Network, assert_same_results, optimized, plain
 from tests.support.agreement import assert_agrees, random
-from tests.support.image_networks import Network, assert_same_results, optimized, plain
 
 _SIZE = 8
 _IMAGE = random(F32, (1, _SIZE, _SIZE, 3))

@@ -8,8 +8,8 @@ import pytest
 from nnhal.operations._types import F32
 from nnhal.types import OperationType
 from nnhal_devices.cpu_acc.graph import LoweredGraph
+from tests.devices.image_networks import Network, assert_same_results, rewritten
 from tests.support.agreement import random
-from tests.support.image_networks import Network, assert_same_results, rewritten
 
 _SIZE = 8
 _IMAGE = random(F32, (1, _SIZE, _SIZE, 3))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nnhal_devices.cpu_acc.blocked.block_size import block_channels
-from tests.support.image_networks import Network, optimized, plain
+from tests.devices.image_networks import Network, optimized, plain
 
 
 @pytest.mark.parametrize("blocks", [1, 3])

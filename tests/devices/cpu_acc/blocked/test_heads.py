@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nnhal.operations._types import F32
+from tests.devices.image_networks import Network, assert_same_results
 from tests.support.agreement import random
-from tests.support.image_networks import Network, assert_same_results
 
 _SIZE = 8
 _IMAGE = random(F32, (1, _SIZE, _SIZE, 3))

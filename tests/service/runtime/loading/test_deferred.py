@@ -25,8 +25,8 @@ from nnhal_service.native.convert import model_to_wire
 from nnhal_service.native.explanation import explanation_to_wire
 from nnhal_service.partition import Options, Pin, Strategy
 from nnhal_service.runtime import CacheDirectory, Fleet, LoadedModel, LoadTarget, OutlinedLoad, SketchedPlan
+from tests.service.three_steps import ADD, EXPECTED, MUL, TANH, X, add_mul_tanh
 from tests.support.picky import CPU, Bound, Picky, always, imported
-from tests.support.three_steps import ADD, EXPECTED, MUL, TANH, X, add_mul_tanh
 
 NAMES = ("add", "mul", "tanh")
 NNAPI = Options(Strategy.NNAPI)

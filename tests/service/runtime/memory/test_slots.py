@@ -10,7 +10,7 @@ from nnhal.memory import create_ashmem, open_pool
 from nnhal.types import ErrorStatus, OperandType, RequestArgument
 from nnhal_service.runtime.memory.requests import request_of
 from nnhal_service.runtime.memory.slots import DeviceSlot, Element, GrowingSlot, HostSlot, MemoryRange, OmittedSlot
-from tests.support.buffers import TOKEN, Buffer
+from tests.service.buffers import TOKEN, Buffer
 
 F32 = Element(OperandType.TENSOR_FLOAT32, {})
 """The type of the values, which have four bytes each."""

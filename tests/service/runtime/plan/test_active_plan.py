@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mortal import ACC, NPU, Bound, Site
+from tests.service.mortal import ACC, NPU, Bound, Site
 from tests.support.waiting import wait_until
 
 

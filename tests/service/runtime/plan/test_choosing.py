@@ -19,9 +19,9 @@ from nnhal_devices.host.settings import DeviceSettings
 from nnhal_service.native.explanation import explanation_to_wire
 from nnhal_service.partition import Options, Pin, PlacementError, Strategy
 from nnhal_service.runtime import Fleet, PreparedPlan, SketchedPlan, prepare
+from tests.service.three_steps import ADD, MUL, TANH, add_mul_tanh
 from tests.support.picky import CPU, Picky, imported
 from tests.support.scripted import Call, ScriptedDevice
-from tests.support.three_steps import ADD, MUL, TANH, add_mul_tanh
 
 
 class Counted(Picky):

@@ -32,8 +32,8 @@ from nnhal_frontends.imported import ImportedModel
 from nnhal_service.partition import Options, Pin, Step, interpret
 from nnhal_service.runtime import CacheDirectory, Fleet, PreparedPlan, prepare
 from nnhal_service.runtime.plan.compilation_cache import PrepareConfig, file_names, open_entry, token_of
+from tests.service.planning import chain_of, device, split
 from tests.support.models import Recipe
-from tests.support.planning import chain_of, device, split
 from tests.support.refusals import refusal
 from tests.support.scripted import LAUNCHED, VERSION, Call, Script, ScriptedDevice, notified, preparing, refuse
 from tests.support.subgraphs import B8, I32, Program

@@ -11,7 +11,7 @@ import pytest
 
 from nnhal_service.partition import Fallback, Pin
 from nnhal_service.runtime import Fleet, LoadedModel, Substitutes
-from tests.support.mortal import ACC, NPU, Bound, Site
+from tests.service.mortal import ACC, NPU, Bound, Site
 from tests.support.picky import CPU
 from tests.support.waiting import wait_until
 

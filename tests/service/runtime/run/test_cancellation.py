@@ -14,10 +14,10 @@ from nnhal.arrays import Array
 from nnhal.types import ErrorStatus, Model, Operand
 from nnhal_service.partition import Fallback
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError
+from tests.service.three_steps import ADD, EXPECTED, F32, MUL, TANH, X, add_mul_tanh, runs
 from tests.support.picky import Bound, Loader, Picky
 from tests.support.resources import resources_of
 from tests.support.subgraphs import INT32, Program, counting_loop
-from tests.support.three_steps import ADD, EXPECTED, F32, MUL, TANH, X, add_mul_tanh, runs
 from tests.support.waiting import wait_until
 
 NONE = ErrorStatus.NONE

@@ -13,10 +13,10 @@ from nnhal.memory import create_ashmem, open_pool
 from nnhal.types import DataLocation, ErrorStatus, Model, Operand, OperationType
 from nnhal_service.partition import Fallback
 from nnhal_service.runtime import LoadedModel, TensorBinding
-from tests.support.buffers import Buffer
+from tests.service.buffers import Buffer
+from tests.service.three_steps import ADD, EXPECTED, F32, MUL, TANH, X, add_mul_tanh, runs
 from tests.support.picky import CPU, Bound, Loader, Picky, always, serving
 from tests.support.subgraphs import I32, INT32, Program, branches
-from tests.support.three_steps import ADD, EXPECTED, F32, MUL, TANH, X, add_mul_tanh, runs
 
 SQRT, WHILE = OperationType.SQRT, OperationType.WHILE
 GENERAL_FAILURE = ErrorStatus.GENERAL_FAILURE

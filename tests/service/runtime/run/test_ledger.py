@@ -10,8 +10,8 @@ from nnhal.types import Copy, ErrorStatus, TransferCosts
 from nnhal_service.fallback import Side, values_of
 from nnhal_service.fallback.edges import ASHMEM
 from nnhal_service.runtime.run.ledger import UNPLANNED, ledger
+from tests.service.three_steps import X, add_mul_tanh
 from tests.support.picky import CPU, Bound, Loader, Picky, always
-from tests.support.three_steps import X, add_mul_tanh
 
 ANY = frozenset({"ashmem", "hardware_buffer_blob", "mmap_fd"})
 BLOB = frozenset({"hardware_buffer_blob"})

@@ -13,7 +13,7 @@ from nnhal.errors import HalError, TransportError
 from nnhal.types import ErrorStatus, NetworkEvent
 from nnhal_service.native.explanation import explanation_to_wire
 from nnhal_service.partition import Fallback, Pin
-from tests.support.mortal import ACC, NPU, Bound, Site
+from tests.service.mortal import ACC, NPU, Bound, Site
 from tests.support.picky import CPU
 from tests.support.refusals import refusal
 from tests.support.waiting import wait_until

@@ -23,10 +23,10 @@ from nnhal_service.runtime.run.bound_plan import BoundPlan
 from nnhal_service.runtime.run.chained import Chained
 from nnhal_service.runtime.run.wired import Wired
 from nnhal_service.runtime.run.wiring import Bells
+from tests.service.three_steps import ADD, EXPECTED, F32, MUL, TANH, X, add_mul_tanh, runs
 from tests.support.picky import Bound, Loader, Picky, always
 from tests.support.resources import resources_of
 from tests.support.subgraphs import INT32, Program
-from tests.support.three_steps import ADD, EXPECTED, F32, MUL, TANH, X, add_mul_tanh, runs
 from tests.support.waiting import settled, wait_until
 
 NONE = ErrorStatus.NONE

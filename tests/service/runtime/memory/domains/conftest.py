@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nnhal.endpoint import Endpoint
-from tests.support.memory_bench import Bench, Start
+from tests.service.memory_bench import Bench, Start
 
 
 @pytest.fixture

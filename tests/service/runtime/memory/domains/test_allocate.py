@@ -12,7 +12,7 @@ from nnhal.v1 import device_pb2
 from nnhal_service.partition import Fallback
 from nnhal_service.runtime import PreparedPlan
 from nnhal_service.runtime.memory.domains import ModelRole, allocate
-from tests.support.memory_bench import Start
+from tests.service.memory_bench import Start
 from tests.support.scripted import refuse
 
 OK: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from nnhal.memory import create_ashmem, create_blob, open_pool
 from nnhal.types import ErrorStatus, Memory
 from nnhal.v1 import buffer_pb2
 from nnhal_service.runtime.memory.domains import AllocatedMemory, Memories, ModelRole, allocate
-from tests.support.memory_bench import Start
+from tests.service.memory_bench import Start
 from tests.support.scripted import refuse
 
 TOGETHER = {"op:ADD": "a", "op:SUB": "a", "op:MUL": "a"}

@@ -16,7 +16,7 @@ from nnhal.v1 import buffer_pb2, burst_pb2, types_pb2
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_service.runtime import LoadedModel, PreparedPlan, RunReport, TensorBinding
 from nnhal_service.runtime.memory.domains import AllocatedMemory, ModelRole, allocate
-from tests.support.memory_bench import Start
+from tests.service.memory_bench import Start
 from tests.support.models import Recipe
 from tests.support.scripted import Call, refuse
 

@@ -16,7 +16,7 @@ from nnhal_service.partition import (
     interpret,
 )
 from nnhal_service.runtime.memory.domains import StepRole, step_roles
-from tests.support.planning import device, graph_of
+from tests.service.planning import device, graph_of
 from tests.support.subgraphs import B8, Program, branches
 
 

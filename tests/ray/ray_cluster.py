@@ -22,7 +22,7 @@ from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "deploy/ray/serve.yaml"
-_DRIVER = "tests.support.ray_driver"
+_DRIVER = "tests.ray.ray_driver"
 _BIN = Path(sys.executable).parent
 _STARTING_SECONDS = 180.0
 _PORTS = ("dashboard-agent-listen-port", "dashboard-agent-grpc-port", "metrics-export-port", "runtime-env-agent-port")
