@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from nnhal.errors import DeadObjectError
-from nnhal_tools.diff import DiffReport, DiffRequest, LayerDiff, Limits, diff_model
+from nnhal_tools.diff import DiffReport, LayerDiff, Limits, diff_model
 from tests.support.backends import EXTENSION_ID, build_extension
 from tests.support.faulty_drivers import write_faulty_driver
 from tests.support.onnx_models import onnx_model, random
@@ -46,12 +46,12 @@ def network(tmp_path: Path) -> Path:
 
 
 def compared(model: Path, dut: str, ref: str = "cpu_ref", limits: Limits | None = None) -> DiffReport:
-    return diff_model(DiffRequest(model, ref, dut, [{"x": random(2, 8)}], limits=limits or Limits()))
+    return diff_model(model, ref, dut, [{"x": random(2, 8)}], limits=limits or Limits())
 
 
 def test_each_run_on_the_device_is_told_of(network: Path) -> None:
     told: list[str] = []
-    diff_model(DiffRequest(network, "cpu_ref", "cpu_acc", [{"x": random(2, 8)}]), told.append)
+    diff_model(network, "cpu_ref", "cpu_acc", [{"x": random(2, 8)}], tell=told.append)
     assert told[0] == "the model on cpu_acc"
     assert all(each.endswith(" on cpu_acc") for each in told)
     assert len(set(told)) > 2, "layers are named"
@@ -111,7 +111,7 @@ def test_a_layer_of_control_flow_is_wrong_if_its_branch_is(tmp_path: Path) -> No
     path = tmp_path / "choice.tflite"
     path.write_bytes(file.build(*file.operator("IF", inputs, {"y": floats(2, 8)}, options)))
     sample = {"wanted": np.array(True), "x": random(2, 8)}
-    (layer,) = diff_model(DiffRequest(path, "cpu_ref", "Wrong", [sample])).over
+    (layer,) = diff_model(path, "cpu_ref", "Wrong", [sample]).over
     assert (layer.kind, layer.origin) == ("IF", "made")
 
 
@@ -147,7 +147,7 @@ def test_a_device_that_dies_of_a_model_is_asked_layer_by_layer_and_the_helper_go
 
 def test_a_device_that_hangs_is_over_the_limits_at_the_deadline(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NNHAL_DEVICE_STOP_SECONDS", "0.1")
-    report = diff_model(DiffRequest(network, "cpu_ref", "Endless", [{"x": random(2, 8)}], seconds=0.5))
+    report = diff_model(network, "cpu_ref", "Endless", [{"x": random(2, 8)}], seconds=0.5)
     layers = by_node(report)
     assert [name for name, layer in layers.items() if layer.over] == ["second"]
     assert layers["second"].problem.endswith("since it did not finish within 0.5 s")
@@ -170,10 +170,10 @@ def test_samples_fix_dimensions_that_the_model_leaves_open(tmp_path: Path) -> No
     path = tmp_path / "open.onnx"
     onnx.save(onnx_model([helper.make_node("Tanh", ["x"], ["y"])], {"x": ["batch", 8]}, ["y"]), path)
     with pytest.raises(ValueError, match="open dimensions"):
-        diff_model(DiffRequest(path, "onnxruntime", "cpu_acc"))
+        diff_model(path, "onnxruntime", "cpu_acc")
     for batches in ([2], [2, 3]):
         samples = [{"x": random(batch, 8)} for batch in batches]
-        report = diff_model(DiffRequest(path, "onnxruntime", "cpu_ref", samples))
+        report = diff_model(path, "onnxruntime", "cpu_ref", samples)
         assert [layer.error.elements for layer in report.layers if layer.error] == [8 * sum(batches)]
         assert report.first is None
 
@@ -202,14 +202,14 @@ def test_a_quantised_file_is_compared_with_litert(tmp_path: Path) -> None:
     path = tmp_path / "small.tflite"
     path.write_bytes(file.build(total))
     given = {"x": np.arange(-40, 40, 10, dtype=np.int8).reshape(1, 8)}
-    report = diff_model(DiffRequest(path, "litert", "cpu_acc", [given, given]))
+    report = diff_model(path, "litert", "cpu_acc", [given, given])
     assert [layer.kind for layer in report.layers] == ["RELU", "ADD"]
     for layer in report.layers:
         assert layer.error is not None
         assert layer.error.elements == sum(layer.error.steps.values()) == 16
         assert layer.error.largest_step <= 1
     with pytest.raises(ValueError, match="got a file of TFLITE, --ref onnxruntime runs files of ONNX"):
-        diff_model(DiffRequest(path, "onnxruntime", "cpu_acc", [given]))
+        diff_model(path, "onnxruntime", "cpu_acc", [given])
 
 
 def test_a_product_with_a_zero_point_off_by_one_is_found_without_limits(
@@ -228,14 +228,14 @@ def test_a_product_with_a_zero_point_off_by_one_is_found_without_limits(
     (product,) = file.operator("MUL", inputs, {"z": int8(1, 16, 16, scale=0.0127)}, ("MulOptions", {}))
     path = tmp_path / "product.tflite"
     path.write_bytes(file.build(product))
-    report = diff_model(DiffRequest(path, "cpu_ref", "Npu"))
+    report = diff_model(path, "cpu_ref", "Npu")
     assert report.samples == 2
     (layer,) = report.over
     assert layer.error is not None
     assert (layer.error.largest_step, layer.origin) == (1, "made")
     assert layer.over[0].startswith("bias of ")
-    assert diff_model(DiffRequest(path, "cpu_ref", "cpu_acc")).first is None
-    (strict,) = diff_model(DiffRequest(path, "cpu_ref", "Npu", limits=Limits(max_ulp=0))).over
+    assert diff_model(path, "cpu_ref", "cpu_acc").first is None
+    (strict,) = diff_model(path, "cpu_ref", "Npu", limits=Limits(max_ulp=0)).over
     assert strict.over == ("1 step, allowed 0",)
 
 
@@ -291,7 +291,7 @@ def test_what_no_sample_shows_is_found_by_harder_inputs(
 ) -> None:
     write_npu(tmp_path, "self._reference.prepare(model, options)", WRONG_KERNELS)
     monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path))
-    report = diff_model(DiffRequest(network, "cpu_ref", "Npu", [{"x": random(2, 8)}]))
+    report = diff_model(network, "cpu_ref", "Npu", [{"x": random(2, 8)}])
     (layer,) = report.over
     assert (layer.nodes, layer.origin) == (("second",), "made")
     assert layer.over[0].endswith("no finite number, or no equal one, on one side, on inputs from -100 to 100")
@@ -301,7 +301,7 @@ def test_what_no_sample_shows_is_found_by_harder_inputs(
     (mean,) = file.operator("AVERAGE_POOL_2D", [x], {"y": int8(1, 1, 1, 16)}, ("Pool2DOptions", window))
     path = tmp_path / "mean.tflite"
     path.write_bytes(file.build(mean))
-    (layer,) = diff_model(DiffRequest(path, "cpu_ref", "Npu", random_samples=1)).over
+    (layer,) = diff_model(path, "cpu_ref", "Npu", random_samples=1).over
     assert layer.over[0].startswith("bias of ")
     assert layer.over[0].endswith("on its inputs in other orders")
 

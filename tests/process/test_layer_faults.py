@@ -19,7 +19,7 @@ from nnhal.remote.admin import DeviceAdmin
 from nnhal.types import ErrorStatus, Model, Operand, OperandType, OperationType
 from nnhal_frontends.onnx import import_onnx
 from nnhal_tools.cases.execution import run_on
-from nnhal_tools.diff import DiffRequest, diff_model
+from nnhal_tools.diff import diff_model
 from tests.support.additions import ELEMENTS, addition_in_ashmem
 from tests.support.caching import CachingDevice, Sample
 from tests.support.calls import WAYS, held_by, session_with
@@ -191,7 +191,7 @@ def test_diff_finds_the_operation_in_whose_body_a_fault_is_planted(faulty: Fault
     path.write_bytes(turning())
     faulty.control.set(fault("values", layer="y/body/w", how="saturated"))
     sample = {"turns": np.array([3]), "before": np.array([0.5], np.float32)}
-    report = diff_model(DiffRequest(path, "cpu_ref", str(faulty.endpoint.directory), [sample]))
+    report = diff_model(path, "cpu_ref", str(faulty.endpoint.directory), [sample])
     assert report.first is not None
     assert (report.first.nodes, report.first.origin) == (("Loop_0",), "made")
 

@@ -53,17 +53,11 @@ def test_the_vectors_to_begin_with_pass() -> None:
     assert "7 tests: 7 passed, 0 failed, 0 declined" in done.stdout
 
 
-def test_right_results_pass(folder: Path) -> None:
-    done = nnhal("conformance", str(folder), "--device", "cpu_ref")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 tests: 2 passed, 0 failed, 0 declined" in done.stdout
-
-
-def test_each_test_is_executed_in_every_mode_over_every_memory(folder: Path) -> None:
+def test_each_test_is_executed_in_every_mode_over_every_memory_on_several_processes(folder: Path) -> None:
     modes, memories = ("sync", "burst", "reusable", "fenced"), ("ashmem", "mmap_fd", "hardware_buffer_blob", "token")
     ways = [f"--mode={mode}" for mode in modes] + [f"--memory={memory}" for memory in memories]
     results = folder / "results.json"
-    done = nnhal("conformance", str(folder), "--device", "cpu_ref", *ways, "--json", str(results))
+    done = nnhal("conformance", str(folder), "--device", "cpu_ref", "--jobs=2", *ways, "--json", str(results))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "32 tests: 32 passed, 0 failed, 0 declined" in done.stdout
     passed = {
@@ -78,15 +72,8 @@ def test_a_wrong_result_is_found_in_every_mode(folder: Path) -> None:
     (folder / "c.jsonl").write_text(json.dumps(vector("wrong", [0.0, 3.0])) + "\n")
     done = nnhal("conformance", str(folder), "--device", "cpu_ref", "--filter", "wrong", "--mode=sync", "--mode=burst")
     assert done.returncode == 1
-    assert "wrong, sync over ashmem: output 0" in done.stdout
-    assert "wrong, burst over ashmem: output 0" in done.stdout
-
-
-def test_a_wrong_result_fails_and_is_shown(folder: Path) -> None:
-    (folder / "c.jsonl").write_text(json.dumps(vector("wrong", [0.0, 3.0])) + "\n")
-    done = nnhal("conformance", str(folder), "--device", "cpu_ref")
-    assert done.returncode == 1
     assert "wrong, sync over ashmem: output 0: 1 of 2 values are wrong: [1] 2 for 3" in done.stdout
+    assert "wrong, burst over ashmem: output 0" in done.stdout
 
 
 def test_a_vector_that_must_be_refused_and_is_not_fails(folder: Path) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from math import prod
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -48,31 +47,6 @@ Arrays = Sequence[Array | None]
 """Values of inputs, as they lie in memory; None for an omitted one."""
 
 
-class Arguments(Protocol):
-    """Memory for the arguments of one execution at a time."""
-
-    def request(self, model: Model, prepared: RemotePreparedModel, inputs: Arrays, sizes: Sequence[int]) -> Request:
-        """Write the inputs, lay out outputs of so many bytes, and return the request. Raises HalError."""
-        ...
-
-    def paint(self, number: int) -> bool:
-        """Paint the outputs again. Returns False if they lie in buffers of the device, which are not painted."""
-        ...
-
-    def output(self, number: int, dimensions: Dimensions, size: int) -> Bytes:
-        """Read the first ``size`` bytes of an output that has these dimensions. Raises HalError."""
-        ...
-
-    def release(self) -> None:
-        """Release what the execution used."""
-        ...
-
-
-def arguments_in(kind: MemoryChoice, device: RemoteDevice) -> Arguments:
-    """Return arguments in memory of a kind."""
-    return InBuffers(device) if kind == MemoryChoice.TOKEN else InPools(kind)
-
-
 class GrowingPool:
     """A pool of one kind, which later executions reuse if they fit."""
 
@@ -101,13 +75,14 @@ def _created(kind: MemoryChoice, size: int) -> tuple[Memory, Pool]:
 
 
 class InPools:
-    """Inputs in pool 0, outputs in pool 1, each aligned."""
+    """Arguments of one execution at a time: inputs in pool 0, outputs in pool 1, each aligned."""
 
     def __init__(self, kind: MemoryChoice = MemoryChoice.ASHMEM) -> None:
-        self._inputs, self._outputs = GrowingPool(kind), GrowingPool(kind)
+        self._inputs, self._results = GrowingPool(kind), GrowingPool(kind)
         self._locations: list[DataLocation] = []
 
     def request(self, model: Model, prepared: RemotePreparedModel, inputs: Arrays, sizes: Sequence[int]) -> Request:
+        """Write the inputs, lay out outputs of so many bytes, and return the request. Raises HalError."""
         places = self._inputs.places([0 if array is None else array.nbytes for array in inputs], 0)
         arguments = []
         for array, index, place in zip(inputs, model.main.input_indexes, places, strict=True):
@@ -116,28 +91,31 @@ class InPools:
                 continue
             self._inputs.pool.write(place.offset, bytes_of(array))
             arguments.append(RequestArgument(place, given(model.main.operands[index], array.shape)))
-        self._locations = self._outputs.places(sizes, 1)
+        self._locations = self._results.places(sizes, 1)
         self.paint(0)
         outputs = tuple(RequestArgument(location) for location in self._locations)
-        return Request(tuple(arguments), outputs, (self._inputs.memory, self._outputs.memory))
+        return Request(tuple(arguments), outputs, (self._inputs.memory, self._results.memory))
 
     def paint(self, number: int) -> bool:
+        """Paint the outputs again. Returns False if they lie in buffers of the device, which are not painted."""
         end = max((place.offset + place.length for place in self._locations), default=0)
-        self._outputs.pool.write(0, np.full(end, PAINTS[number], np.uint8))
+        self._results.pool.write(0, np.full(end, PAINTS[number], np.uint8))
         return True
 
     def output(self, number: int, dimensions: Dimensions, size: int) -> Bytes:
-        return self._outputs.pool.read(self._locations[number].offset, size)
+        """Read the first ``size`` bytes of an output that has these dimensions. Raises HalError."""
+        return self._results.pool.read(self._locations[number].offset, size)
 
     def release(self) -> None:
-        pass  # the next execution uses the same memory
+        """Release what the execution used, but for memory that the next one may use."""
 
 
-class InBuffers:
+class InBuffers(InPools):
     """Every input and output in a device buffer of its own, or in ordinary memory if the device allocates none."""
 
     def __init__(self, device: RemoteDevice) -> None:
-        self._device, self._pools = device, InPools()
+        super().__init__()
+        self._device = device
         self._outputs: list[tuple[RemoteBuffer, int]] = []
         self._buffers: list[RemoteBuffer] = []
 
@@ -148,14 +126,14 @@ class InBuffers:
             self.release()
             if error.status != ErrorStatus.GENERAL_FAILURE:
                 raise
-            return self._pools.request(model, prepared, inputs, sizes)
+            return super().request(model, prepared, inputs, sizes)
 
     def paint(self, number: int) -> bool:
-        return not self._outputs and self._pools.paint(number)
+        return not self._outputs and super().paint(number)
 
     def output(self, number: int, dimensions: Dimensions, size: int) -> Bytes:
         if not self._outputs:
-            return self._pools.output(number, dimensions, size)
+            return super().output(number, dimensions, size)
         buffer, element_bytes = self._outputs[number]
         memory = create_ashmem(max(1, element_bytes * prod(dimensions)), "nnhal-tools")
         if size:

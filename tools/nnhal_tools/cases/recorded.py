@@ -14,7 +14,14 @@ from nnhal.codec.lengths import lengths_from_wire
 from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.request import hints_from_wire
 from nnhal.errors import HalError
-from nnhal.recording import INVALID_DEADLINE, DeviceRecording, DeviceRecordingError, RecordedCall, restored_model
+from nnhal.recording import (
+    INVALID_DEADLINE,
+    MAX_CONTENT_BYTES,
+    DeviceRecording,
+    DeviceRecordingError,
+    RecordedCall,
+    restored_model,
+)
 from nnhal.types import ErrorStatus, ExecutionPreference, Model, Operand, OperationType, Priority
 from nnhal.types.layout import Dimensions, fully_specified
 from nnhal.v1 import recording_pb2 as wire
@@ -76,7 +83,7 @@ class RecordedCases:
                 found = self._case_of(call)
             except (UnplayableError, DeviceRecordingError) as error:
                 self._left_out[str(error)] += 1
-            except HalError:  # of decoding
+            except (HalError, IndexError, ValueError):  # of decoding, or of a call that contradicts itself
                 self._left_out["calls whose arguments cannot be made again"] += 1
             else:
                 yield from () if found is None else (found,)
@@ -180,9 +187,10 @@ class RecordedCases:
             is_known &= held is not None or not prod(shape)
             # In a request 0 is an unknown length: an empty input is the largest one, with its lengths beside it.
             largest = tuple(length or 1 for length in shape)
-            size = prod(largest) * element.itemsize
-            data = b"" if held is None else held.data[:size]
-            found.append(np.frombuffer(data + bytes(size - len(data)), element).reshape(largest))
+            values = _zeros(largest, element)
+            data = np.frombuffer(b"" if held is None else held.data[: values.nbytes], np.uint8)
+            values.reshape(-1).view(np.uint8)[: data.size] = data
+            found.append(values)
             if largest != shape:
                 empty.append((number, shape))
         return found, empty, is_known
@@ -200,13 +208,13 @@ class RecordedCases:
             shape = shapes[number] if shapes else tuple(argument.dimensions) or operand.dimensions
             content = about.outputs[number] if number < len(about.outputs) else wire.RecordedContent()
             if event.status:  # nothing is expected, but room as there was
-                values = np.zeros(max(argument.location.length, prod(shape) * element.itemsize), np.uint8)
+                values = _zeros((max(argument.location.length, prod(shape) * element.itemsize),), np.dtype(np.uint8))
             elif self._recording.has(content):
                 data = self._recording.content(content)
                 values = np.frombuffer(data, element, len(data) // element.itemsize)
                 values = values.reshape(shape) if prod(shape) == values.size else values
             else:
-                values = np.zeros(shape, element)
+                values = _zeros(shape, element)
             is_compared = is_known and not event.status and self._recording.has(content)
             found.append(Expectation(values, is_compared, absolute, relative))
         return found
@@ -280,6 +288,12 @@ def _way(method: str, request: wire.RecordedRequest, model: Model) -> Way:
     if kinds:
         memory = MemoryChoice(_TOKEN if _TOKEN in kinds else kinds[0])
     return mode, MemoryChoice.ASHMEM if memory == MemoryChoice.TOKEN and is_open else memory
+
+
+def _zeros(shape: Dimensions, element: np.dtype[np.generic]) -> Array:
+    if prod(shape) * element.itemsize > MAX_CONTENT_BYTES:
+        raise UnplayableError(f"calls with values of more than {MAX_CONTENT_BYTES} bytes")
+    return np.zeros(shape, element)
 
 
 def _status(event: wire.RecordedEvent) -> ErrorStatus:

@@ -27,10 +27,11 @@ from nnhal_tools.cases.case import (
     Case,
     CaseOutcome,
     ExecutionMode,
+    MemoryChoice,
     Verdict,
     Way,
 )
-from nnhal_tools.cases.execution import Arguments, arguments_in, deadline_in, execute
+from nnhal_tools.cases.execution import InBuffers, InPools, deadline_in, execute
 from nnhal_tools.cases.report import CaseReport
 from nnhal_tools.distance.elements import distribution_mismatch, mismatch
 from nnhal_tools.paint import unwritten
@@ -59,11 +60,11 @@ class CaseRunner:
         """
         self._device = AskedDevice("the device", device) if isinstance(device, RemoteDevice) else device
         self._ways, self._paints, self._kept_models = tuple(ways), paints, kept_models
-        self._arguments: dict[Way, Arguments] = {}
+        self._arguments: dict[Way, InPools] = {}
         self._models: dict[int, _ModelOnDevice] = {}
 
     def run(self, case: Case) -> list[CaseOutcome]:
-        """Run a case in every way: in each a device that has died is a new one.
+        """Run a case in every way, one after another. A device that dies of one is started again for the next.
 
         Raises DeadObjectError if the device is gone and cannot be started again.
         """
@@ -83,9 +84,8 @@ class CaseRunner:
         try:
             if model.refusals:
                 return _PASSED if case.expect_failure else (Verdict.DECLINED, model.refusals, "")
-            told = _PASSED if case.is_prepared_only else self._execute(case, model.prepared, way)
-            if case.is_prepared_only:
-                model.prepared  # noqa: B018 - prepares it
+            prepared = model.prepared
+            told = _PASSED if case.is_prepared_only else self._execute(case, prepared, way)
         except DeadObjectError:
             raise
         except HalError as error:
@@ -114,7 +114,8 @@ class CaseRunner:
             return Verdict.DECLINED, "the device does not take lengths of inputs with a run", ""
         mode, memory = way
         if way not in self._arguments:
-            self._arguments[way] = arguments_in(memory, self._device.remote)
+            is_token = memory == MemoryChoice.TOKEN
+            self._arguments[way] = InBuffers(self._device.remote) if is_token else InPools(memory)
         arguments, seconds = self._arguments[way], self._device.seconds if case.seconds is None else case.seconds
         sizes = [expected.values.nbytes for expected in case.outputs]
         try:
@@ -129,7 +130,7 @@ class CaseRunner:
                     left = _left(case, first, _written(case, result, arguments))
                     if left:
                         return _failed(UNWRITTEN, left)
-            if case.taken is not None:
+            if case.taken is not None and result.output_sufficient_size:
                 case.taken(_written(case, result, arguments))
             return _compare(case, result, arguments)
         finally:
@@ -209,7 +210,7 @@ def run_all(
             ended.result()
 
 
-def _written(case: Case, result: ExecutionResult, arguments: Arguments) -> list[Bytes]:
+def _written(case: Case, result: ExecutionResult, arguments: InPools) -> list[Bytes]:
     """The bytes of all outputs, as many as the device says that they have, and their memory holds."""
     found = []
     for number, (expected, operand) in enumerate(zip(case.outputs, _outputs_of(case), strict=True)):
@@ -229,7 +230,7 @@ def _left(case: Case, first: Sequence[Bytes], second: Sequence[Bytes]) -> str:
     return "; ".join(f"output {number}: {found}" for number, found in left if found is not None)
 
 
-def _compare(case: Case, result: ExecutionResult, arguments: Arguments) -> Told:
+def _compare(case: Case, result: ExecutionResult, arguments: InPools) -> Told:
     if not result.output_sufficient_size:
         return _failed(SIZE, _too_small(case, result))
     for number, (expected, operand) in enumerate(zip(case.outputs, _outputs_of(case), strict=True)):

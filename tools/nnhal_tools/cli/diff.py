@@ -13,7 +13,7 @@ from rich.console import Console
 from nnhal_tools.cli.completion import complete_driver
 from nnhal_tools.cli.model_options import Lengths, Shapes, SignatureName
 from nnhal_tools.cli.report_options import HtmlFile, JunitFile, error_console, write_report
-from nnhal_tools.diff import DiffRequest, Limits, diff_model
+from nnhal_tools.diff import Limits, diff_model
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.input_files import read_samples
 
@@ -115,22 +115,22 @@ def diff(
     given = read_model(model, dim or (), shape or (), signature)
     arrays = read_samples(inputs or (), [tensor.name for tensor in given.inputs])
     limits = Limits(max_ulp, min_sqnr, max_error, min_cosine, signed_zeros)
-    request = DiffRequest(
-        model,
-        ref,
-        dut,
-        arrays,
-        samples,
-        seed,
-        limits,
-        dim or (),
-        shape or (),
-        signature,
-        relaxed,
-        deadline,
-    )
     with console.status(f"running {model.name} on {ref} and {dut}") as status:
-        report = diff_model(request, told_in_silence(console, status.update))
+        report = diff_model(
+            model,
+            ref,
+            dut,
+            arrays,
+            samples,
+            seed,
+            limits,
+            dim or (),
+            shape or (),
+            signature,
+            relaxed,
+            deadline,
+            told_in_silence(console, status.update),
+        )
     report.shows_all = everything
     write_report(report, junit, html, as_json=as_json)
     if not report_only and (report.over or not any(layer.error for layer in report.layers)):

@@ -11,8 +11,7 @@ from nnhal_tools.cases.asked_device import EndedError
 from nnhal_tools.diff.device_side import HELPER, DeviceSide
 from nnhal_tools.diff.harder_inputs import harder_inputs
 from nnhal_tools.diff.report import INHERITED, MADE, DiffReport, LayerDiff
-from nnhal_tools.diff.side import ComparedSide, SideValues
-from nnhal_tools.diff.subject import ComparedLayer, Subject, Values
+from nnhal_tools.diff.subject import ComparedLayer, ComparedSide, SideValues, Subject, Values
 from nnhal_tools.distance import Figures, Limits, is_half, judged
 
 

@@ -13,8 +13,7 @@ from nnhal.types import DeviceType
 from nnhal_tools.cases.asked_device import AskedDevice, EndedError
 from nnhal_tools.cases.runner import refusals
 from nnhal_tools.diff.observing import Observed, observe
-from nnhal_tools.diff.side import SideValues
-from nnhal_tools.diff.subject import Subject, Values
+from nnhal_tools.diff.subject import SideValues, Subject, Values
 
 HELPER = "cpu_ref"
 """The driver that computes what a device declines."""

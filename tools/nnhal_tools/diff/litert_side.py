@@ -12,8 +12,7 @@ from nnhal.arrays import Array
 from nnhal.errors import general_failure
 from nnhal_hosting.extras import install_command
 from nnhal_tools.diff.foreign_values import as_operand, source_name, user_inputs
-from nnhal_tools.diff.side import SideValues
-from nnhal_tools.diff.subject import Subject, Values
+from nnhal_tools.diff.subject import SideValues, Subject, Values
 
 if TYPE_CHECKING:
     from ai_edge_litert.interpreter import Interpreter

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -16,15 +16,14 @@ from nnhal.remote import RemoteDevice
 from nnhal.types.layout import Dimensions
 from nnhal_frontends import ModelFormat, import_model
 from nnhal_frontends.errors import FrontendError
-from nnhal_frontends.imported import ImportedModel, ImportedTensor
+from nnhal_frontends.imported import ImportedTensor
 from nnhal_frontends.tflite_identifier import is_tflite
 from nnhal_tools.cases.asked_device import AskedDevice
 from nnhal_tools.diff.comparison import compare
 from nnhal_tools.diff.device_side import HELPER, DeviceSide
 from nnhal_tools.diff.report import DiffReport
-from nnhal_tools.diff.side import ComparedSide
-from nnhal_tools.diff.subject import Subject
-from nnhal_tools.distance.limits import Limits
+from nnhal_tools.diff.subject import ComparedSide, Subject
+from nnhal_tools.distance.limits import NO_LIMITS, Limits
 from nnhal_tools.element_types import number_type_of
 from nnhal_tools.given_model import GivenModel, random_array, read_model
 from nnhal_tools.up import RenewableDevice, opened_device
@@ -35,37 +34,29 @@ RUNTIMES = {"onnxruntime": ModelFormat.ONNX, "litert": ModelFormat.TFLITE}
 """References that are no devices, and the format of the files that each runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiffRequest:
-    """Models, devices and limits of a comparison."""
-
-    model: Path
-    ref: str
-    """A driver, which gets a process of its own, the directory of a running device, 'onnxruntime' or 'litert'."""
-    dut: str
-    """A driver, or the directory of a running device."""
-    samples: Sequence[Mapping[str, Array]] = ()
-    """Arrays by the names of inputs; random ones if there are none."""
-    random_samples: int | None = None
-    """Without it one; of a quantised model as many as have a thousand elements together, 16 at most."""
-    seed: int = 0
-    limits: Limits = field(default_factory=Limits)
-    lengths: Sequence[str] = ()
-    """The lengths of open dimensions, as --dim has them."""
-    shapes: Sequence[str] = ()
-    """The shapes of inputs, as --shape has them."""
-    signature: str = ""
-    """The entry point of a TFLite file."""
-    relaxed: bool = False
-    """Whether devices may compute float32 with the range and precision of float16."""
-    seconds: float | None = None
-    """How long each preparation and each execution on the device may take; without it, for ever."""
-
-
-def diff_model(request: DiffRequest, tell: Callable[[str], None] | None = None) -> DiffReport:
+def diff_model(
+    path: Path,
+    ref: str,
+    dut: str,
+    samples: Sequence[Mapping[str, Array]] = (),
+    random_samples: int | None = None,
+    seed: int = 0,
+    limits: Limits = NO_LIMITS,
+    lengths: Sequence[str] = (),
+    shapes: Sequence[str] = (),
+    signature: str = "",
+    relaxed: bool = False,
+    seconds: float | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> DiffReport:
     """Run a model on both sides, layer by layer.
 
-    ``tell`` is told before each run on the device what runs.
+    ``dut`` is a driver, which gets a process of its own, or the directory of a running device; ``ref`` may also be
+    'onnxruntime' or 'litert'. ``samples`` are arrays by the names of inputs; without any, ``random_samples`` random
+    ones are made: one, or of a quantised model as many as have a thousand elements together, 16 at most. ``lengths``,
+    ``shapes`` and ``signature`` are as --dim, --shape and --signature have them. With ``relaxed`` devices may compute
+    float32 with the range and precision of float16. ``seconds`` limits each preparation and each execution on the
+    device. ``tell`` is told before each run on the device what runs.
 
     Raises:
         OSError: the file cannot be read.
@@ -73,17 +64,39 @@ def diff_model(request: DiffRequest, tell: Callable[[str], None] | None = None) 
             device declines every operation.
         NnhalError: a device cannot be started, or started again after it has died, or a side cannot run the model.
     """
-    given = read_model(request.model, request.lengths, request.shapes, request.signature)
-    for sample in request.samples:
+    given = read_model(path, lengths, shapes, signature)
+    for sample in samples:
         given.require_inputs(sample)
-    content = read_given_file(request.model, MOST_MODEL_BYTES, "a model")
-    subject = Subject(_imported(request, content, _shapes(given, request.samples)))
-    arrays = request.samples or [
-        random_inputs(subject, request.seed + n) for n in range(request.random_samples or _enough(subject))
-    ]
-    samples = [stored_sample(subject, sample) for sample in arrays]
-    with _sides(request, content, subject, tell) as (ref, dut, helper):
-        return compare(subject, ref, dut, samples, request.limits, helper).report(request.model.name)
+    content = read_given_file(path, MOST_MODEL_BYTES, "a model")
+    try:
+        imported = import_model(content, shapes=_shapes(given, samples), signature=signature or None)
+    except FrontendError as error:
+        raise ValueError(f"{path}: {error}") from error
+    model = replace(imported.model, relax_computation_float32_to_float16=relaxed)
+    subject = Subject(replace(imported, model=model))
+    count = random_samples or _enough(subject)
+    arrays = samples or [random_inputs(subject, seed + number) for number in range(count)]
+    stored = [stored_sample(subject, sample) for sample in arrays]
+    opened: list[RemoteDevice] = []
+    with ExitStack() as stack:
+
+        def helper() -> RemoteDevice:
+            """Open the helper when a device declines an operation, or a layer is asked of it."""
+            if not opened:
+                opened.append(stack.enter_context(opened_device(HELPER, _CLIENT)))
+            return opened[0]
+
+        if ref in RUNTIMES:
+            reference: ComparedSide = _runtime(ref, path, content, subject)
+        else:
+            remote = helper() if ref == HELPER else stack.enter_context(opened_device(ref, _CLIENT))
+            reference = DeviceSide(AskedDevice(ref, remote), helper, subject)
+        device = AskedDevice(dut, stack.enter_context(RenewableDevice(dut, _CLIENT)), seconds, tell)
+        side = DeviceSide(device, helper, subject)
+        compared = compare(
+            subject, reference, side, stored, limits, lambda: DeviceSide(AskedDevice(HELPER, helper()), helper, subject)
+        )
+        return compared.report(path.name)
 
 
 def _shapes(given: GivenModel, samples: Sequence[Mapping[str, Array]]) -> Mapping[str, Dimensions]:
@@ -94,42 +107,6 @@ def _shapes(given: GivenModel, samples: Sequence[Mapping[str, Array]]) -> Mappin
         if 0 in tensor.shape and len(shapes) == 1 and 0 not in (shape := shapes.pop()):
             found[tensor.name] = shape
     return found
-
-
-def _imported(request: DiffRequest, content: bytes, shapes: Mapping[str, Dimensions]) -> ImportedModel:
-    try:
-        imported = import_model(content, shapes=shapes, signature=request.signature or None)
-    except FrontendError as error:
-        raise ValueError(f"{request.model}: {error}") from error
-    model = replace(imported.model, relax_computation_float32_to_float16=request.relaxed)
-    return replace(imported, model=model)
-
-
-@contextmanager
-def _sides(
-    request: DiffRequest, content: bytes, subject: Subject, tell: Callable[[str], None] | None
-) -> Iterator[tuple[ComparedSide, DeviceSide, Callable[[], DeviceSide]]]:
-    """Open both sides; a helper is opened if a device declines an operation, or somebody asks for it."""
-    opened: list[RemoteDevice] = []
-    with ExitStack() as stack:
-
-        def helper() -> RemoteDevice:
-            if not opened:
-                opened.append(stack.enter_context(opened_device(HELPER, _CLIENT)))
-            return opened[0]
-
-        def reference() -> DeviceSide:
-            remote = helper() if request.ref == HELPER else stack.enter_context(opened_device(request.ref, _CLIENT))
-            return DeviceSide(AskedDevice(request.ref, remote), helper, subject)
-
-        if request.ref in RUNTIMES:
-            ref: ComparedSide = _runtime(request.ref, request.model, content, subject)
-        else:
-            ref = reference()
-        renewable = stack.enter_context(RenewableDevice(request.dut, _CLIENT))
-        device = AskedDevice(request.dut, renewable, request.seconds, tell)
-        dut = DeviceSide(device, helper, subject)
-        yield ref, dut, lambda: DeviceSide(AskedDevice(HELPER, helper()), helper, subject)
 
 
 def _runtime(name: str, path: Path, content: bytes, subject: Subject) -> ComparedSide:

@@ -13,8 +13,7 @@ from nnhal.arrays import Array
 from nnhal.errors import general_failure
 from nnhal_tools.diff.foreign_values import as_operand, source_name, user_inputs
 from nnhal_tools.diff.observing import observe
-from nnhal_tools.diff.side import SideValues
-from nnhal_tools.diff.subject import Subject, Values
+from nnhal_tools.diff.subject import SideValues, Subject, Values
 
 _FATAL = 4
 

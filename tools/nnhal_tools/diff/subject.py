@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 from nnhal.arrays import Array
 from nnhal.resolved import propagate_dimensions
@@ -31,6 +32,30 @@ class ComparedLayer:
     """The values that it reads: inputs of the model, or values of other layers."""
     outputs: tuple[int, ...]
     """The outputs of the last operation that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideValues:
+    """Values that one side computes."""
+
+    samples: Sequence[Values]
+    """The values of each sample. Operands that are missing are not shown by this side."""
+    fused: tuple[int, ...] = ()
+    """Values that it computes only inside of something else."""
+    notes: tuple[str, ...] = ()
+
+
+class ComparedSide(Protocol):
+    """A device, or a runtime in this process."""
+
+    name: str
+
+    def observe(self, samples: Sequence[Values]) -> SideValues:
+        """Run the model on each sample of its inputs, and return its values, those inside too.
+
+        Raises HalError or ValueError if it cannot run the model.
+        """
+        ...
 
 
 class Subject:

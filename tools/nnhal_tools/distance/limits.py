@@ -65,6 +65,9 @@ class Limits:
         return found
 
 
+NO_LIMITS = Limits()
+
+
 def judged(
     limits: Limits,
     operand: Operand,
