@@ -9,7 +9,8 @@ from operator import or_
 from typing import Annotated, Any, get_args
 
 import orjson
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.responses import Response, StreamingResponse
 
@@ -66,7 +67,10 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 Most = Annotated[int, Query(ge=1, le=100_000, description="Only so many, the newest.")]
-router = APIRouter(prefix=ROOT, responses=_REFUSALS)
+_BEARER = HTTPBearer(
+    auto_error=False, description="A token, if the dashboard has --tokens."
+)  # the gate has looked at it
+router = APIRouter(prefix=ROOT, responses=_REFUSALS, dependencies=[Depends(_BEARER)])
 documentation = APIRouter(include_in_schema=False)
 
 

@@ -71,20 +71,24 @@ class BoundedBodies:
         self._takes_files = takes_files
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_bounded = scope["type"] == "http" and not self._takes_files(scope["path"])
-        await self._app(scope, _bounded(receive) if is_bounded else receive, send)
+        if scope["type"] == "http" and not self._takes_files(scope["path"]):
+            words = f"the form has more than {LONGEST_FORM} bytes, the most that are read of one"
+            receive = bounded(receive, LONGEST_FORM, words)
+        await self._app(scope, receive, send)
 
 
-def _bounded(receive: Receive) -> Receive:
-    """Return what receives the same, and raises HTTPException (413) once more has come than a form may have."""
+def bounded(receive: Receive, most: int, words: str) -> Receive:
+    """Return what receives the same, and raises HTTPException (413) with these words once more than ``most`` bytes
+    have come.
+    """
     taken = 0
 
     async def receive_some() -> Message:
         nonlocal taken
         message = await receive()
         taken += len(message.get("body", b""))
-        if taken > LONGEST_FORM:
-            raise HTTPException(413, f"the form has more than {LONGEST_FORM} bytes, the most that are read of one")
+        if taken > most:
+            raise HTTPException(413, words)
         return message
 
     return receive_some

@@ -9,10 +9,15 @@ from fastapi import Depends, Form, HTTPException, Request
 from starlette.responses import RedirectResponse, Response
 
 from nnhal.errors import NnhalError
+from nnhal_dashboard.access.gate import bounded
 from nnhal_dashboard.access.visitors import Visitor
 from nnhal_dashboard.web.request_state import collector_of, visitor_of
 from nnhal_hosting.access import AccessRole
 from nnhal_pages.operating.table import Done, Operated
+from nnhal_pages.units import size
+
+_FORM_BYTES = 64 * 1024
+"""What a form has besides its files, at most."""
 
 
 def require_role(visitor: Visitor, role: AccessRole) -> None:
@@ -43,6 +48,12 @@ OperatorForm = Annotated[Visitor, Depends(_checked(AccessRole.ADMIN))]
 """The visitor of a form that changes something: its token is checked, and that the visitor is an admin."""
 AnyForm = Annotated[Visitor, Depends(_checked(AccessRole.NOBODY))]
 """The visitor of a form that changes nothing but what this browser sees."""
+
+
+def with_files(request: Request, limit: int) -> Request:
+    """Return a request that may have so many bytes of files. It raises HTTPException (413) once more have come."""
+    words = f"the files have more than {size(limit)}, the most that may be uploaded"
+    return Request(request.scope, bounded(request.receive, limit + _FORM_BYTES, words))
 
 
 def done(request: Request, visitor: Visitor, act: Callable[[Operated], Done], to: str) -> Response:

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from nnhal_dashboard.monitoring.collector import Collector
-from nnhal_dashboard.pages.metrics import downloads
+from nnhal_dashboard.pages.metrics import page as downloads
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.control import controlled

@@ -15,9 +15,8 @@ from starlette.responses import Response
 
 from nnhal.inference import model_config_pb2
 from nnhal_dashboard.access.visitors import Visitor
-from nnhal_dashboard.web.forms import OperatorForm, done, require_form_token, require_role
+from nnhal_dashboard.web.forms import OperatorForm, done, require_form_token, require_role, with_files
 from nnhal_dashboard.web.request_state import visitor_of
-from nnhal_dashboard.web.uploads import limited
 from nnhal_hosting.access import AccessRole
 from nnhal_pages.operating.resources import models
 from nnhal_pages.operating.table import Done, Operated
@@ -50,7 +49,7 @@ async def upload(request: Request) -> Response:
     visitor = visitor_of(request)
     require_role(visitor, AccessRole.ADMIN)  # before anything of it is read
     limit = request.app.state.settings.upload_bytes
-    async with limited(request, limit).form(max_files=2, max_fields=8) as form:
+    async with with_files(request, limit).form(max_files=2, max_fields=8) as form:
         require_form_token(visitor, str(form.get("form_token", "")))
         return await asyncio.to_thread(_load, request, visitor, form)
 

@@ -21,9 +21,8 @@ from nnhal_dashboard.pages.trying.form import TrialForm, first_form, sent_form
 from nnhal_dashboard.pages.trying.given import seen
 from nnhal_dashboard.pages.trying.running import TrialRun, run_trial
 from nnhal_dashboard.pages.trying.times import shown_trial
-from nnhal_dashboard.web.forms import require_form_token, require_role
+from nnhal_dashboard.web.forms import require_form_token, require_role, with_files
 from nnhal_dashboard.web.request_state import collector_of, show_page, visitor_of
-from nnhal_dashboard.web.uploads import limited
 from nnhal_hosting.access import AccessRole
 
 router = APIRouter()
@@ -58,7 +57,7 @@ async def try_model(request: Request, model: str, version: str = "") -> Response
     visitor = visitor_of(request)
     require_role(visitor, AccessRole.INFER)  # before anything of it is read
     limit = min(_MOST_BYTES, request.app.state.settings.upload_bytes)
-    async with limited(request, limit + _FIELD_BYTES).form(
+    async with with_files(request, limit + _FIELD_BYTES).form(
         max_files=_MOST_FIELDS, max_fields=_MOST_FIELDS, max_part_size=_FIELD_BYTES
     ) as form:
         require_form_token(visitor, str(form.get("form_token", "")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from nnhal_dashboard.pages.metrics import downloads
+from nnhal_dashboard.pages.metrics import page as downloads
 from tests.support.dashboard import PageBrowser, ScriptedCollector, framework_process, framework_state
 from tests.support.promql import grafana_queries, rules_of
 
