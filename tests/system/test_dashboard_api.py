@@ -87,3 +87,7 @@ def test_every_operation_answers_as_it_is_described(api: httpx.Client) -> None:
     assert len(operations) >= 30
     problems = problems_of(operations, further(2), headers)
     assert not problems, problems
+    with httpx.Client(base_url=api.base_url, timeout=None) as nobody:
+        for operation in operations:
+            address = re.sub(r"\{\w+\}", "x", operation.path)
+            assert nobody.request(operation.method, address).status_code == 401, operation.label
