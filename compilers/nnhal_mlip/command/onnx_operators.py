@@ -14,6 +14,8 @@ from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
 from nnhal_mlip.flow.graph.flow_graph import Attribute, SourceNode
 from nnhal_mlip.flow.graph.operators import Operator
 
+_STATISTICS = ("scale", "bias", "mean", "variance")
+
 
 @dataclass(frozen=True, slots=True)
 class OnnxOperator:
@@ -92,15 +94,13 @@ def average_pool(node: OnnxOperator) -> str | None:
 
 def batch_normalization(node: OnnxOperator) -> str | None:
     """Convert a normalization with the mean and variance that were learnt."""
-    parameters = [node.constant(index) for index in range(1, 5)]
-    if node.attributes.get("training_mode", 0) or len(node.shape) < 2:
+    given = node.attributes
+    arrays = [array for index in range(1, 5) if (array := node.constant(index)) is not None]
+    unusual = given.get("training_mode", 0) or not given.get("spatial", 1)
+    if unusual or len(arrays) < len(_STATISTICS) or len(node.shape) < 2:
         return None
-    names = ("scale", "bias", "mean", "variance")
-    pairs = zip(names, parameters, strict=True)
-    constants = [node.added_constant(name, array) for name, array in pairs if array is not None]
-    if len(constants) < len(names):
-        return None
-    attributes: dict[str, Attribute] = {"axis": 1, "epsilon": float(node.attributes.get("epsilon", 1e-5))}
+    constants = map(node.added_constant, _STATISTICS, arrays)
+    attributes: dict[str, Attribute] = {"axis": 1, "epsilon": float(given.get("epsilon", 1e-5))}
     return node.add(Operator.BATCH_NORM, node.value(0), *constants, attributes=attributes)
 
 
