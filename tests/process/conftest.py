@@ -11,10 +11,11 @@ import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
+from nnhal_conformance.session import DeviceSession
 from nnhal_hosting.supervision import Child
+from tests.support.calls import session_with
 from tests.support.faulty import FaultyDevice, faulty_device
 from tests.support.processes import WARM
-from tests.support.wire import WireDevice
 
 
 @pytest.fixture
@@ -24,9 +25,9 @@ def other(cpu_ref: Endpoint) -> Iterator[RemoteDevice]:
 
 
 @pytest.fixture
-def wire(cpu_ref: Endpoint) -> Iterator[WireDevice]:
-    """A session with the shared cpu_ref process, at the level of messages."""
-    with WireDevice(cpu_ref) as session:
+def wire(cpu_ref: Endpoint) -> Iterator[DeviceSession]:
+    """Open a session with the shared cpu_ref process, at the level of messages."""
+    with session_with(cpu_ref) as session:
         yield session
 
 

@@ -31,10 +31,10 @@ from nnhal.types import (
 from tests.support.additions import POOL_KINDS
 from tests.support.agreement import single
 from tests.support.caching import CachingDevice, Sample
+from tests.support.calls import session_with
 from tests.support.mlip_hal import MlipRecipe, random_inputs
 from tests.support.processes import own_device
 from tests.support.refusals import FAILURE
-from tests.support.wire import WireDevice
 
 ELEMENTS, SRAM = 64, 1024
 MEASURED = ExecutionConfig(measure_timing=True)
@@ -217,13 +217,13 @@ def test_a_cache_keeps_the_binary_and_another_process_loads_it(endpoint: Endpoin
     inputs = [recipe.tensor((2, 64)), recipe.weights((32, 64)), recipe.bias(32), *recipe.integers(1)]
     resolved = recipe.finish(recipe.operation(OperationType.FULLY_CONNECTED, inputs, recipe.like(dimensions=(2, 32))))
     sample = Sample(resolved.model, tuple(random_inputs(resolved)))
-    with WireDevice(endpoint) as wire:
+    with session_with(endpoint) as wire:
         device = CachingDevice(wire)
         entry = device.entry(tmp_path / "entry")
         expected = device.run(device.prepare(sample.model, entry.create()), sample)
     (kept,) = (path.read_bytes() for path in entry.data)
     assert b"MRVL" in kept
-    with own_device("mlip", *ACCELERATORS["mlip"].options) as (_, other), WireDevice(other) as wire:
+    with own_device("mlip", *ACCELERATORS["mlip"].options) as (_, other), session_with(other) as wire:
         device = CachingDevice(wire)
         for got, wanted in zip(device.run(device.restore(entry.open()), sample), expected, strict=True):
             np.testing.assert_array_equal(got, wanted)

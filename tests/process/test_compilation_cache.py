@@ -34,11 +34,11 @@ from tests.support.caching import (
     moved_to_pool,
     per_channel_convolution,
 )
+from tests.support.calls import session_with
 from tests.support.onnx_models import onnx_model
 from tests.support.refusals import FAILURE
 from tests.support.searching import further
 from tests.support.subgraphs import B8, I32, Program
-from tests.support.wire import WireDevice
 
 NONE = ErrorStatus.NONE
 ROUNDS = further(20)
@@ -55,7 +55,7 @@ def endpoint(request: pytest.FixtureRequest) -> Endpoint:
 
 @pytest.fixture
 def device(endpoint: Endpoint) -> Iterator[CachingDevice]:
-    with WireDevice(endpoint) as wire:
+    with session_with(endpoint) as wire:
         yield CachingDevice(wire)
 
 
@@ -87,7 +87,7 @@ def assert_no_entry(found: Notification) -> None:
 
 
 def test_a_hit_compiles_nothing_on_a_device_that_keeps_what_it_compiled(cpu_acc: Endpoint, tmp_path: Path) -> None:
-    with WireDevice(cpu_acc) as wire, RemoteDevice(cpu_acc) as remote:
+    with session_with(cpu_acc) as wire, RemoteDevice(cpu_acc) as remote:
         device, sample = CachingDevice(wire), convolutional_network()
         entry = device.entry(tmp_path / "entry")
         start = remote.usage()
@@ -133,7 +133,7 @@ def test_files_may_be_closed_after_the_notification(
         numbers = [link.issue(descriptor) for descriptor in cache.model + cache.data]
         for descriptor in cache.model + cache.data:
             descriptor.close()
-        link.drop(numbers)
+        link.drop(*numbers)
         device.check(prepared, sample)
         with RemoteDevice(endpoint, "observer") as observer:
             observer.usage()  # makes the device collect garbage

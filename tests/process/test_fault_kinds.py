@@ -25,7 +25,6 @@ from tests.support.calls import WAYS, held_by, session_with
 from tests.support.faulty import METHODS_OF_WAYS, FaultyDevice, execution_in, fault, faulty_device
 from tests.support.refusals import FAILURE, INVALID, refusal
 from tests.support.waiting import wait_until
-from tests.support.wire import WireDevice
 
 pytestmark = pytest.mark.slow
 SHAPE_WAYS = [way for way in RUNS if way != "run-channel"]
@@ -185,7 +184,7 @@ def test_a_device_with_faults_is_to_be_asked_what_it_supports(faulty: FaultyDevi
 
 
 def test_a_cache_is_damaged_for_good(tmp_path: Path) -> None:
-    with faulty_device(tmp_path, driver="cpu_acc") as device, WireDevice(device.endpoint) as wire:
+    with faulty_device(tmp_path, driver="cpu_acc") as device, session_with(device.endpoint) as wire:
         caching = CachingDevice(wire)
         entry = caching.entry(tmp_path / "entry")
         assert caching.prepare(addition_model(), entry.create()).status == ErrorStatus.NONE

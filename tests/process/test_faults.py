@@ -30,7 +30,6 @@ from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, INVALID, MISSED, refusal
 from tests.support.waiting import SECONDS, wait_until
 from tests.support.well_formed import WellFormed, device_methods, name_of
-from tests.support.wire import WireDevice
 
 pytestmark = pytest.mark.slow
 CALLS = {title: method for method in device_methods() if (title := name_of(method).replace("Service.", ".")) in METHODS}
@@ -108,7 +107,7 @@ def test_a_preparation_is_notified_of_an_error(faulty: FaultyDevice, prepare: Pr
 
 
 def test_a_preparation_from_a_cache_meets_an_error(tmp_path: Path) -> None:
-    with faulty_device(tmp_path, driver="cpu_acc") as device, WireDevice(device.endpoint) as wire:
+    with faulty_device(tmp_path, driver="cpu_acc") as device, session_with(device.endpoint) as wire:
         caching = CachingDevice(wire)
         entry = caching.entry(tmp_path / "entry")
         assert caching.prepare(addition_model(), entry.create()).status == ErrorStatus.NONE

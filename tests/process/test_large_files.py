@@ -17,9 +17,9 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus, Model
 from nnhal.v1 import device_pb2
 from tests.support.additions import addition_of_constant
+from tests.support.calls import NO_TOKEN, session_with
 from tests.support.processes import device_process
 from tests.support.waiting import wait_until
-from tests.support.wire import NO_TOKEN, WireDevice
 
 LIMIT = 1 << 20
 SPARSE = 1 << 36
@@ -81,7 +81,7 @@ def test_constants_of_prepared_models_count_as_long_as_these_live(endpoint: Endp
 
 @pytest.mark.parametrize("has_header", [False, True])
 def test_sparse_files_are_no_compilation_that_is_read(endpoint: Endpoint, tmp_path: Path, has_header: bool) -> None:
-    with WireDevice(endpoint) as wire:
+    with session_with(endpoint) as wire:
         needed = wire.call(
             wire.device.GetNumberOfCacheFilesNeeded, device_pb2.GetNumberOfCacheFilesNeededRequest()
         ).number_of_cache_files
@@ -94,7 +94,7 @@ def test_sparse_files_are_no_compilation_that_is_read(endpoint: Endpoint, tmp_pa
         if has_header:
             announced = len(named) * size - _HEADER.size
             os.pwrite(descriptors[0].fileno(), _HEADER.pack(b"nnhal cache 2", b"", announced, 0, 0), 0)
-        events, error = wire.events(wire.device.PrepareModelFromCache, message)
+        events, error = wire.preparation(wire.device.PrepareModelFromCache, message)
         assert error is None
         refused = "the cache files have ", "reading the cache files, of which some is copied, takes "
         assert events[-1].notified.message.startswith(refused[has_header])

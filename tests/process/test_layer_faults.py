@@ -30,7 +30,6 @@ from tests.support.refusals import FAILURE, INVALID, refusal
 from tests.support.stateful_models import turning
 from tests.support.subgraphs import counting_loop
 from tests.support.waiting import wait_until
-from tests.support.wire import WireDevice
 
 pytestmark = pytest.mark.slow
 DRIVERS = ("cpu_ref", "cpu_acc", "gpu_acc")
@@ -116,7 +115,7 @@ def test_models_without_the_layer_do_not_meet_the_fault(faulty: FaultyDevice) ->
 def test_a_layer_of_a_loop_is_wrong_each_time(faulty: FaultyDevice) -> None:
     """while i < n: i = i + n. The loop ends when the sum is the largest value."""
     sample = Sample(counting_loop(), (np.array([-1], np.int32), np.array([2], np.int32)))
-    with WireDevice(faulty.endpoint) as wire:
+    with session_with(faulty.endpoint) as wire:
         device = CachingDevice(wire)
         prepared = device.prepare(sample.model)
         (right,) = device.run(prepared, sample)
@@ -222,7 +221,7 @@ def test_an_output_that_does_not_depend_on_the_layer_stays_right(healthy: Faulty
     given, result = recipe.input(code, (ELEMENTS,)), Operand(code, (ELEMENTS,))
     halves = [recipe.operation(operation, [given], result) for operation in (OperationType.TANH, OperationType.SIN)]
     sample = Sample(recipe.build(*halves).model, (np.linspace(-1, 1, ELEMENTS, dtype=np.float32),))
-    with WireDevice(healthy.endpoint) as wire:
+    with session_with(healthy.endpoint) as wire:
         device = CachingDevice(wire)
         prepared = device.prepare(sample.model)
         right = device.run(prepared, sample)
@@ -237,7 +236,7 @@ def test_layers_of_a_model_whose_weights_come_from_a_cache_are_refused_in_words(
     given, row = recipe.input(code, (1, 512)), recipe.constant(code, np.arange(512).reshape(1, 512))
     total = recipe.operation(OperationType.ADD, [given, row, *recipe.integers(0)], Operand(code, (1, 512)))
     sample = Sample(recipe.build(total).model, (np.ones((1, 512), np.float32),))
-    with faulty_device(tmp_path, driver="cpu_acc") as device, WireDevice(device.endpoint) as wire:
+    with faulty_device(tmp_path, driver="cpu_acc") as device, session_with(device.endpoint) as wire:
         caching = CachingDevice(wire)
         entry = caching.entry(tmp_path / "entry")
         prepared = caching.prepare(sample.model, entry.create())

@@ -13,18 +13,19 @@ from nnhal.errors import HalError
 from nnhal.remote import RemoteDevice
 from nnhal.types import MAX_LOOP_TIMEOUT_NS, ErrorStatus, OperandType
 from nnhal.v1 import device_pb2
+from nnhal_conformance.session import DeviceSession
 from tests.support.additions import addition_model
 from tests.support.caching import CachingDevice, broadcast_sum, held_under
+from tests.support.calls import NO_TOKEN, session_with
 from tests.support.gates import PATIENT, Gate, gate_model
 from tests.support.waiting import wait_until
-from tests.support.wire import NO_TOKEN, WireDevice
 
 TRANSIENT, PERSISTENT = ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT
 CANCELLED_OPERATIONS = 1500
 
 
 @pytest.mark.contract("QS-02", "QS-09")
-def test_a_deadline_that_has_passed_is_missed_persistently(wire: WireDevice, device: RemoteDevice) -> None:
+def test_a_deadline_that_has_passed_is_missed_persistently(wire: DeviceSession, device: RemoteDevice) -> None:
     for deadline in (0, now_ns() - 1):
         ended = CachingDevice(wire).prepare(addition_model(), deadline_ns=deadline)
         assert (ended.launched, ended.status, ended.prepared_model) == (True, PERSISTENT, 0)
@@ -53,7 +54,7 @@ def test_a_cancelled_preparation_leaves_nothing_behind(
 ) -> None:
     endpoint: Endpoint = request.getfixturevalue(driver)
     model = addition_model(operations=CANCELLED_OPERATIONS)
-    with WireDevice(endpoint) as wire, RemoteDevice(endpoint, "observer") as observer:
+    with session_with(endpoint) as wire, RemoteDevice(endpoint, "observer") as observer:
         device = CachingDevice(wire)
         before = observer.usage().prepared_models
         cache = device.entry(tmp_path / "entry").create()
@@ -65,7 +66,7 @@ def test_a_cancelled_preparation_leaves_nothing_behind(
         events: Any = wire.device.PrepareModel(message, metadata=wire.metadata)
         assert next(events).preparation.WhichOneof("event") == "launched"
         events.cancel()
-        wire.link.drop([number for each in numbers for number in each])
+        wire.link.drop(*(number for each in numbers for number in each))
         wait_until(lambda: not held_under(tmp_path, observer.pid), "the preparation, which holds its files, has ended")
         assert observer.usage().prepared_models == before
         sample = broadcast_sum(OperandType.TENSOR_FLOAT32)

@@ -21,11 +21,11 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal.v1 import device_pb2
 from nnhal_hosting.supervision import Child
+from tests.support.calls import session_with
 from tests.support.idle_calls import complete, half_sent, idle_calls, is_healthy, refused
 from tests.support.processes import device_process
 from tests.support.resources import forget_peak, peak_bytes, resident_bytes
 from tests.support.waiting import SECONDS, settled, wait_until
-from tests.support.wire import WireDevice
 
 CHECK = "/grpc.health.v1.Health/Check"
 GET_TYPE = "/nnhal.v1.DeviceService/GetType"
@@ -64,7 +64,7 @@ def message(size: int) -> device_pb2.GetSupportedOperationsRequest:
 
 
 def test_messages_of_all_calls_share_memory(endpoint: Endpoint) -> None:
-    with WireDevice(endpoint) as wire:
+    with session_with(endpoint) as wire:
         with pytest.raises(HalError) as caught:
             wire.call(wire.device.GetSupportedOperations, message(3 * MEBIBYTE))
         size = message(3 * MEBIBYTE).ByteSize()
@@ -80,7 +80,7 @@ def test_messages_of_all_calls_share_memory(endpoint: Endpoint) -> None:
 
 
 def test_a_message_that_is_too_long_is_refused(endpoint: Endpoint) -> None:
-    with WireDevice(endpoint) as wire, pytest.raises(grpc.RpcError) as caught:
+    with session_with(endpoint) as wire, pytest.raises(grpc.RpcError) as caught:
         wire.device.GetSupportedOperations(message(5 * MEBIBYTE), metadata=wire.metadata, timeout=SECONDS)
     call: Any = caught.value
     assert call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -31,10 +31,10 @@ from nnhal.types import (
 from nnhal.types.layout import ELEMENT_TYPES, byte_size
 from nnhal.v1 import device_pb2, types_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
+from nnhal_conformance.session import DeviceSession
 from nnhal_devices.host.sessions.cache import CacheFiles
 from tests.support.additions import argument
 from tests.support.models import Recipe
-from tests.support.wire import WireDevice
 
 TOKEN = bytes(range(32))
 OTHER_TOKEN = bytes(range(1, 33))
@@ -115,7 +115,7 @@ class Notification:
 class CachingDevice:
     """A session with a device. It checks the protocol of notifications in every preparation."""
 
-    def __init__(self, wire: WireDevice) -> None:
+    def __init__(self, wire: DeviceSession) -> None:
         self.wire = wire
 
     @property
@@ -145,7 +145,7 @@ class CachingDevice:
             data_cache=self._files(cache.data),
             token=cache.token,
         )
-        return _notification(*self.wire.events(self.wire.device.PrepareModel, message))
+        return _notification(*self.wire.preparation(self.wire.device.PrepareModel, message))
 
     def restore(self, cache: CompilationCache, deadline_ns: int = NO_DEADLINE) -> Notification:
         """Call prepareModelFromCache."""
@@ -155,7 +155,7 @@ class CachingDevice:
             data_cache=self._files(cache.data),
             token=cache.token,
         )
-        return _notification(*self.wire.events(self.wire.device.PrepareModelFromCache, message))
+        return _notification(*self.wire.preparation(self.wire.device.PrepareModelFromCache, message))
 
     def run(self, prepared: Notification, sample: Sample) -> list[Array]:
         """Execute a prepared model and return its outputs as bytes."""

@@ -13,6 +13,9 @@ from nnhal_conformance.small_models import small_models
 from nnhal_conformance.ways import ALL_RUNS, Run, RunWay
 from tests.support.waiting import SECONDS
 
+NO_TOKEN = bytes(32)
+"""Token of a preparation that is not cached."""
+
 
 def session_with(endpoint: Endpoint) -> DeviceSession:
     """Open a session, whose calls may take as long as they do on a busy machine."""

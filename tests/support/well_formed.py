@@ -12,7 +12,7 @@ from google.protobuf.message_factory import GetMessageClass
 from nnhal.codec.memory import memory_to_wire
 from nnhal.endpoint import Endpoint
 from nnhal.fence import Fence
-from nnhal.link import Channel, Link
+from nnhal.link import Link
 from nnhal.memory import create_ashmem, create_blob
 from nnhal.v1 import (
     admin_pb2,
@@ -26,8 +26,10 @@ from nnhal.v1 import (
     request_pb2,
     types_pb2,
 )
+from nnhal_conformance.session import Datagrams, DeviceSession, RawLink
 from tests.support.additions import POOL_BYTES, TENSOR_BYTES, Addition, addition_model, addition_of_constant
-from tests.support.wire import NO_TOKEN, WireDevice
+from tests.support.calls import NO_TOKEN
+from tests.support.waiting import SECONDS
 
 _FILES = (
     admin_pb2,
@@ -65,7 +67,11 @@ def name_of(method: MethodDescriptor) -> str:
 
 
 def answer(
-    channel: grpc.Channel, method: MethodDescriptor, request: Message, metadata: Any = (), link: Link | None = None
+    channel: grpc.Channel,
+    method: MethodDescriptor,
+    request: Message,
+    metadata: Any = (),
+    link: Link | RawLink | None = None,
 ) -> Failure | None:
     """Make a call and return how it failed; None if it did not. What it launches has ended then, if ``link`` is given.
 
@@ -87,13 +93,14 @@ def answer(
     return None
 
 
-def wait_for_launch(link: Link, reply: Any) -> None:
+def wait_for_launch(link: Link | RawLink, reply: Any) -> None:
     """Wait for the end of what a call has launched, well or not; do nothing if it has launched nothing."""
     fence = getattr(reply, "fence_descriptor_id", 0) or getattr(
         getattr(reply, "result", None), "sync_fence_descriptor_id", 0
     )
     if fence:
-        Fence.received(link.take(fence)).wait_for_end()
+        taken = link.take(fence, "a fence") if isinstance(link, RawLink) else link.take(fence)
+        Fence.received(taken).wait_for_end()
 
 
 _FOR_OPERATORS = {"EndSession", "Drain", "Exit", "SetLogLevel", "GetLogLines", "GetFigures", "MeasureOperations"}
@@ -102,11 +109,11 @@ DEVICE_METHODS = {name_of(each): each for each in device_methods() if each.name 
 """Methods of a device that any client may call, by their names."""
 
 
-class WellFormed(WireDevice):
+class WellFormed(DeviceSession):
     """A session with one object of each kind, and requests that name them."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(endpoint)
+        super().__init__(endpoint, SECONDS)
         self._memory = create_ashmem(POOL_BYTES)
         request = self.request(Addition(self._memory).request)
         model = self.model(addition_of_constant(create_blob(TENSOR_BYTES)))
@@ -166,17 +173,17 @@ class WellFormed(WireDevice):
         execute.memory_identifier_tokens.append(-1)
         return burst_pb2.BurstCall(execute=execute)
 
-    def open_burst(self) -> Channel:
+    def open_burst(self) -> Datagrams:
         asked = prepared_model_pb2.ConfigureExecutionBurstRequest(prepared_model=self._given["prepared_model"])
         answer = self.call(self.prepared_model.ConfigureExecutionBurst, asked)
-        return self.take_channel(answer.channel_descriptor_id)
+        return self.take_socket(answer.channel_descriptor_id, "a channel")
 
     def launch_call(self) -> execution_pb2.LaunchCall:
         return execution_pb2.LaunchCall(launch=execution_pb2.Launch(execution=self._given["execution"]))
 
-    def open_launch_channel(self) -> Channel:
+    def open_launch_channel(self) -> Datagrams:
         answer = self.call(self.execution.OpenLaunchChannel, execution_pb2.OpenLaunchChannelRequest())
-        return self.take_channel(answer.channel_descriptor_id)
+        return self.take_socket(answer.channel_descriptor_id, "a channel")
 
     def answer(self, method: MethodDescriptor, request: Message) -> Failure | None:
         """Make a call and return how it failed; None if it did not."""
@@ -195,6 +202,3 @@ class WellFormed(WireDevice):
             elif field.cpp_type != field.CPPTYPE_STRING or isinstance(given, str | bytes):
                 setattr(message, field.name, given)
         return message
-
-    def __enter__(self) -> WellFormed:
-        return self

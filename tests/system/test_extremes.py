@@ -59,7 +59,7 @@ def _extremes_of(method: MethodDescriptor, many: int) -> list[Extreme]:
     return list(extremes(method.input_type, many))
 
 
-DEVICE = Tier(DEVICE_METHODS, WellFormed, 3_000, 4 << 30)
+DEVICE = Tier(DEVICE_METHODS, WellFormed, 3_000, 6 << 30)
 FRAMEWORK = Tier(FRAMEWORK_METHODS, lambda endpoint: WellFormedFramework(endpoint, MODEL), 1_000, 6 << 30)
 TIERS = {"cpu_ref": DEVICE, "cpu_acc": DEVICE, "framework": FRAMEWORK}
 
@@ -133,8 +133,7 @@ def test_a_call_on_a_burst_at_an_extreme_is_answered_in_words(abused: tuple[Tier
             call = extreme.applied(session.burst_call()).SerializeToString()
             if not 0 < len(call) <= MAX_MESSAGE_BYTES:
                 continue
-            channel.send(call)
-            answer = burst_pb2.BurstAnswer.FromString(channel.receive())
+            answer = burst_pb2.BurstAnswer.FromString(channel.answer(call).message)
             if "invalid hardware buffer" not in answer.message:
                 assert answer.status != types_pb2.ERROR_STATUS_GENERAL_FAILURE, (answer.message, extreme)
             if answer.status:
@@ -146,9 +145,8 @@ def test_a_call_on_a_launch_channel_at_an_extreme_is_answered_in_words(abused: t
     for extreme in extremes(execution_pb2.LaunchCall.DESCRIPTOR, IN_A_DATAGRAM):
         with WellFormed(abused[1]) as session:
             call = extreme.applied(session.launch_call()).SerializeToString()
-            channel = session.open_launch_channel()
-            channel.send(call)
-            refused = execution_pb2.LaunchAnswer.FromString(channel.receive_with_descriptors()[0]).refused
+            told = session.open_launch_channel().answer(call).message
+            refused = execution_pb2.LaunchAnswer.FromString(told).refused
             assert refused.status != types_pb2.ERROR_STATUS_GENERAL_FAILURE, (refused.message, extreme)
             if refused.status:
                 require_plain(refused.message, extreme)

@@ -21,8 +21,9 @@ from google.protobuf.message import EncodeError, Message
 
 from nnhal.errors import HalError
 from nnhal.inference import grpc_service_pb2
-from nnhal.link import Channel, ChannelClosedError, ProtocolError
+from nnhal.link import ProtocolError
 from nnhal.link.channel import MAX_MESSAGE_BYTES
+from nnhal_conformance.session import Datagrams
 from tests.fuzz.mutators.messages import MessageMutator
 from tests.fuzz.mutators.octets import mutate_octets
 from tests.fuzz.mutators.texts import mutate_text
@@ -224,13 +225,13 @@ def _change(message: Message, source: Random) -> None:
         mutator.change(message, source)
 
 
-def _on_channel(channel: Channel, call: Message, source: Random) -> None:
+def _on_channel(channel: Datagrams, call: Message, source: Random) -> None:
     """Send calls, of which the last is well-formed, until the channel ends."""
-    with suppress(ChannelClosedError):
-        for _ in range(source.randint(1, 4)):
-            data = MessageMutator(type(call))(call.SerializeToString(), source)[:MAX_MESSAGE_BYTES]
-            channel.send(data or b"\0")
-            channel.receive_with_descriptors()
+    for _ in range(source.randint(1, 4)):
+        data = MessageMutator(type(call))(call.SerializeToString(), source)[:MAX_MESSAGE_BYTES]
+        channel.send(data or b"\0")
+        if channel.receive() is None:
+            break
     channel.close()
 
 
