@@ -35,6 +35,7 @@ from tests.support.agreement import assert_agrees
 from tests.support.npu import Ask
 
 ACCELERATED = CpuAcc(DriverOptions())
+NPUS: tuple[Ask, ...] = (by_ethos_n, by_ethos_u, Mlip(DriverOptions()).supported_operations)
 
 
 def of(*verbs: Verb) -> pytest.MarkDecorator:
@@ -91,7 +92,7 @@ def agrees_or_declines(model: ResolvedModel, inputs: Sequence[Array]) -> None:
 
 
 @of(Verb.TAKES)
-def test_gpu_acc_takes_what_cpu_acc_takes_of_floats_of_up_to_4_axes(row: Row) -> None:
+def test_gpu_acc_takes_what_cpu_acc_takes_of_floats_and_npus_answer_in_words(row: Row) -> None:
     for code, typed in types_of(row):
         model, _ = model_of(typed, values_of(typed))
         (accelerated,) = ACCELERATED.supported_operations(model)
@@ -100,15 +101,8 @@ def test_gpu_acc_takes_what_cpu_acc_takes_of_floats_of_up_to_4_axes(row: Row) ->
         is_taken = code in FLOATS or (typed.operation == OperationType.DEQUANTIZE and code in QUANT8)
         if typed.operation != OperationType.CAST:
             assert (answer == SUPPORTED) == (accelerated == SUPPORTED and is_taken and axes <= 4), answer
-        assert_complete(answer)
-
-
-@of(Verb.TAKES)
-@pytest.mark.parametrize("ask", [by_ethos_n, by_ethos_u, Mlip(DriverOptions()).supported_operations])
-def test_npus_take_a_form_or_say_why_not(ask: Ask, row: Row) -> None:
-    for _, typed in types_of(row):
-        (answer,) = ask(model_of(typed, values_of(typed))[0])
-        assert_complete(answer)
+        for each in (answer, *(ask(model)[0] for ask in NPUS)):
+            assert_complete(each)
 
 
 def assert_complete(answer: Support) -> None:
