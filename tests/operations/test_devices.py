@@ -83,6 +83,15 @@ def test_cpu_acc_takes_open_axes_or_declines(row: Row) -> None:
         agrees_or_declines(model, inputs)
 
 
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_cpu_acc_needs_the_size_of_images_to_resize(axis: int) -> None:
+    row = next(row for row in ROWS if row.operation == OperationType.RESIZE_NEAREST_NEIGHBOR)
+    model, _ = model_of(dict(with_open_axes(row))[axis], values_of(row))
+    (answer,) = ACCELERATED.supported_operations(model)
+    assert isinstance(answer, Unsupported)
+    assert answer.code == "DYN_SHAPE"
+
+
 def agrees_or_declines(model: ResolvedModel, inputs: Sequence[Array]) -> None:
     (answer,) = ACCELERATED.supported_operations(model)
     if answer == SUPPORTED:

@@ -32,6 +32,7 @@ HALF = 2e-3
 """How far results in float16 may be off, relatively and absolutely."""
 
 
+CURVES = (OperationType.LOGISTIC, OperationType.TANH)
 TAKEN: dict[OperationType, set[OperandType]] = {}
 """The types of each operation in all its rows."""
 for _row in rows_of(ROWS, Verb.TAKES):
@@ -98,6 +99,12 @@ def test_a_form_is_refused_in_words(row: Row) -> None:
         dimensions(row)
         if known:
             compute(row.operation, row.inputs, *(_undeclared(each) for each in row.operands))
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if "rank 5" in row.words and row.operation in CURVES], ids=name_of)
+def test_a_rank_that_becomes_known_late_is_checked_late(row: Row) -> None:
+    with pytest.raises(HalError, match=row.words):
+        dimensions(row)
 
 
 @of(Verb.GIVES)
