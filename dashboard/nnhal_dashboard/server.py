@@ -17,7 +17,8 @@ from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_hosting.access import AllowedHosts, LocalUsers, TcpListener, Tls, read_tokens, require_safe
 from nnhal_hosting.admin_keys import read_admin_key
-from nnhal_hosting.http import ConnectionLimiter, ConnectionLimits
+from nnhal_hosting.connection_limits import ConnectionLimits
+from nnhal_hosting.http import ConnectionLimiter
 from nnhal_hosting.listener_watch import ListenerWatch, asks_http
 from nnhal_hosting.server import use_all_descriptors
 

@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context
-from dataclasses import dataclass
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, cast
@@ -22,25 +21,10 @@ from starlette.types import Scope
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from nnhal_hosting.connection_limits import ConnectionLimits, StallTimer
 from nnhal_hosting.http_heads import RefusedError, require_plain, require_trailer
 from nnhal_hosting.shared_numbers import LocalNumber, SharedNumber
 from nnhal_hosting.whole_requests import DirectWay, KeptHeads, WholeRequests
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """The limits of one server."""
-
-    connections: int = 1024
-    """How many there may be at a time."""
-    stalled_seconds: float = 10
-    """The time that a client may take for a head, and for the next byte of a body or a response."""
-    idle_seconds: float = 60
-    """The time that a connection may be open without a request."""
-    head_bytes: int = 32 * 1024
-    """The time that the head of a request may be, with the trailers and whatever else is beside its body."""
-    headers: int = 128
-    """How many headers it may have, trailers among them."""
 
 
 class ConnectionLimiter:
@@ -143,7 +127,6 @@ class LimitedConnection(HttpToolsProtocol):
     as if it did not ask for that (RFC 9110, 7.8).
     """
 
-    _timer: asyncio.Handle
     flow: _Flow
 
     def __init__(self, limiter: ConnectionLimiter, *arguments: Any, **named: Any) -> None:
@@ -153,15 +136,15 @@ class LimitedConnection(HttpToolsProtocol):
         self._limiter = limiter
         self._end = _ConnectionEnd()
         self._awaited = _Awaited.REQUEST
-        self._since = self.loop.time()
         self._unread = b""
         """Bytes that came while a request was served."""
-        self._unsent = 0
         self._unanswered: list[RequestResponseCycle] = []
         """The requests whose heads uvicorn has been given, the first of which is served."""
         self._is_last = False
         """True if the connection ends with the request that was read last."""
         self._is_refused = False
+        self._lingering: asyncio.TimerHandle | None = None
+        """Closes a connection whose last request was refused."""
         self._refusal: RefusedError | None = None
         """Waits for the answers to the requests before."""
         self._stops = False
@@ -178,7 +161,7 @@ class LimitedConnection(HttpToolsProtocol):
         super().connection_made(cast(asyncio.Transport, transport))  # a stream's; uvloop's is no subclass
         self.flow = _Flow(self.transport)
         self._limiter.open.add(1)
-        self._timer = self.loop.call_soon(self._look)
+        self._timer = StallTimer(self, self._limiter.limits, self.loop)
         if self._limiter.open.total > self._limiter.limits.connections:
             message = f"there are {self._limiter.limits.connections} connections, and no more may be"
             self._awaited = _Awaited.NOTHING
@@ -190,7 +173,7 @@ class LimitedConnection(HttpToolsProtocol):
             self._discard(data)
             return
         if self._awaited is _Awaited.BODY:
-            self._since = self.loop.time()
+            self._timer.restart()
         self._unread = self._unread + data if self._unread else data
         self._read_on()
 
@@ -207,6 +190,8 @@ class LimitedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._limiter.open.add(-1)
         self._timer.cancel()
+        if self._lingering is not None:
+            self._lingering.cancel()
         self._end.come()
         for cycle in self._unanswered:  # uvicorn tells the last one only
             _disconnect(cycle)
@@ -277,7 +262,7 @@ class LimitedConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """The response to the first of the requests has been written, but may not have been sent yet."""
         self._unanswered.pop(0)
-        self._since = self.loop.time()
+        self._timer.restart()
         if self._refusal is not None and not self._waits_for_answers:
             self._answer_refusal(self._refusal)
             return
@@ -293,7 +278,7 @@ class LimitedConnection(HttpToolsProtocol):
         self._awaited = _Awaited.REQUEST
 
     def end_serving(self) -> None:
-        self._since = self.loop.time()
+        self._timer.restart()
         self._read_on_soon()
 
     @property
@@ -392,7 +377,8 @@ class LimitedConnection(HttpToolsProtocol):
     def _refuse(self, refusal: RefusedError) -> None:
         """Refuse the request that is read, once those before it have been answered, and read no other."""
         is_answered = self._awaited is _Awaited.BODY and not self._is_serving  # without its body
-        self._awaited, self._since, self._unread = _Awaited.NOTHING, self.loop.time(), b""
+        self._awaited, self._unread = _Awaited.NOTHING, b""
+        self._timer.restart()
         if is_answered:
             self._linger()
         elif self._waits_for_answers:
@@ -415,8 +401,7 @@ class LimitedConnection(HttpToolsProtocol):
         self._is_refused = True
         if self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()
-        self._timer.cancel()
-        self._timer = self.loop.call_later(_LINGER_SECONDS, self._look)
+        self._lingering = self.loop.call_later(_LINGER_SECONDS, self.transport.close)
 
     def _discard(self, data: bytes) -> None:
         self._discarded += len(data)
@@ -427,36 +412,28 @@ class LimitedConnection(HttpToolsProtocol):
 
     def _expect(self, awaited: _Awaited) -> None:
         self._awaited = awaited
-        self._since = self.loop.time()
+        self._timer.restart()
 
-    def _look(self) -> None:
-        """End the connection if its time is up. One timer serves the whole connection, not one for each request."""
-        now, limits = self.loop.time(), self._limiter.limits
-        if self._is_refused:
-            self.transport.close()
-        unsent = self.transport.get_write_buffer_size()
-        if unsent != self._unsent or (not unsent and self._waits_for_server()):
-            self._unsent, self._since = unsent, now
-        idle = self._awaited is _Awaited.REQUEST and not unsent
-        due = self._since + (limits.idle_seconds if idle else limits.stalled_seconds)
-        if now < due:
-            next_look = now + min(limits.stalled_seconds, limits.idle_seconds)
-            self._timer = self.loop.call_at(min(due, next_look), self._look)
-        elif unsent:
-            self.transport.abort()
-        elif self._awaited is _Awaited.HEAD:
-            message = f"the head of the request was not whole within {limits.stalled_seconds:g} s"
-            self._refuse(RefusedError(message, HTTPStatus.REQUEST_TIMEOUT))
-        elif self._awaited is _Awaited.BODY:
-            message = f"nothing of the body came for {limits.stalled_seconds:g} s"
-            self._refuse(RefusedError(message, HTTPStatus.REQUEST_TIMEOUT))
-        else:
-            self.transport.close()
+    @property
+    def is_idle(self) -> bool:
+        return self._awaited is _Awaited.REQUEST
 
-    def _waits_for_server(self) -> bool:
+    @property
+    def waits_for_server(self) -> bool:
         """Return whether the client has sent all that it can before the server goes on."""
         is_blocked = self._awaited is not _Awaited.BODY or self._waits_for_answers or not self.transport.is_reading()
         return self._is_serving and is_blocked
+
+    def time_is_up(self) -> None:
+        seconds = self._limiter.limits.stalled_seconds
+        if self._awaited is _Awaited.HEAD:
+            message = f"the head of the request was not whole within {seconds:g} s"
+            self._refuse(RefusedError(message, HTTPStatus.REQUEST_TIMEOUT))
+        elif self._awaited is _Awaited.BODY:
+            message = f"nothing of the body came for {seconds:g} s"
+            self._refuse(RefusedError(message, HTTPStatus.REQUEST_TIMEOUT))
+        else:
+            self.transport.close()
 
     def _respond(self, status: HTTPStatus, message: str) -> None:
         body = json.dumps({"error": message}, separators=(",", ":"))

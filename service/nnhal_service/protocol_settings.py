@@ -5,15 +5,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from nnhal_hosting.access import AllowedHosts, LocalUsers, TcpListener, Tls, read_tokens, require_safe
+from nnhal_hosting.connection_limits import ConnectionLimits
 from nnhal_service.access import ClientRates, Guard, Rate, RateLimits
 from nnhal_service.repository import RepositoryOptions
 from nnhal_service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from nnhal_hosting.http import ConnectionLimits
 
 HTTP, GRPC, METRICS = "http", "grpc", "metrics"
 """The servers. Those of HTTP and metrics can listen at sockets of a service manager; the gRPC server opens its own."""
@@ -104,9 +101,6 @@ def users_of(settings: ServiceSettings, listener: TcpListener) -> LocalUsers | N
 
 
 def connection_limits(settings: ServiceSettings) -> ConnectionLimits:
-    # Importing the HTTP server takes as long as the rest of the framework; without that server nothing needs it.
-    from nnhal_hosting.http import ConnectionLimits
-
     return ConnectionLimits(
         settings.http_max_connections,
         settings.http_stalled_secs,

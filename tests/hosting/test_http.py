@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from nnhal_hosting.http import ConnectionLimiter, ConnectionLimits
+from nnhal_hosting.connection_limits import ConnectionLimits
+from nnhal_hosting.http import ConnectionLimiter
 from nnhal_hosting.whole_requests import Held, Responder
 from tests.support.ambiguous_requests import REFUSED
 

@@ -18,7 +18,8 @@ from uvicorn.server import ServerState
 
 from nnhal.inference import grpc_service_pb2, model_config_pb2
 from nnhal.inference.datatypes import TensorError
-from nnhal_hosting.http import ConnectionLimiter, ConnectionLimits, LimitedConnection
+from nnhal_hosting.connection_limits import ConnectionLimits
+from nnhal_hosting.http import ConnectionLimiter, LimitedConnection
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.repository.config_file import config_from_json, read_config
 from nnhal_service.repository.source import GivenSource

@@ -12,7 +12,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from nnhal_hosting.access import TcpListener, Tls
-from nnhal_hosting.http import ConnectionLimiter, ConnectionLimits
+from nnhal_hosting.connection_limits import ConnectionLimits
+from nnhal_hosting.http import ConnectionLimiter
 from nnhal_hosting.shared_numbers import SharedNumber
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.http.app import ProtocolApp

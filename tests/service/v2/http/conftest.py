@@ -11,7 +11,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from nnhal_hosting.access import TcpListener
-from nnhal_hosting.http import ConnectionLimits
+from nnhal_hosting.connection_limits import ConnectionLimits
 from nnhal_hosting.whole_requests import Held, Responder
 from nnhal_service.access import Guard, RequestMemoryBudget
 from nnhal_service.v2.http import HttpServer, create_app

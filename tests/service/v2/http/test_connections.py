@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from nnhal.arrays import Array
-from nnhal_hosting.http import ConnectionLimits
+from nnhal_hosting.connection_limits import ConnectionLimits
 from tests.service.v2.http.conftest import Served, serving
 from tests.support.v2 import FakeModel
 from tests.support.waiting import wait_until

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from nnhal_hosting.http import ConnectionLimits
+from nnhal_hosting.connection_limits import ConnectionLimits
 from tests.service.v2.http.conftest import Served, serving
 from tests.support.v2 import FakeModel
 
