@@ -245,8 +245,11 @@ class ModelServer:
 
     def _build(self, undo: ExitStack) -> None:
         settings, directory = self._settings, self._directory
+        connections: dict[str, object] = {}
         memory = (
-            SystemSharedMemory(self._client_ports, settings.client_shm_regions) if settings.allow_client_shm else None
+            SystemSharedMemory(self._client_ports, settings.client_shm_regions, connections=connections)
+            if settings.allow_client_shm
+            else None
         )
         if memory is not None:
             undo.callback(memory.close)
@@ -264,6 +267,7 @@ class ModelServer:
             self._budget,
             self._loop,
             self._tls,
+            connections,
         )
         grpc = listener_of(settings, GRPC) if settings.allow_grpc else None
         inherited = self._passed.get(HTTP)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +47,8 @@ class ServerBackends:
     loop: ServingLoop
     tls: Tls | None
     """The keys of all TCP ports; None without TLS."""
+    connections: dict[str, object] = field(default_factory=dict)
+    """The TCP connections that gRPC servers hold, by gRPC's names of the peers."""
 
 
 def instance_memory_of(budget: RequestMemoryBudget) -> InstanceMemory:
@@ -83,11 +85,12 @@ def grpc_server(
         servicer,
         backends.repository,
         GrpcLimits(connections=settings.grpc_max_connections, message_bytes=_message_bytes(settings)),
-        backends.tls.grpc_credentials() if backends.tls else None,
+        backends.tls,
         backends.guard,
         partial(users_of, settings),
         shares_ports,
         0o666 if settings.tokens is not None else 0o660 if settings.allowed_uids else 0o600,
+        backends.connections,
     )
 
 

@@ -1,7 +1,7 @@
 """Admitting the calls of gRPC: which client has how many threads, and how much memory their messages may take."""
 
 from nnhal_hosting.calls.admission import CallAdmission
-from nnhal_hosting.calls.answers import MOST_UNTAKEN, UntakenAnswers
+from nnhal_hosting.calls.answers import UntakenAnswers
 from nnhal_hosting.calls.limits import CallLimits
 
-__all__ = ["MOST_UNTAKEN", "CallAdmission", "CallLimits", "UntakenAnswers"]
+__all__ = ["CallAdmission", "CallLimits", "UntakenAnswers"]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-MOST_UNTAKEN = 1024
+_MOST_UNTAKEN = 1024
 """Answers of one server that may wait for their clients at a time."""
 _PATIENCE_SECONDS = 2.0
 """How long an answer may wait however many do. Of many calls that come at once, all are answered before any is sent."""
@@ -18,7 +18,6 @@ _PATIENCE_SECONDS = 2.0
 class _Answer(NamedTuple):
     size: int
     end: Callable[[], object]
-    connection: str
     given: float
     """When it was given, in seconds of the clock."""
 
@@ -26,13 +25,13 @@ class _Answer(NamedTuple):
 class UntakenAnswers:
     """Bounds the answers that gRPC keeps, with their calls, as long as a client does not take them.
 
-    Beyond a limit it ends the oldest: a client that takes its answers has them before they are old. Where only
-    connections can be ended, all answers of the same one end with it. Safe to use from several threads.
+    Beyond a limit it ends the oldest: a client that takes its answers has them before they are old. Safe to use from
+    several threads.
     """
 
     def __init__(
         self,
-        limit: int = MOST_UNTAKEN,
+        limit: int = _MOST_UNTAKEN,
         limit_bytes: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -46,16 +45,15 @@ class UntakenAnswers:
         """In the order in which they were given."""
         self._bytes = 0
 
-    def add(self, size: int, end: Callable[[], object], connection: str = "") -> Callable[..., None]:
+    def add(self, size: int, end: Callable[[], object]) -> Callable[..., None]:
         """Note an answer of ``size`` bytes that is about to be sent. Call what is returned, with whatever arguments,
         when its call has ended.
 
-        ``end`` is called in any thread that adds another answer. It ends the call, or the ``connection`` if it names
-        one.
+        ``end`` ends the call. It is called in any thread that adds another answer.
         """
         number = next(self._numbers)
         with self._lock:
-            self._waiting[number] = _Answer(size, end, connection, self._clock())
+            self._waiting[number] = _Answer(size, end, self._clock())
             self._bytes += size
             surplus = self._take_surplus() if len(self._waiting) > 1 else ()
         for answer in surplus:
@@ -66,15 +64,13 @@ class UntakenAnswers:
         """Take the oldest answers out that exceed a limit, but never the newest."""
         surplus: list[_Answer] = []
         while len(self._waiting) > 1:
-            oldest = self._waiting[next(iter(self._waiting))]
+            number, oldest = next(iter(self._waiting.items()))
             are_many = len(self._waiting) > self._limit and self._clock() - oldest.given >= _PATIENCE_SECONDS
             if not are_many and (self._limit_bytes is None or self._bytes <= self._limit_bytes):
                 break
             surplus.append(oldest)
-            for number, answer in list(self._waiting.items()):
-                if answer is oldest or (oldest.connection and answer.connection == oldest.connection):
-                    del self._waiting[number]
-                    self._bytes -= answer.size
+            del self._waiting[number]
+            self._bytes -= oldest.size
         return surplus
 
     def _remove(self, number: int, *_: object) -> None:

@@ -101,6 +101,11 @@ class Stream:
         return not self._unsent and not self._queued
 
     @property
+    def is_held_up(self) -> bool:
+        """True if nothing can be sent on its connection."""
+        return self._connection.is_paused
+
+    @property
     def _queued(self) -> int:
         """The bytes of the answer that ngh2 has."""
         with _WHILE_IT_LASTS:
@@ -284,7 +289,7 @@ class Http2Connection(asyncio.Protocol):
         self._count = count
         self._open = open_stream
         self._streams: dict[int, Stream] = {}
-        self._is_paused = self._is_flushing = self._has_greeted = False
+        self.is_paused = self._is_flushing = self._has_greeted = False
 
     @property
     def is_idle(self) -> bool:
@@ -349,11 +354,13 @@ class Http2Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Read nothing more from a client that does not read."""
-        self._is_paused = True
+        self.is_paused = True
         self.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        self._is_paused = False
+        self.is_paused, self.now = False, self.loop.time()
+        for stream in self.sending.values():
+            stream.since = self.now
         self.transport.resume_reading()
         self.flush()
 
@@ -385,11 +392,11 @@ class Http2Connection(asyncio.Protocol):
 
     def flush(self) -> None:
         """Send what is to be sent, as far as the network takes it."""
-        if self._is_flushing or self._is_paused or self.transport.is_closing():
+        if self._is_flushing or self.is_paused or self.transport.is_closing():
             return
         self._is_flushing = True
         try:
-            while self._send() and not self._is_paused:
+            while self._send() and not self.is_paused:
                 pass
         except ngh2.NGH2Error:  # the connection has ended by its client's fault
             self.transport.close()

@@ -18,6 +18,10 @@ class WaitingStream(Protocol):
     since: float
     """When its client has last done something for it, by the loop's clock."""
 
+    @property
+    def is_held_up(self) -> bool:
+        """True if its whole connection waits for the network, which has a time of its own."""
+
     def give_up(self, why: str) -> None:
         """End it."""
 
@@ -67,7 +71,7 @@ class WaitingStreams:
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
         due = loop.time() - self._stalled_seconds
-        for stream in [stream for stream in self._began if stream.since <= due]:
+        for stream in [stream for stream in self._began if stream.since <= due and not stream.is_held_up]:
             stream.give_up(f"its client has done nothing for {self._stalled_seconds:g} s")
         if self._began:
             self._timer = loop.call_later(self._stalled_seconds / 2, self._look, loop)

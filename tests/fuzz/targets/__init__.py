@@ -10,7 +10,7 @@ from tests.fuzz.target import FuzzTarget
 _FAMILIES = {
     "links": ("link", "run_channel", "bell"),
     "contract": ("model", "request", "answer", "wire"),
-    "inference": ("v2_http", "v2_grpc", "http_head", "config_text", "config_json"),
+    "inference": ("v2_http", "v2_grpc", "http_head", "http2", "config_text", "config_json"),
     "model_files": ("onnx", "onnx_whole", "tflite"),
     "live": ("live_device", "live_framework"),
     "artifacts": ("recording", "mlip_binary", "command_stream", "cache_entry", "faults"),

@@ -1,4 +1,4 @@
-"""Messages of clients of the Open Inference Protocol: bodies in JSON, heads of HTTP, ModelInfer, configurations."""
+"""Messages of clients of the Open Inference Protocol: bodies in JSON, heads and frames, ModelInfer, configurations."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ from nnhal.inference import grpc_service_pb2, model_config_pb2
 from nnhal.inference.datatypes import TensorError
 from nnhal_hosting.connection_limits import ConnectionLimits
 from nnhal_hosting.http import ConnectionLimiter, LimitedConnection
+from nnhal_hosting.http2 import WaitingStreams
+from nnhal_hosting.http2.connection import Http2Connection
+from nnhal_hosting.shared_numbers import LocalNumber
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.repository.config_file import config_from_json, read_config
 from nnhal_service.repository.source import GivenSource
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.errors import ServingError
+from nnhal_service.v2.grpc.calls import Context, Method, OpenLimit
 from nnhal_service.v2.grpc.decode import cut_in_loop, cut_request, head_of, request_from_wire
+from nnhal_service.v2.grpc.http2_calls import Http2Calls
 from nnhal_service.v2.http.body import decompress
 from nnhal_service.v2.http.decode import decode_body
 from nnhal_service.v2.http.json_cut import require_simple
@@ -34,6 +39,8 @@ from tests.fuzz.mutators.messages import MessageMutator
 from tests.fuzz.mutators.texts import mutate_text
 from tests.fuzz.target import FindingError, FuzzTarget
 from tests.service.repository.test_extremes import WHOLE, load
+from tests.support.http2_client import message
+from tests.support.raw_http2 import PREFACE, frame, headers_of, opened
 from tests.support.v2 import FakeMemory, raw_request
 
 _REFUSALS = (ServingError, TensorError, DecodeError)
@@ -112,6 +119,9 @@ class _Transport:
 
     is_reading = can_write_eof
 
+    def set_write_buffer_limits(self, _: int) -> None:
+        """It takes all."""
+
     def is_closing(self) -> bool:
         return self.is_closed
 
@@ -160,6 +170,57 @@ def _head(data: bytes) -> None:
             raise DecodeError("refused")
 
     _loop().run_until_complete(talk())
+
+
+def _http2(data: bytes) -> None:
+    """Give a connection of gRPC frames in pieces. Whatever they are, nothing is held at the end."""
+
+    async def talk() -> None:
+        budget, waiting = RequestMemoryBudget(_BUDGET), WaitingStreams(8, 60)
+        calls = Http2Calls({method.path: method for method in _METHODS}, budget, 1 << 20)
+        open_ones, count = dict[Http2Connection, None](), LocalNumber()
+        limits = ConnectionLimits(head_bytes=2048, headers=16)
+        connection = Http2Connection(limits, 8, waiting, open_ones, {}, count, calls.open)
+        transport = _Transport()
+        connection.connection_made(cast(asyncio.Transport, transport))
+        connection.data_received(PREFACE)
+        size = data[0] * 16 + 1 if data else 1
+        for start in range(1, len(data), size):
+            if transport.is_closed:
+                break
+            connection.data_received(data[start : start + size])
+            await asyncio.sleep(0)
+        connection.connection_lost(None)
+        if calls.tasks:
+            await asyncio.wait(calls.tasks)
+        if budget.held or count.total or open_ones or waiting.count:
+            raise FindingError("a connection that has ended still holds something")
+
+    _loop().run_until_complete(talk())
+
+
+async def _echo(message: bytes, _: Context) -> bytes:
+    return message
+
+
+async def _echo_all(context: Context) -> None:
+    while (message := await context.read()) is not None:
+        await context.write(message)
+
+
+_METHODS = (
+    Method("/a.B/Unary", OpenLimit(4, "calls"), _echo),
+    Method("/a.B/Stream", OpenLimit(4, "streams"), None, _echo_all),
+)
+
+
+def _http2_seeds() -> Iterator[bytes]:
+    for path in (b"/a.B/Unary", b"/a.B/Stream", b"/a.B/None"):
+        for said in (3, 0, 1 << 30):
+            call = opened(1, *headers_of(path), data=message(b"abc", said))
+            yield b"\xff" + call + frame(3, 0, 1, bytes(4)) + frame(6, 0, 0, bytes(8)) + frame(4, 0, 0)
+    yield b"\x00" + frame(1, 0, 1, b"\0\1a\1b") + frame(9, 4, 1, b"\0\1c\1d")
+    yield b"\x10" + frame(8, 0, 0, (1 << 30).to_bytes(4)) + frame(7, 0, 0, bytes(8))
 
 
 def _head_seeds() -> Iterator[bytes]:
@@ -214,6 +275,7 @@ TARGETS = (
     FuzzTarget("v2_http", _http, _REFUSALS, _http_seeds, mutate_text),
     FuzzTarget("v2_grpc", _grpc, _REFUSALS, _grpc_seeds, MessageMutator(grpc_service_pb2.ModelInferRequest)),
     FuzzTarget("http_head", _head, (DecodeError,), _head_seeds, mutate_text),
+    FuzzTarget("http2", _http2, (), _http2_seeds, mutate_text),
     FuzzTarget("config_text", _config_text, (ServingError,), _text_seeds, _mutate_config),
     FuzzTarget("config_json", _config_json, (ServingError,), _json_seeds, mutate_text),
 )

@@ -15,8 +15,8 @@ class Given:
         self.ended: list[str] = []
         self._answers = UntakenAnswers(limit, limit_bytes, lambda: self.now)
 
-    def add(self, name: str, size: int = 0, connection: str = "") -> Callable[[], None]:
-        return self._answers.add(size, lambda: self.ended.append(name), connection)
+    def add(self, name: str, size: int = 0) -> Callable[[], None]:
+        return self._answers.add(size, lambda: self.ended.append(name))
 
 
 def test_the_oldest_answers_beyond_the_limit_end() -> None:
@@ -47,14 +47,3 @@ def test_bytes_count_at_once_and_the_newest_answer_may_have_any() -> None:
     assert given.ended == ["a"]
     given.add("huge", 1000)
     assert given.ended == ["a", "b"]
-
-
-def test_all_answers_of_a_connection_end_with_it() -> None:
-    given = Given(3)
-    for name, connection in ("a1", "a"), ("b1", "b"), ("a2", "a"), ("b2", "b"):
-        given.add(name, connection=connection)
-    given.now = 5.0
-    given.add("c1", connection="c")
-    assert given.ended == ["a1"]
-    given.add("c2", connection="c")
-    assert given.ended == ["a1", "b1"], "the second answer of the first connection has ended with it"

@@ -14,6 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from nnhal.admin import EXIT_STATUS
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.supervision import Child
+from tests.support.http2_client import http2_client
 from tests.support.model_server import Devices, Served, addresses, arguments, model_server
 from tests.support.raw_http2 import answer, connected, headers_of, opened
 from tests.support.repositories import onnx_file, write
@@ -29,10 +30,10 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def send_bad_path(address: str) -> bytes:
+def send_bad_path(address: str) -> None:
     with connected(address) as connection:
         connection.sendall(opened(1, *headers_of(BAD_PATH)))
-        return answer(connection, 1)
+        answer(connection, 1)
 
 
 def is_serving(address: str) -> bool:
@@ -62,7 +63,8 @@ def test_a_bad_path_ends_no_server(device_processes: Devices, repository: Path, 
     with model_server(device_processes, repository, *options) as served:
         for address in listeners(served):
             for _ in range(4):  # to each front worker
-                assert b"no such method" in send_bad_path(address)
+                with http2_client(address) as client:
+                    assert client.answer(client.request(BAD_PATH)).message == "no such method"
             assert is_serving(address)
         assert httpx.get(f"http://{served.http}/v2/health/ready").status_code == 200
 

@@ -8,6 +8,7 @@ from nnhal_tools.doctor.finding import Status
 from nnhal_tools.doctor.versions import (
     Installed,
     check_grpc,
+    check_http2,
     check_onnxruntime,
     check_python,
     check_tritonclient,
@@ -75,3 +76,9 @@ def test_this_environment_fails_in_nothing() -> None:
 )
 def test_versions_are_read_by_their_numbers(text: str | None, numbers: tuple[int, ...]) -> None:
     assert parsed(text) == numbers
+
+
+def test_what_serves_the_grpc_port_is_told() -> None:
+    assert check_http2(_with(ngh2="0.3.0")).status == Status.OK
+    missing = check_http2(_with())
+    assert (missing.status, "grpcio serves" in missing.message) == (Status.WARN, True)

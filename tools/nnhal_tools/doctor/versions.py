@@ -30,6 +30,7 @@ def installed(name: str) -> str | None:
 def check_versions(of: Installed = installed) -> Iterator[DoctorFinding]:
     yield check_python(sys.version_info[:2])
     yield check_grpc(of)
+    yield check_http2(of)
     yield from check_tritonclient(of)
     yield check_onnxruntime(of)
 
@@ -54,6 +55,14 @@ def check_grpc(of: Installed) -> DoctorFinding:
     if wants_7 and parsed(found["protobuf"]) < (7,):
         return fail("gRPC", f"{words}: {', '.join(wants_7)} needs protobuf 7", todo)
     return ok("gRPC", words)
+
+
+def check_http2(of: Installed) -> DoctorFinding:
+    """Check what serves HTTP/2 at the gRPC port of a framework."""
+    found = of("ngh2")
+    if found is None:
+        return warn("HTTP/2", "ngh2 is missing: grpcio serves the gRPC port, slower", "pip install 'nnhal[service]'")
+    return ok("HTTP/2", f"ngh2 {found} serves the gRPC port")
 
 
 def check_tritonclient(of: Installed) -> Iterator[DoctorFinding]:

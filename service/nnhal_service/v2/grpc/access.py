@@ -11,7 +11,7 @@ from nnhal_hosting.access import AccessRole
 from nnhal_service.access import Guard
 from nnhal_service.access.roles import role_for_call
 from nnhal_service.serving.errors import ServingError
-from nnhal_service.v2.grpc.calls import Call, Context, I, O
+from nnhal_service.v2.grpc.calls import Context
 from nnhal_service.v2.grpc.compression import plain
 
 AUTHORIZATION = "authorization"
@@ -27,7 +27,7 @@ def changes_settings(method: str) -> bool:
     return method in _SETTINGS
 
 
-def admission(method: str, guard: Guard) -> Callable[[object, Context], None] | None:
+def admission(method: str, guard: Guard) -> Callable[[bytes, Context], None] | None:
     """Return what admits a call by its request, None if nothing does; it raises ServingError if the guard refuses the
     call.
 
@@ -37,38 +37,31 @@ def admission(method: str, guard: Guard) -> Callable[[object, Context], None] | 
     if needed == AccessRole.NOBODY or not guard.has_rules:
         return None
 
-    def admit(request: object, context: Context) -> None:
+    def admit(request: bytes, context: Context) -> None:
         role = AccessRole.VIEW if changes and _only_reads(method, request) else needed
-        authorization = metadata_value(context, AUTHORIZATION) if guard.asks_for_tokens else ""
-        guard.admit(role, authorization, context.peer())
+        admit_call(guard, role, context)
 
     return admit
 
 
-def guarded(call: Call[I, O], method: str, guard: Guard) -> Call[I, O]:
-    """Return the same call, which raises as ``admission`` does; a stream is checked once, when it is opened."""
-    admit = admission(method, guard)
-    if admit is None:
-        return call
-
-    async def admitted(request: I, context: Context) -> O:
-        admit(request, context)
-        return await call(request, context)
-
-    return admitted
+def admit_call(guard: Guard, role: AccessRole, context: Context) -> None:
+    """Raise ServingError if the guard refuses a call. The client's user is asked for once a connection."""
+    authorization = metadata_value(context, AUTHORIZATION) if guard.asks_for_tokens else ""
+    guard.admit(role, authorization, context.peer(), context.user_is_admitted)
+    context.user_is_admitted = True
 
 
 def metadata_value(context: Context, key: str) -> str:
     """Return what the client sent under a key; empty if it sent nothing."""
-    for name, value in context.invocation_metadata() or ():
+    for name, value in context.invocation_metadata():
         if name == key:
             return str(value)
     return ""
 
 
-def _only_reads(method: str, request: object) -> bool:
+def _only_reads(method: str, request: bytes) -> bool:
     kind = _SETTINGS.get(method)
-    if kind is None or not isinstance(request, bytes):
+    if kind is None:
         return False
     try:
         return not kind.FromString(plain(request)).settings

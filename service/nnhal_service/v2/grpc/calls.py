@@ -1,26 +1,58 @@
 """Parts that all calls of the gRPC server share: their form, how many are open, and their work in threads.
 
-A call is a coroutine, which gRPC cancels if the client cancels its call or leaves.
+A call is a coroutine, which is cancelled if the client cancels its call or leaves.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVar
-
-import grpc.aio
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
-I = TypeVar("I")  # noqa: E741 - input
-O = TypeVar("O")  # noqa: E741 - output
 T = TypeVar("T")
-Context = grpc.aio.ServicerContext[Any, Any]
-Call = Callable[[I, Context], Coroutine[Any, Any, O]]
-"""A unary call takes the request and returns the response; a stream reads and writes with the context."""
+Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
+
+
+class BrokenStreamError(ServingError):
+    """What a client has sent is no stream of messages, or too long a message: nothing after it can be read."""
+
+
+class Context(Protocol):
+    """A call, as what serves it sees it. Each of the two servers gives its own."""
+
+    user_is_admitted: bool
+    """True if the user at the other end of the connection has been admitted; set it once that is so."""
+
+    def peer(self) -> str:
+        """Return the address of the connection. All clients of a unix socket have the same address."""
+
+    def invocation_metadata(self) -> Metadata:
+        """Return what the client has sent with its call. Names are in lower case; values are bytes if they end in
+        ``-bin``.
+        """
+
+    def time_remaining(self) -> float | None:
+        """Return the seconds until the call's deadline; None without one."""
+
+    def set_trailing_metadata(self, metadata: Metadata) -> None:
+        """Have this sent with the status."""
+
+    async def read(self) -> bytes | None:
+        """Return the next message, perhaps compressed; None after the last. Raises ServingError if it is refused."""
+
+    async def write(self, message: bytes) -> None:
+        """Send a message of a stream. Returns when it is on its way."""
+
+
+Call: TypeAlias = Callable[[bytes, Context], Coroutine[Any, Any, bytes]]
+"""A unary call takes the request and returns the response."""
+StreamCall: TypeAlias = Callable[[Context], Coroutine[Any, Any, None]]
+"""A stream reads and writes with the context."""
 
 
 class OpenLimit:
@@ -32,15 +64,6 @@ class OpenLimit:
         self._what = what
         self._open = 0
 
-    def limited(self, call: Call[I, O]) -> Call[I, O]:
-        """Return the same call, which ends with RESOURCE_EXHAUSTED if too many are open."""
-
-        async def admitted(request: I, context: Context) -> O:
-            with self:
-                return await call(request, context)
-
-        return admitted
-
     def __enter__(self) -> None:
         if self._open >= self._limit:
             message = f"{self._limit} {self._what} are open, which is as many as may be at a time"
@@ -51,6 +74,47 @@ class OpenLimit:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._open -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of a service, and what serves its calls: ``unary`` or ``stream``."""
+
+    path: str
+    """Its full name, such as ``/inference.GRPCInferenceService/ModelInfer``."""
+    limit: OpenLimit
+    """Bounds its calls, perhaps with those of other methods."""
+    unary: Call | None = None
+    stream: StreamCall | None = None
+    admit: Callable[[bytes, Context], None] | None = None
+    """Raises ServingError if a call with this message is refused; None if none ever is."""
+    admits_by_message: bool = False
+    """True if whether a call is admitted depends on its message; otherwise it is admitted before that has come."""
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    def admit_early(self, context: Context) -> None:
+        """Admit a call of which no message has come, if that is enough. Raises ServingError."""
+        if self.admit is not None and not self.admits_by_message:
+            self.admit(b"", context)
+
+    async def answer(self, message: bytes, context: Context) -> bytes:
+        """Serve a unary call that ``admit_early`` has let pass."""
+        assert self.unary is not None
+        if self.admit is not None and self.admits_by_message:
+            self.admit(message, context)
+        with self.limit:
+            answer = self.unary(message, context)
+            del message  # this frame waits for the answer: the message must not
+            return await answer
+
+    async def serve(self, context: Context) -> None:
+        """Serve a stream that ``admit_early`` has let pass."""
+        assert self.stream is not None
+        with self.limit:
+            await self.stream(context)
 
 
 async def ended(work: asyncio.Future[T]) -> T:

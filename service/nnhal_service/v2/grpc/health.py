@@ -60,7 +60,7 @@ class ModelHealth:
                 change.clear()
                 is_last, status = self._is_ending, self._status(request.service)
                 if status != said:
-                    await context.write(_Response(status=status))
+                    await context.write(_Response(status=status).SerializeToString())
                     said = status
                 if is_last:
                     return

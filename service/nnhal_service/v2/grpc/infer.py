@@ -14,9 +14,7 @@ from typing import NamedTuple
 from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInferResponse
 from nnhal.types import NO_DEADLINE
 from nnhal_hosting.access import AccessRole
-from nnhal_hosting.own_memory import OwnBytes
 from nnhal_service.access import FREE_COPIES, Charge, Guard, RequestMemoryBudget
-from nnhal_service.access.budget import LARGE_BYTES
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.instances.loop_runner import MOST_BYTES_IN_LOOP
@@ -24,8 +22,8 @@ from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.requests.client_memory import PlacedTensor
 from nnhal_service.serving.requests.request import InferenceResponse, Parameter
 from nnhal_service.v2.backend import ModelBackend, ModelRepository, SharedMemory
-from nnhal_service.v2.grpc.access import AUTHORIZATION, metadata_value
-from nnhal_service.v2.grpc.calls import Context, ended
+from nnhal_service.v2.grpc.access import admit_call, metadata_value
+from nnhal_service.v2.grpc.calls import BrokenStreamError, Context, ended
 from nnhal_service.v2.grpc.compression import decompressed, is_compressed
 from nnhal_service.v2.grpc.decode import Asked, CutRequest, Head, cut_in_loop, cut_request, head_of, request_from_wire
 from nnhal_service.v2.grpc.encode import Raw, encode_response, encode_stream_response, response_to_wire
@@ -64,7 +62,7 @@ def peer(context: Context) -> str:
 class InferCalls:
     """ModelInfer and ModelStreamInfer. They take and return the bytes of messages, for ``decode`` and ``encode``.
 
-    If a call ends while a request of it runs, gRPC cancels the coroutine, and the model the request.
+    If a call ends while a request of it runs, the coroutine is cancelled, and with it the request.
     """
 
     def __init__(
@@ -83,7 +81,6 @@ class InferCalls:
         self._budget = budget
         self._loop = loop
         self._guard = guard
-        self._own_bytes = OwnBytes()
 
     async def infer(self, data: bytes, context: Context) -> bytes:
         arrived_ns = time.monotonic_ns()
@@ -100,36 +97,31 @@ class InferCalls:
             except Exception as error:
                 raise answer_for(error, "ModelInfer") from None
 
-    async def stream_infer(self, requests: object, context: Context) -> None:
+    async def stream_infer(self, context: Context) -> None:
         """ModelStreamInfer: each request is read and runs when the one before it has been answered."""
-        before = self._own_bytes()
-        try:
-            await self._serve_stream(context)
-        finally:
-            if self._own_bytes() - before > LARGE_BYTES:  # of a message that has not come whole nothing was charged
-                self._budget.large_ended()
-
-    async def _serve_stream(self, context: Context) -> None:
         by_status = metadata_value(context, _STATUS_HEADER) == "true"
         traceparent = metadata_value(context, TRACEPARENT)
         is_first = True
-        while isinstance(data := await context.read(), bytes):
-            arrived_ns = time.monotonic_ns()
+        while True:
             cut = _NO_REQUEST
             with RequestScope(traceparent) as scope:
                 try:
+                    data = await context.read()
+                    if not isinstance(data, bytes):
+                        return
+                    arrived_ns = time.monotonic_ns()
                     with self._budget.charge(len(data)) as charge:
                         data = await self._decompressed(data, charge)
                         cut = await self._cut(data)
                         if not is_first and self._guard.has_rules:
-                            self._guard.admit(AccessRole.INFER, metadata_value(context, AUTHORIZATION), context.peer())
+                            admit_call(self._guard, AccessRole.INFER, context)
                         is_first = False
                         head = await self._head(cut, charge)
                         scope.name(head.model_name, cut.id)
                         answer = await self._run(head, cut, context, _IN_STREAM, arrived_ns, charge)
                 except Exception as error:
                     refusal = answer_for(error, "ModelStreamInfer")
-                    if by_status:
+                    if by_status or isinstance(error, BrokenStreamError):
                         raise refusal from None
                     answer = _stream_refusal(cut.id, refusal)
             # The charge has ended: the request must not stay in memory while the client prepares its next one.
@@ -209,7 +201,7 @@ def _copied_bytes(response: InferenceResponse) -> tuple[int, int]:
 
 def _deadline_ns(context: Context) -> int:
     """The instant of CLOCK_BOOTTIME by which the call must have ended."""
-    left: float | None = context.time_remaining()
+    left = context.time_remaining()
     return NO_DEADLINE if left is None else time.clock_gettime_ns(time.CLOCK_BOOTTIME) + int(left * 1e9)
 
 

@@ -1,70 +1,35 @@
-"""The server of the protocol over gRPC, with health and reflection.
+"""The server of the protocol over gRPC, with health and reflection, in the loop in which requests are served.
 
-It is grpc.aio, in the loop in which requests are served. A threaded server has to hand each request to that loop and
-wait for it: a request of 1 KiB then took 806 µs of processor time instead of 539, and 473 instead of 482 with four
-clients (two busy processors, the framework's part).
+It is ``http2_front``, or where ngh2 is missing ``aio_front``. Both serve the same methods.
 """
 
 from __future__ import annotations
 
-import asyncio
-import socket
-import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 
-import grpc
-import grpc.aio
-
-from nnhal_hosting.access import LocalUsers, TcpListener
-from nnhal_hosting.calls import MOST_UNTAKEN, UntakenAnswers
-from nnhal_hosting.calls.limits import connections_option, read_ahead_options
-from nnhal_hosting.link_server import remove_stale_socket
+from nnhal_hosting.access import LocalUsers, TcpListener, Tls
+from nnhal_hosting.logs import get_logger
 from nnhal_service.access import Guard
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.backend import ModelRepository
-from nnhal_service.v2.grpc.accepting import add_services, add_unary_calls, new_server
-from nnhal_service.v2.grpc.calls import OpenLimit
-from nnhal_service.v2.grpc.compression import AS_RECEIVED
-from nnhal_service.v2.grpc.handlers import (
-    REFLECTION,
-    health_handlers,
-    inference_calls,
-    inference_streams,
-    reflection_handlers,
-)
-from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
-from nnhal_service.v2.grpc.message_receiver import MessageReceiver
-from nnhal_service.v2.grpc.servicer import SERVICE, InferenceServicer
+from nnhal_service.v2.grpc.aio_front import AioFront
+from nnhal_service.v2.grpc.calls import Method, OpenLimit
+from nnhal_service.v2.grpc.handlers import health_methods, inference_methods, reflection_methods
+from nnhal_service.v2.grpc.health import ModelHealth
+from nnhal_service.v2.grpc.limits import UNIX, GrpcLimits
+from nnhal_service.v2.grpc.servicer import InferenceServicer
 
-_UNIX = "unix:"
+try:
+    from nnhal_service.v2.grpc.http2_front import Http2Front
+except ImportError:  # ngh2 has no wheel for this platform
+    Http2Front = None  # type: ignore[assignment,misc]
+
 _GRACE_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class GrpcLimits:
-    calls: int = 1024
-    """How many calls are open at a time; beyond them, calls end with RESOURCE_EXHAUSTED."""
-    streams: int = 32
-    """How many streams are open beside them."""
-    watches: int = 1024
-    """How many clients watch the health of something."""
-    receives: int = 128
-    """How many messages of unary calls are received at a time; more calls wait."""
-    connections: int = 1024
-    """How many connections each address has at a time; gRPC closes the next one as soon as it has come."""
-    connection_calls: int = 1024
-    """How many calls of one connection are open at a time; its client keeps back more."""
-    threads: int = 16
-    """How many calls that may wait, such as loading a model, are served at a time; inferences need no thread."""
-    message_bytes: int = -1
-    """The longest message; -1 for any length."""
-    untaken: int = MOST_UNTAKEN
-    """How many answers wait for clients that do not take them; beyond them the oldest calls are ended."""
+_log = get_logger(__name__)
 
 
 class GrpcServer:
@@ -76,33 +41,41 @@ class GrpcServer:
         addresses: Sequence[str],
         servicer: InferenceServicer,
         repository: ModelRepository,
-        limits: GrpcLimits = GrpcLimits(),
-        credentials: grpc.ServerCredentials | None = None,
+        limits: GrpcLimits | None = None,
+        tls: Tls | None = None,
         guard: Guard | None = None,
         users: Callable[[TcpListener], LocalUsers | None] = lambda _: None,
         shares_ports: bool = False,
         socket_mode: int = 0o600,
+        connections: dict[str, object] | None = None,
     ) -> None:
-        """An address is ``HOST:PORT``, with port 0 for any free port, or ``unix:PATH``, which takes no credentials.
+        """An address is ``HOST:PORT``, with port 0 for any free port, or ``unix:PATH``, which has no TLS.
         ``users`` of this host may do everything at a port, and those whom the ``socket_mode`` of its file lets in at a
-        unix socket. If ``shares_ports``, other processes may listen at the ports too.
+        unix socket. If ``shares_ports``, other processes may listen at the ports too. TCP connections are noted in
+        ``connections``, by gRPC's names of the peers, as long as they are there.
 
-        ``loop`` runs until the server has been left; gRPC serves in only one loop of a process at full speed. Raises
-        OSError if an address cannot be listened at.
+        ``loop`` runs until the server has been left. Raises OSError if an address cannot be listened at.
         """
         self._loop = loop
-        self._limits = limits
-        self._shares_ports = shares_ports
-        self._socket_mode = socket_mode
-        self._users = users
+        self._connections = {} if connections is None else connections
+        limits = limits or GrpcLimits()
         self._stops = False
         self._threads = ThreadPoolExecutor(limits.threads, "v2-grpc")
-        self._sockets = [Path(address.removeprefix(_UNIX)) for address in addresses if address.startswith(_UNIX)]
+        self._sockets = [Path(address.removeprefix(UNIX)) for address in addresses if address.startswith(UNIX)]
         self.health = ModelHealth(repository, loop)
-        self._server, self.addresses = loop.run(self._listen(addresses, servicer, credentials, guard or Guard()))
+        listening = self._listen(addresses, servicer, limits, tls, guard or Guard(), users, shares_ports, socket_mode)
+        self._front = loop.run(listening)
+        self.addresses = self._front.addresses
+        """Those that it listens at, with the chosen ports."""
+
+    @property
+    def served_by(self) -> str:
+        """The library that has gRPC's connections: ngh2, or grpc.aio where that is missing."""
+        return self._front.TITLE
 
     def __enter__(self) -> GrpcServer:
-        self._loop.run(self._start())
+        self._loop.run(self._front.start())
+        _log.info("gRPC is served", addresses=list(self.addresses), by=self.served_by)
         return self
 
     def __exit__(
@@ -117,78 +90,42 @@ class GrpcServer:
         self,
         addresses: Sequence[str],
         servicer: InferenceServicer,
-        credentials: grpc.ServerCredentials | None,
+        limits: GrpcLimits,
+        tls: Tls | None,
         guard: Guard,
-    ) -> tuple[grpc.aio.Server, tuple[str, ...]]:
-        """The server, and its addresses with the chosen ports."""
-        limits = self._limits
-        untaken = UntakenAnswers(limits.untaken)
-        server = new_server(
-            (
-                ("grpc.max_receive_message_length", limits.message_bytes),
-                connections_option(limits.connections),
-                ("grpc.max_concurrent_streams", limits.connection_calls),
-                *read_ahead_options(),
-                *AS_RECEIVED,
-                ("grpc.max_send_message_length", -1),
-                ("grpc.so_reuseport", int(self._shares_ports)),
-            ),
-            untaken,
-        )
-        try:
-            bound = tuple([self._bound(server, address, credentials) for address in addresses])
-        except OSError:
-            # A server that has never run keeps its ports.
-            await server.start()
-            await server.stop(None)
-            raise
-        for listener in filter(None, map(TcpListener.parse, bound)):
-            guard = guard.of_users(self._users(listener))
+        users: Callable[[TcpListener], LocalUsers | None],
+        shares_ports: bool,
+        socket_mode: int,
+    ) -> Http2Front | AioFront:
         calls, streams = OpenLimit(limits.calls, "calls"), OpenLimit(limits.streams, "streams")
-        receiver = MessageReceiver(limits.receives, limits.message_bytes)
+        checks = OpenLimit(limits.calls, "checks of health")
+        watches = OpenLimit(limits.watches, "watches of health")
         infer = servicer.infer_calls(self._loop)
-        unary = inference_calls(servicer, infer, self._loop, self._threads, calls, guard, receiver)
-        add_unary_calls(server, SERVICE.full_name, unary, untaken)
-        add_services(
-            server,
-            {
-                SERVICE.full_name: inference_streams(infer, streams, guard, untaken),
-                HEALTH.full_name: health_handlers(self.health, OpenLimit(limits.watches, "watches of health"), untaken),
-                REFLECTION: reflection_handlers(streams, guard, untaken),
-            },
-        )
-        return server, bound
 
-    async def _start(self) -> None:
-        await self._server.start()
-        self._watch = asyncio.create_task(self._look_for_end())
+        def methods(bound: Sequence[str]) -> dict[str, Method]:
+            """The methods of a server at these addresses: who may call them is known with the ports."""
+            guarded = guard
+            for listener in filter(None, map(TcpListener.parse, bound)):
+                guarded = guard.of_users(users(listener))
+            found = (
+                inference_methods(servicer, infer, self._loop, self._threads, calls, streams, guarded),
+                health_methods(self.health, checks, watches),
+                reflection_methods(streams, guarded),
+            )
+            return {method.path: method for method in chain(*found)}
 
-    async def _look_for_end(self) -> None:
-        with suppress(Exception):  # gRPC logs why its loop has ended
-            await self._server.wait_for_termination()
-        if not self._stops:
-            self.health.end()
-            self._loop.server_ended(f"gRPC at {', '.join(self.addresses)}")
+        given = (addresses, methods, limits, tls, shares_ports, socket_mode)
+        if Http2Front is not None:
+            return Http2Front(*given, servicer.budget, self._connections)
+        _log.warning("ngh2 is not installed: grpc.aio serves gRPC, with more processor time for each call")
+        return AioFront(*given, self._ended)
 
     async def _stop(self) -> None:
         self._stops = True
         self.health.end()
-        await self._server.stop(_GRACE_SECONDS)
+        await self._front.stop(_GRACE_SECONDS)
 
-    def _bound(self, server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> str:
-        """The address at which the server listens. Raises OSError."""
-        path = Path(address.removeprefix(_UNIX)) if address.startswith(_UNIX) else None
-        if path is not None:
-            remove_stale_socket(path, socket.SOCK_STREAM)
-            credentials = None
-        try:
-            if credentials is None:
-                port = server.add_insecure_port(address)
-            else:
-                port = server.add_secure_port(address, credentials)
-        except RuntimeError as error:
-            raise OSError(f"cannot listen at {address}") from error
-        if path is not None:
-            path.chmod(stat.S_IMODE(path.stat().st_mode) & self._socket_mode)
-            return address
-        return f"{address.rpartition(':')[0]}:{port}"
+    def _ended(self) -> None:
+        if not self._stops:
+            self.health.end()
+            self._loop.server_ended(f"gRPC at {', '.join(self.addresses)}")

@@ -63,11 +63,11 @@ class InferenceServicer:
         self._log = log
         self._memory = memory
         self.owner = owner
-        self._budget = budget or RequestMemoryBudget()
+        self.budget = budget or RequestMemoryBudget()
 
     def infer_calls(self, loop: ServingLoop) -> InferCalls:
         """The two calls that run models, which are served in a loop."""
-        return InferCalls(self._repository, self._memory, self.owner, self._budget, loop, self._guard)
+        return InferCalls(self._repository, self._memory, self.owner, self.budget, loop, self._guard)
 
     async def ServerLive(self, request: wire.ServerLiveRequest, context: Context) -> wire.ServerLiveResponse:
         return wire.ServerLiveResponse(live=True)
@@ -82,7 +82,7 @@ class InferenceServicer:
         self, request: wire.ServerMetadataRequest, context: Context
     ) -> wire.ServerMetadataResponse:
         server = self._server
-        is_near = self._native_directory and is_on_this_host(context.peer(), context.invocation_metadata() or ())
+        is_near = self._native_directory and is_on_this_host(context.peer(), context.invocation_metadata())
         if is_near and self._guard.allows(AccessRole.INFER, metadata_value(context, AUTHORIZATION)):
             context.set_trailing_metadata(((NATIVE_DIRECTORY, self._native_directory),))
         return wire.ServerMetadataResponse(name=server.name, version=server.version, extensions=server.extensions)

@@ -1,21 +1,14 @@
-"""Ends calls with their answers, and errors as gRPC statuses."""
+"""Errors as gRPC statuses."""
 
 from __future__ import annotations
-
-import asyncio
-from functools import partial
-from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from nnhal.exhaustion import lack_of
 from nnhal.inference.datatypes import TensorError
-from nnhal_hosting.calls import UntakenAnswers
 from nnhal_hosting.logs import get_logger
-from nnhal_hosting.own_sockets import end_connection
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.grpc.calls import Call, Context, I, O
 
 _log = get_logger(__name__)
 _MAX_BYTES = 2000
@@ -51,38 +44,6 @@ def answer_for(error: Exception, method: str) -> ServingError:
         return ServingError(ErrorKind.RESOURCE_EXHAUSTED, f"the call failed: {lack}")
     _log.error("a call failed", method=method, exc_info=error)
     return ServingError(ErrorKind.INTERNAL, "the call failed; the log of the server says why")
-
-
-def answered(call: Call[I, O], untaken: UntakenAnswers) -> Call[I, O]:
-    """Return the same call, which ends with the status of the ServingError that it raises.
-
-    However it ends, its answer is one of the ``untaken`` until the client has it.
-    """
-
-    async def answer(request: I, context: Context) -> O:
-        served = call(request, context)
-        del request  # if the call is aborted, this frame waits for the garbage collector: the request must not
-        try:
-            response = await served
-        except ServingError as error:
-            status, message = STATUS[error.kind], error.message
-        else:
-            note_answer(untaken, context, asyncio.current_task())
-            return response
-        note_answer(untaken, context, asyncio.current_task())
-        await context.abort(status, message)
-
-    return answer
-
-
-def note_answer(untaken: UntakenAnswers, context: Context, task: asyncio.Task[Any] | None) -> None:
-    """Count a call's answer until the call's ``task`` ends, which is when the client has it.
-
-    The server has no other way to end a call of gRPC's than to end its connection.
-    """
-    client = context.peer()
-    assert task is not None
-    task.add_done_callback(untaken.add(0, partial(end_connection, client), client))
 
 
 def shortened(message: str) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import select
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 from nnhal.threads import LastingThread
 from nnhal_hosting.access import tcp_address
@@ -42,17 +44,33 @@ class RegionOwner:
         return cls(client.uid, client.pid, client.started, 0 if client.pid else client.inode)
 
 
+class _Known(NamedTuple):
+    """The owner behind a connection."""
+
+    owner: RegionOwner
+    client: ConnectedClient
+    connection: object
+    """The connection as the server that holds it knows it; None if no server has told of it."""
+
+
 class Owners:
     """Finds the owner behind a connection, and reports when it is gone. Safe to use from several threads."""
 
-    def __init__(self, gone: Callable[[RegionOwner], None], ports: Callable[[], Collection[int]]) -> None:
+    def __init__(
+        self,
+        gone: Callable[[RegionOwner], None],
+        ports: Callable[[], Collection[int]],
+        connections: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
         """``gone`` is called, in a thread of its own, once for each watched owner that is gone. ``ports`` tells those
-        that clients connect to.
+        that clients connect to. ``connections`` are those that servers hold, by gRPC's names of the peers: as long as
+        one is there, its owner stays the same.
         """
         self._gone = gone
         self._ports = ports
+        self._connections = connections
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[RegionOwner, ConnectedClient]] = {}
+        self._known: dict[str, _Known] = {}
         self._prune_at = _LEAST_PRUNED
         self._watched: dict[RegionOwner, int] = {}  # the pidfd of a process, -1 for a connection
         self._wakeup, self._alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -69,7 +87,7 @@ class Owners:
         """The owner behind gRPC's name of a peer, if it is remembered."""
         with self._lock:
             known = self._known.get(peer)
-        return known[0] if known is not None and known[1].is_connected else None
+        return known.owner if known is not None and self._is_connected(peer, known) else None
 
     def of(self, peer: str) -> RegionOwner:
         """The owner behind gRPC's name of a peer. Raises UNSUPPORTED if it cannot be told from others, or if its user
@@ -83,6 +101,7 @@ class Owners:
                 ErrorKind.UNSUPPORTED,
                 "system shared memory is for clients that connect by TCP: those of a unix socket cannot be told apart",
             )
+        connection = self._connections.get(peer)
         clients = clients_at(peer, self._ports())
         owners = {RegionOwner.of(client) for client in clients}
         if len(owners) != 1:
@@ -94,11 +113,15 @@ class Owners:
             )
         (owner,) = owners
         with self._lock:
-            self._known[peer] = owner, clients.pop()
+            self._known[peer] = _Known(owner, clients.pop(), connection)
             if len(self._known) > self._prune_at:
-                self._known = {peer: known for peer, known in self._known.items() if known[1].is_connected}
+                self._known = {peer: known for peer, known in self._known.items() if self._is_connected(peer, known)}
                 self._prune_at = max(_LEAST_PRUNED, 2 * len(self._known))
         return owner
+
+    def _is_connected(self, peer: str, known: _Known) -> bool:
+        is_held = known.connection is not None and self._connections.get(peer) is known.connection
+        return is_held or known.client.is_connected
 
     def watch(self, owner: RegionOwner) -> None:
         """Report when an owner is gone; harmless when repeated."""
@@ -146,7 +169,7 @@ class Owners:
     def _end(self, owner: RegionOwner) -> None:
         with self._lock:
             pidfd = self._watched.pop(owner)
-            self._known = {peer: known for peer, known in self._known.items() if known[0] != owner}
+            self._known = {peer: known for peer, known in self._known.items() if known.owner != owner}
         if pidfd >= 0:
             os.close(pidfd)
         _log.info("a client with shared memory is gone", pid=owner.pid)

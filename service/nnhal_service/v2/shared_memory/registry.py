@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from nnhal.descriptor import Descriptor
@@ -38,14 +39,20 @@ class SystemSharedMemory:
     """
 
     def __init__(
-        self, ports: Callable[[], Collection[int]], max_regions: int = 1024, directory: Path = _DIRECTORY
+        self,
+        ports: Callable[[], Collection[int]],
+        max_regions: int = 1024,
+        directory: Path = _DIRECTORY,
+        connections: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
-        """``ports`` tells those that clients connect to; ``max_regions`` is how many one client may have."""
+        """``ports`` tells those that clients connect to; ``max_regions`` is how many one client may have.
+        ``connections`` are those that servers hold, by gRPC's names of the peers.
+        """
         self._max_regions = max_regions
         self._directory = directory
         self._lock = threading.Lock()
         self._regions: dict[RegionOwner, dict[str, _Registered]] = {}
-        self._owners = Owners(self._drop, ports)
+        self._owners = Owners(self._drop, ports, connections)
 
     def register(self, region: SharedRegion, owner: str) -> None:
         client = self._owners.of(owner)

@@ -16,6 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from nnhal.arrays import Array
+from nnhal_hosting.access import Tls
 from nnhal_service.serving.requests.request import InferenceRequest
 from nnhal_service.v2.grpc import GrpcLimits, GrpcServer, InferenceServicer
 from tests.support.serving import shared_loop
@@ -214,9 +215,9 @@ def test_tls_is_as_the_caller_says(short_path: Path) -> None:
     names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
     make = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     subprocess.run([*make, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
-    credentials = grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
+    tls = Tls(certificate, key)
     repository = FakeRepository(FakeModel())
-    with GrpcServer(shared_loop(), ["localhost:0"], servicer(repository), repository, credentials=credentials) as front:
+    with GrpcServer(shared_loop(), ["localhost:0"], servicer(repository), repository, tls=tls) as front:
         trusted = grpc.ssl_channel_credentials(certificate.read_bytes())
         with grpc.secure_channel(front.addresses[0], trusted) as channel:
             assert infer(channel, raw_request(x=floats(1))).outputs

@@ -10,8 +10,6 @@ from grpc import RpcError, StatusCode
 
 from nnhal.arrays import Array
 from nnhal.inference import grpc_service_pb2 as wire
-from nnhal_hosting.own_memory import OwnBytes
-from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.requests.request import InferenceRequest
 from nnhal_service.v2.grpc import GrpcLimits
@@ -103,16 +101,3 @@ def test_a_stream_that_has_ended_makes_room(short_path: Path) -> None:
 def _until(end: threading.Event) -> Iterator[wire.ModelInferRequest]:
     yield numbered("a")
     end.wait(30)
-
-
-@pytest.mark.parametrize(("grown", "is_returned"), [(2 << 20, True), (0, False)])
-def test_what_grpc_held_of_a_message_that_never_came_is_returned(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch, grown: int, is_returned: bool
-) -> None:
-    used = iter((0, grown))
-    monkeypatch.setattr(OwnBytes, "__call__", lambda _: next(used))
-    budget, returned = RequestMemoryBudget(), threading.Event()
-    budget.large_ended = returned.set
-    with serving(short_path, FakeModel(), budget=budget) as served:
-        assert list(stream(served, ())) == []
-    assert returned.is_set() == is_returned
