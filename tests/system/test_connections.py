@@ -29,6 +29,7 @@ from nnhal.v1 import link_pb2
 from nnhal_hosting.supervision import Child
 from tests.support import raw_http2
 from tests.support.front_workers import workers_of
+from tests.support.http2_client import http2_client, message
 from tests.support.model_server import Devices, addresses, arguments
 from tests.support.raw_links import RawLink
 from tests.support.repositories import numbers, onnx_file, write
@@ -163,12 +164,11 @@ def _many_names(address: str) -> None:
 
 def _many_called(address: str) -> None:
     """Call for models that nobody has named before."""
-    with raw_http2.connected(address) as connection:
-        for stream in range(1, 2 * _NAMES_AT_A_TIME, 2):
-            message = raw_request(f"n{next(_NAMES)}", x=numbers()).SerializeToString()
-            framed = b"\0" + len(message).to_bytes(4) + message
-            connection.sendall(raw_http2.opened(stream, *raw_http2.headers_of(_V2 + b"ModelInfer"), data=framed))
-            assert b"unknown model" in raw_http2.answer(connection, stream)
+    with http2_client(address) as client:
+        for _ in range(_NAMES_AT_A_TIME):
+            request = raw_request(f"n{next(_NAMES)}", x=numbers()).SerializeToString()
+            answered = client.answer(client.request(_V2 + b"ModelInfer", data=message(request)))
+            assert "unknown model" in answered.message
 
 
 def _refused(address: str) -> None:
