@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,6 +24,8 @@ from nnhal.kernels import KERNELS
 from nnhal.operations import OperationContext
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus, OperationType
+from nnhal_conformance.random_steps.running import steps_of
+from nnhal_conformance.rule import BrokenRuleError
 from nnhal_devices.cpu_ref import interpreter
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.host.memory.device_memory import DeviceBuffer
@@ -86,13 +88,13 @@ def of_relu(change: Callable[[Array], Array]) -> Callable[[pytest.MonkeyPatch], 
     return plant
 
 
-_SHARED = np.zeros(35, np.float32)
+_SHARED, _BOTH = np.zeros(35, np.float32), threading.Barrier(2)
 
 
 def through_shared_memory(result: Array) -> Array:
-    """Leave a result for a moment where runs that overlap leave theirs."""
+    """Leave a result where another run that overlaps leaves its own."""
     _SHARED[:] = result.reshape(-1)
-    time.sleep(0.002)
+    _BOTH.wait(30)
     return _SHARED.reshape(result.shape).astype(result.dtype)
 
 
@@ -120,7 +122,6 @@ def with_leaking_bursts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 BUGS = {
     "a wrong output": (of_relu(lambda result: result + 1), "got output", {"open_session"}),
-    "runs that share memory": (of_relu(through_shared_memory), "got output", {"open_session"}),
     "launches that wait for nothing": (without_fences, "", {"open_session", "open_gate"}),
     "buffers that keep what they held": (without_spoiling, "", {"open_session", "allocate"}),
     "bursts that leave a descriptor": (with_leaking_bursts, "more /dev/null", {"open_session"}),
@@ -141,6 +142,19 @@ def test_a_device_that_breaks_the_contract_is_found(
     assert words in report["violation"], said
     assert set(names(report)) >= {*steps, "teardown"}, said
     assert f"violation: {report['violation']}" in said
+
+
+@pytest.mark.slow
+def test_runs_that_disturb_one_another_are_seen(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_relu(through_shared_memory)(monkeypatch)
+    with host(CpuRef(), Endpoint(short_path), DeviceSettings(workers=4)):
+        state = steps_of(str(short_path))
+        state.open_session(small="RELU of float32")
+        for _ in range(2):
+            state.bind(model=state.models[0], memory="ashmem", reads=None, writes=None)
+        with pytest.raises(BrokenRuleError, match="got output"):
+            state.run_at_once(executions=state.executions, seed=1)
+        state.teardown()
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from nnhal_conformance.random_steps.steps import DeviceSteps, steps_with
 SECONDS = 10.0
 """Time in which a device is to give each answer."""
 _STEPS_OF_AN_EXAMPLE = 30
-_SHRINKING_STEPS = 1_500
+_SHRINKING_STEPS = 2_500
 """How many steps are taken to find fewer that show a violation."""
 _RESIDENT_GROWTH_BYTES = 48 << 20
 """How much the device's memory may grow in the second half, for threads that stay and memory that allocators keep."""

@@ -378,9 +378,9 @@ class DeviceSteps(RuleBasedStateMachine):
     def run_at_once(self, executions: list[Execution], seed: int) -> None:
         """Run several reusable executions on channels, all at once."""
         called = []
-        for execution in executions:
+        for number, execution in enumerate(executions):
             channel = self._channel_of(execution)
-            execution.work.fill(seed)
+            execution.work.fill(seed + number)  # so that an output of another run is seen
             channel.channel.send(channel.call_of(execution.bound.handle).SerializeToString())
             called.append((execution.work, channel))
         for work, channel in called:
@@ -607,6 +607,7 @@ class DeviceSteps(RuleBasedStateMachine):
     run_again_, run_again__ = run_again, run_again
     launch_, launch__ = launch, launch
     launch_again_, settle_, allocate_, run_in_burst_ = launch_again, settle, allocate, run_in_burst
+    run_at_once_, run_at_once__ = run_at_once, run_at_once
 
     def teardown(self) -> None:
         """Have all launches end, close all sessions, and check that nothing of them is left."""
