@@ -129,7 +129,7 @@ class NativeBinding:
     @property
     def socket_bytes(self) -> int:
         """Bytes that went over the binding's channels, both ways."""
-        return sum(channel.bytes_sent + channel.bytes_received for channel in self._runs.channels)
+        return sum(channel.traffic.total for channel in self._runs.channels)
 
     @property
     def lost_run_channel(self) -> bool:

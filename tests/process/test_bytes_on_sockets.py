@@ -115,7 +115,7 @@ class Traffic:
     @property
     def bytes(self) -> int:
         """The bytes over the gRPC socket, the link and the bursts' channels, in both directions."""
-        return self._rpc.bytes + self._device.link_bytes + sum(burst.socket_bytes for burst in self.bursts)
+        return self._rpc.bytes + self._device.link_bytes + sum(burst.traffic.total for burst in self.bursts)
 
 
 @pytest.mark.slow
@@ -165,7 +165,7 @@ def test_a_run_in_a_burst_takes_a_few_bytes_each_way(cpu_acc: Endpoint) -> None:
         prepared = device.prepare_model(relu())
         execution, burst = prepared.create_reusable_execution(request), prepared.configure_execution_burst()
         burst.run(execution)
-        before, link_before = burst.socket_bytes, device.link_bytes
+        before, link_before = burst.traffic.total, device.link_bytes
         burst.run(execution)
-        assert burst.socket_bytes - before <= 64
+        assert burst.traffic.total - before <= 64
         assert device.link_bytes == link_before

@@ -72,7 +72,7 @@ def test_a_run_passes_nothing_but_a_call_and_an_answer(devices: list[RemoteDevic
     answer.result.output_sufficient_size = True
     answer.result.timing.time_on_device_ns = answer.result.timing.time_in_driver_ns = -1
     assert chain.run() == answer
-    assert chain.caller.bytes_sent == len(call)
+    assert chain.caller.traffic.sent == len(call)
 
 
 @pytest.mark.parametrize("failing", range(4))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from nnhal.descriptor import Descriptor
 from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError
-from nnhal.link.numbers import NUMBER_BYTES, number_field, number_of
+from nnhal.link.numbers import NUMBER_BYTES, NUMBER_TAG, number_of, pack_number
 
 
 class CallChannel(Channel):
@@ -32,7 +32,7 @@ class CallChannel(Channel):
         """Send one call. Raises ChannelClosedError, or ProtocolError also if an answer without a number came before."""
         if self._is_numbered:
             self._number = number = self._number + 1
-            self._field = field = number_field(number)
+            self._field = field = pack_number(NUMBER_TAG, number)
             message += field
         else:
             self.require_silence()
@@ -40,7 +40,7 @@ class CallChannel(Channel):
             super().send(message, descriptors)
             return
         try:
-            self.bytes_sent += self._socket.send(message)
+            self.traffic.sent += self._socket.send(message)
         except OSError as error:
             raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
 
@@ -50,6 +50,9 @@ class CallChannel(Channel):
             answer = self._socket.recv(self._room)
         except OSError as error:
             raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
+        if self._is_numbered and answer.endswith(self._field) and len(answer) <= self._max_bytes:
+            self.traffic.received += len(answer)
+            return answer[:-NUMBER_BYTES]
         return self._own(self._checked(answer))
 
     def receive_with_descriptors(self) -> tuple[bytes, list[Descriptor]]:

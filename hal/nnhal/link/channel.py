@@ -44,11 +44,21 @@ class NoDescriptorError(ProtocolError):
         """The rest of it."""
 
 
-class Channel:
-    """One end of a channel. One thread may send while another one receives.
+class Traffic:
+    """Bytes that went over the sockets of channels. Channels that share it add up."""
 
-    ``bytes_sent`` and ``bytes_received`` count the bytes that went over the socket.
-    """
+    __slots__ = ("received", "sent")
+
+    def __init__(self) -> None:
+        self.sent = self.received = 0
+
+    @property
+    def total(self) -> int:
+        return self.sent + self.received
+
+
+class Channel:
+    """One end of a channel. One thread may send while another one receives."""
 
     def __init__(self, connection: socket.socket, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._socket = connection
@@ -58,8 +68,7 @@ class Channel:
         self._room = max_bytes + 1  # so that a datagram that is too long is noticed
         self._send_flags = 0
         self._unsent: deque[tuple[bytes, Sequence[Descriptor]]] = deque()
-        self.bytes_sent = 0
-        self.bytes_received = 0
+        self.traffic = Traffic()
 
     def fileno(self) -> int:
         """Return the socket's descriptor number, -1 once closed."""
@@ -80,7 +89,7 @@ class Channel:
             if descriptors:
                 self._send(message, descriptors)
             else:
-                self.bytes_sent += self._socket.send(message, self._send_flags)
+                self.traffic.sent += self._socket.send(message, self._send_flags)
         except BlockingIOError as error:
             if not self._send_flags:  # a timeout of the socket's own
                 raise ChannelClosedError(f"the channel is closed: {error.strerror}") from error
@@ -117,14 +126,14 @@ class Channel:
         if descriptors:
             numbers = array.array("i", [descriptor.fileno() for descriptor in descriptors])
             ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers.tobytes())]
-            self.bytes_sent += self._socket.sendmsg([message], ancillary, self._send_flags)
+            self.traffic.sent += self._socket.sendmsg([message], ancillary, self._send_flags)
         else:
-            self.bytes_sent += self._socket.send(message, self._send_flags)
+            self.traffic.sent += self._socket.send(message, self._send_flags)
 
     def send_at_once(self, message: bytes) -> None:
         """Like ``send``, but a receiver whose queue is full counts as gone: ChannelClosedError, without waiting."""
         try:
-            self.bytes_sent += self._socket.send(message, socket.MSG_DONTWAIT)
+            self.traffic.sent += self._socket.send(message, socket.MSG_DONTWAIT)
         except OSError as error:
             raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
 
@@ -212,7 +221,7 @@ class Channel:
             raise ProtocolError(f"the message has 0 bytes, expected 1 to {self._max_bytes}")
         if len(message) > self._max_bytes:
             raise ProtocolError(f"the message has more than {self._max_bytes} bytes")
-        self.bytes_received += len(message)
+        self.traffic.received += len(message)
         return message
 
 

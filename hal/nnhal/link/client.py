@@ -127,7 +127,7 @@ class Link(Closing):
 
     @property
     def socket_bytes(self) -> int:
-        return self._channel.bytes_sent + self._channel.bytes_received
+        return self._channel.traffic.total
 
     def issue(self, descriptor: Descriptor) -> int:
         """Return a descriptor's id in the other process. Put it at the first call, and drop it once it is gone here."""

@@ -13,12 +13,15 @@ LENGTHS_BY_RUN = wire.LINK_CAPABILITY_LENGTHS_BY_RUN
 CALLS = wire.LINK_CAPABILITY_CALLS
 _FIELD = struct.Struct("<BQ")
 NUMBER_BYTES = _FIELD.size
-_TAG = 15 << 3 | 1  # field 15 of type fixed64
+NUMBER_TAG = 15 << 3 | 1
+"""The tag of field 15, of type fixed64."""
+pack_number = _FIELD.pack
+"""As ``number_field``, given NUMBER_TAG and a number: for those to whom a call more matters."""
 
 
 def number_field(number: int) -> bytes:
     """The bytes that number a call or an answer when they are added to it."""
-    return _FIELD.pack(_TAG, number)
+    return pack_number(NUMBER_TAG, number)
 
 
 def number_in(field: bytes) -> int:
@@ -45,7 +48,7 @@ class CallNumbers:
     def split(self, call: bytes) -> tuple[bytes, bytes]:
         """Return a call without its number, and what is to be added to the answer; nothing if it has no number."""
         body = call[:-NUMBER_BYTES]
-        if body == self._body and call[-NUMBER_BYTES] == _TAG:
+        if body == self._body and call[-NUMBER_BYTES] == NUMBER_TAG:
             return self._body, call[-NUMBER_BYTES:]
         if call == self._plain:
             return call, b""

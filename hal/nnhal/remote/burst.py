@@ -14,7 +14,7 @@ from nnhal.codec.lengths import Lengths
 from nnhal.errors import DeadObjectError, HalError, TransportError, general_failure
 from nnhal.fence import Fence
 from nnhal.injected import injected_faults_of
-from nnhal.link import CallChannel, ChannelClosedError, ProtocolError
+from nnhal.link import CallChannel, ChannelClosedError, ProtocolError, Traffic
 from nnhal.remote.answers import checked_result, request_dimensions, require_span, require_staging
 from nnhal.remote.calls import Calls
 from nnhal.remote.config import bounded_config_to_wire
@@ -62,9 +62,13 @@ class RemoteBurst:
         """True if the channel has ended or ``stop`` was called: another burst has to be configured for further runs."""
 
     @property
-    def socket_bytes(self) -> int:
-        """Bytes sent and received over the channel."""
-        return self._channel.bytes_sent + self._channel.bytes_received
+    def traffic(self) -> Traffic:
+        """Bytes that went over the channel; other channels may count there too."""
+        return self._channel.traffic
+
+    @traffic.setter
+    def traffic(self, shared: Traffic) -> None:
+        self._channel.traffic = shared
 
     def run(self, execution: RemoteExecution, deadline_ns: int = NO_DEADLINE) -> BurstOutcome:
         """Run a reusable execution of the burst's prepared model.
@@ -88,7 +92,10 @@ class RemoteBurst:
 
     def finish(self, execution: RemoteExecution) -> BurstOutcome:
         """Wait for the answer to ``start``. Raises as ``run``."""
-        return self._outcome(self._receive(), execution.outputs)
+        answer, (message, known, outcome) = self._receive(), self._last
+        if answer == message and known is execution.outputs:
+            return outcome
+        return self._outcome(answer, execution.outputs)
 
     def execute(
         self,

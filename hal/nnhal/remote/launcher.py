@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from nnhal.descriptor import Descriptor
 from nnhal.errors import DeadObjectError, HalError, TransportError, general_failure
 from nnhal.fence import Fence
-from nnhal.link import CallChannel, ChannelClosedError, ProtocolError
+from nnhal.link import CallChannel, ChannelClosedError, ProtocolError, Traffic
 from nnhal.remote.answers import checked_fence, checked_info
 from nnhal.remote.calls import Calls
 from nnhal.remote.execution import RemoteExecution
@@ -29,9 +29,13 @@ class RemoteLauncher:
         """True if the channel has ended: another launcher has to be opened for further launches."""
 
     @property
-    def socket_bytes(self) -> int:
-        """Bytes sent and received over the channel."""
-        return self._channel.bytes_sent + self._channel.bytes_received
+    def traffic(self) -> Traffic:
+        """Bytes that went over the channel; other channels may count there too."""
+        return self._channel.traffic
+
+    @traffic.setter
+    def traffic(self, shared: Traffic) -> None:
+        self._channel.traffic = shared
 
     def launch(
         self,

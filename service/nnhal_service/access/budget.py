@@ -39,7 +39,8 @@ class RequestMemoryBudget:
 
     def charge(self, size: int = 0) -> Charge:
         """Take bytes for one request until the charge is released. Raises RESOURCE_EXHAUSTED if too few are left."""
-        self.take(size, 0)
+        if size:
+            self.take(size, 0)
         return Charge(self, size)
 
     def hold(self, size: int) -> Charge:
@@ -89,8 +90,9 @@ class Charge:
 
     def grow(self, size: int) -> None:
         """Take more bytes. Raises RESOURCE_EXHAUSTED, and then keeps what it has."""
-        self._budget.take(size, self._size)
-        self._size += size
+        if size:
+            self._budget.take(size, self._size)
+            self._size += size
 
     def copy(self, size: int) -> None:
         """Take bytes for a copy of what the request has, or for its response. The first FREE_COPIES of them are free.
@@ -104,8 +106,9 @@ class Charge:
 
     def release(self) -> None:
         """Give all bytes back; harmless when repeated."""
-        self._budget.give_back(self._size)
-        self._size = 0
+        size, self._size = self._size, 0
+        if size:
+            self._budget.give_back(size)
 
     def __enter__(self) -> Charge:
         return self

@@ -62,7 +62,7 @@ class RequestScope:
 
     def name(self, model: str, request_id: str) -> None:
         """Name the request; may be called again when more is known."""
-        self._set(_model, model)
+        self._undo.append((_model, _model.set(model)))
         if request_id:
             self._set(_request_id, request_id)
 

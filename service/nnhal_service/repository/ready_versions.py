@@ -104,7 +104,9 @@ class Lease(Generic[S]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.release()
+        release, self._release = self._release, None
+        if release is not None:
+            release()
 
 
 class ReadyVersion(Generic[S]):

@@ -117,10 +117,10 @@ class Repository(Generic[S]):
         Raises NOT_FOUND if the model is unknown, UNAVAILABLE if it is not ready or is about to be loaded,
         INVALID_ARGUMENT if ``version`` is not a version.
         """
-        entry = self._get(name)
+        entry = self._entries.get(name)
         if entry is None:
             raise unknown_model(name) if self._is_listed else unready_model(name)
-        return entry.lease(version_of(version))
+        return entry.lease(version_of(version) if version else None)
 
     def versions(self, name: str) -> list[str]:
         """Return the versions of a model that are ready, in order; none if the model is unknown."""

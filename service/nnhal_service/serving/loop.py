@@ -21,6 +21,10 @@ from nnhal_service.runtime.run.workers import Workers
 
 P = ParamSpec("P")
 T = TypeVar("T")
+MOST_BYTES_IN_LOOP = 1 << 18
+"""The bytes that may be copied in the loop, which takes some 10 us. A thread must be woken, and wake the loop: 20 us at
+the least, and three times for a request.
+"""
 _THREADS = 16
 _MOST_WAITING = 4096
 """Runs and preparations that wait for devices at a time; each model has only so many as it has instances."""

@@ -72,8 +72,8 @@ def test_both_ends_count_the_bytes_that_went_over(pair: Pair) -> None:
     theirs.receive_with_descriptors()
     theirs.send(b"6")
     ours.receive()
-    assert (ours.bytes_sent, ours.bytes_received) == (5, 1)
-    assert (theirs.bytes_sent, theirs.bytes_received) == (1, 5)
+    assert (ours.traffic.sent, ours.traffic.received) == (5, 1)
+    assert (theirs.traffic.sent, theirs.traffic.received) == (1, 5)
 
 
 @pytest.mark.parametrize("size", [0, MAX_MESSAGE_BYTES + 1])
@@ -83,7 +83,7 @@ def test_a_message_that_is_empty_or_too_long_is_not_sent(pair: Pair, size: int) 
         ours.send(b"x" * size)
     ours.send(b"next")
     assert theirs.receive() == b"next"
-    assert ours.bytes_sent == 4
+    assert ours.traffic.sent == 4
 
 
 def test_a_message_that_is_too_long_is_not_taken(raw: tuple[Channel, socket.socket]) -> None:
@@ -91,7 +91,7 @@ def test_a_message_that_is_too_long_is_not_taken(raw: tuple[Channel, socket.sock
     peer.send(b"x" * (MAX_MESSAGE_BYTES + 1))
     with pytest.raises(ProtocolError, match="the message has more than 65536 bytes"):
         channel.receive()
-    assert channel.bytes_received == 0
+    assert channel.traffic.received == 0
 
 
 def test_an_empty_datagram_is_not_taken_for_the_end(raw: tuple[Channel, socket.socket]) -> None:

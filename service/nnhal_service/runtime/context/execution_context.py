@@ -169,7 +169,7 @@ class ExecutionContext:
     @property
     def prepared(self) -> PreparedPlan:
         """The plan of the last run, or of the next one before the first."""
-        return self._followed.prepared
+        return self._followed.bound.prepared
 
     def run(
         self,
@@ -222,8 +222,9 @@ class ExecutionContext:
         occupancy.enter()
         self._current, self._ends_by_ns = cancellation or self._cancellation, deadline_ns
         try:
-            followed.take_turn()
-            if followed.is_followed and followed.is_ready and followed.prepared.parts.has_run:
+            if followed.state is not None:
+                followed.take_turn()
+            if followed.starts_at_once:
                 begun = self._retries.begin()
                 exchange = followed.bound.start(deadline_ns, cancellation, followed.has_only_state)
             if exchange is not None:

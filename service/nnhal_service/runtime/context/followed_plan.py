@@ -124,11 +124,18 @@ class FollowedPlan:
         return 1
 
     @property
-    def is_ready(self) -> bool:
-        """Return whether the memory of domains that it uses is as a run needs it, if there is no other than a state."""
-        if self.state is not None and self.has_only_state:
-            return self.state.is_ready
-        return self.used.is_empty
+    def starts_at_once(self) -> bool:
+        """Return whether the next run needs nothing but what is bound: it is by a plan that has run, and memory of
+        domains is as the run needs it, if there is no other than a state.
+        """
+        way, state, bound, plans = self._way, self.state, self.bound, self.planned.plans
+        if (way is not None and way.is_ready) or not bound.prepared.parts.has_run:
+            return False
+        if not (state.is_ready if state is not None and self.has_only_state else self.used.is_empty):
+            return False
+        if plans.may_change:
+            plans.look()
+        return plans.current is bound.prepared or self.stays or plans.current is self._declined
 
     @property
     def is_current(self) -> bool:
@@ -138,11 +145,6 @@ class FollowedPlan:
             plans.look()
         current = plans.current
         return current is self.bound.prepared or self.stays or current is self._declined
-
-    @property
-    def is_followed(self) -> bool:
-        """Return whether ``follow`` has nothing to bind."""
-        return (self._way is None or not self._way.is_ready) and self.is_current
 
     def take_turn(self, turn: int | None = None) -> None:
         """Go over to what is bound for the turn of the state, if there is one: for ``turn`` if a client says it."""

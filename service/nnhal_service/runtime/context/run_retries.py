@@ -45,7 +45,7 @@ class RunRetries:
 
     def begin(self) -> Begun:
         instant = now_ns() if self._measure else -1
-        return Begun(instant, time.perf_counter_ns(), self._followed.bound.socket_bytes)
+        return Begun(instant, time.perf_counter_ns(), self._followed.bound.traffic.total)
 
     def run(
         self,
@@ -81,7 +81,7 @@ class RunRetries:
                     if again is None or not followed.follow_after(error, until, planning_until):
                         _require_in_time(error, deadline_ns)
                         raise
-                    attempt, begun = again, begun._replace(socket_bytes=followed.bound.socket_bytes)
+                    attempt, begun = again, begun._replace(socket_bytes=followed.bound.traffic.total)
             if until:
                 engine = followed.bound.engine
                 engine.fell_back, engine.failed_devices = True, tuple(sorted(lost))
@@ -113,10 +113,11 @@ class RunRetries:
             outputs = [output for output in outputs if output.name not in state.output_names]
         self.has_succeeded = True
         instant, started, before = begun
-        duration, socket_bytes = time.perf_counter_ns() - started, bound.socket_bytes - before
-        if not bound.engine.fell_back and duration > self.slowest_seconds() * 1e9:
-            self._slowest = bound, duration / 1e9
+        duration, socket_bytes = time.perf_counter_ns() - started, bound.traffic.total - before
         fell_back = bound.engine.fell_back
+        slowest_of, slowest = self._slowest
+        if not fell_back and (slowest_of is not bound or duration > slowest * 1e9):
+            self._slowest = bound, duration / 1e9
         bound.prepared.parts.has_run |= not fell_back
         failed = bound.engine.failed_devices if fell_back else ()
         if self._measure:

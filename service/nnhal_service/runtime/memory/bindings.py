@@ -152,10 +152,7 @@ class UsedMemory:
     ) -> None:
         self._read = [(b.memory, b.dimensions or dimensions[n]) for n, b in inputs.items() if b.memory is not None]
         self._written = [(b.name, b.memory, dimensions[n]) for n, b in outputs.items() if b.memory is not None]
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self._read or self._written)
+        self.is_empty = not (self._read or self._written)
 
     def lend(self) -> None:
         """Have runs write it that nobody tells of here."""

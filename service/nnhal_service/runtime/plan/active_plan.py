@@ -123,7 +123,10 @@ class ActivePlan:
     @property
     def may_change(self) -> bool:
         """Return whether there is something to ``look`` at: missing devices, or those that were restarted."""
-        return bool(self.missing) or self._is_unasked
+        original, current = self.original, self.current
+        if original.parts.restarts == self._asked and current.parts.restarts == self._asked_of_current:
+            return bool(self.missing)
+        return bool(self.missing) or original.planner.may_replan
 
     @property
     def _is_unasked(self) -> bool:

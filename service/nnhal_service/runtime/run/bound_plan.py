@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
-from nnhal.link import ProtocolError
+from nnhal.link import ProtocolError, Traffic
 from nnhal.remote.watch import StalledError
 from nnhal.types import ErrorStatus, Memory, Request
 from nnhal.types.layout import Dimensions, combine
@@ -50,6 +50,8 @@ class BoundPlan:
     def __init__(self, prepared: PreparedPlan, bindings: Bindings) -> None:
         """Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone."""
         self.prepared = prepared
+        self.traffic = Traffic()
+        """Bytes that went to devices and back so far."""
         self._bindings = bindings
         self._measure = bindings.config.measure_timing
         self._bound: list[BoundStep] = []
@@ -77,12 +79,6 @@ class BoundPlan:
             if is_failure or isinstance(error.__cause__, ProtocolError):
                 _log.warning("a device cannot be bound: runs may fall back", reason=str(error))
             bindings.missed(prepared.gone)
-
-    @property
-    def socket_bytes(self) -> int:
-        """Bytes that went to devices and back so far."""
-        steps, engine = self._steps, self.engine
-        return engine.socket_bytes if steps is None or steps is engine else steps.socket_bytes + engine.socket_bytes
 
     @property
     def has_known_outputs(self) -> bool:
@@ -358,7 +354,7 @@ class BoundPlan:
             self._kept = resident_slots(prepared, self.values, self.dimensions)
             self._slots = slots | arena | self._kept
             self._values = Values(prepared, self.dimensions, self._slots)
-            self.engine = Engine(prepared, self._values, bindings.config, bindings.writers)
+            self.engine = Engine(prepared, self._values, bindings.config, bindings.writers, self.traffic)
             self._is_bindable = bool(prepared.plan.steps) and self._is_static()
         except BaseException:
             self._manager.release(self._memory)
@@ -379,7 +375,7 @@ class BoundPlan:
                     self._fenced = self._chained()
                 elif isinstance(steps, SingleStep) and self._is_stated():
                     bound = replace(self._bound[0], is_asynchronous=False)
-                    self._fenced = Chained([bound], [()], frozenset(), self._measure)
+                    self._fenced = Chained([bound], [()], frozenset(), self._measure, self.traffic)
         return self._fenced
 
     def _is_static(self) -> bool:
@@ -433,7 +429,7 @@ class BoundPlan:
         if len(self._bound) > 1 and all(step.can_be_wired for step in self._bound) and numbers_answers(self._bound):
             bells = Bells(self._needs)
             if bells.are_allowed:
-                return Wired(self._bound, bells, self._stragglers, self._measure)
+                return Wired(self._bound, bells, self._stragglers, self._measure, self.traffic)
         return self._unwired()
 
     def _wire(self, steps: Wired) -> Steps:
@@ -447,13 +443,13 @@ class BoundPlan:
 
     def _unwired(self) -> Steps:
         if len(self._bound) == 1:
-            return SingleStep(self._bound[0], self._measure)
+            return SingleStep(self._bound[0], self._measure, self.traffic)
         if max(map(len, self._needs)) <= MAX_FENCES and not self._grows and numbers_answers(self._bound):
             try:
                 return self._chained()
             except (HalError, MissingMethodError) as refusal:
                 _log.warning("a device cannot launch its step: the steps run in turn", reason=str(refusal))
-        return InTurn(self._bound)
+        return InTurn(self._bound, self.traffic)
 
     def _use(self, steps: Steps) -> Steps:
         self._steps = steps
@@ -462,7 +458,7 @@ class BoundPlan:
 
     def _chained(self) -> Chained:
         shown = frozenset(value.first for value in self.prepared.values.values() if value.needs_sync)
-        return Chained(self._bound, self._needs, shown, self._measure)
+        return Chained(self._bound, self._needs, shown, self._measure, self.traffic)
 
     def _dependencies(self) -> list[tuple[int, ...]]:
         return dependencies([accesses_of(step.device, *self._slots_of(step)) for step in self.prepared.plan.steps])

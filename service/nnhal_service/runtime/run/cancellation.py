@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from nnhal.codec.lengths import Lengths
 from nnhal.errors import HalError, MissingMethodError, NnhalError, general_failure
+from nnhal.link import Traffic
 from nnhal.remote import RemoteBurst, RemoteExecution
 from nnhal.remote.burst import BurstOutcome
 from nnhal.remote.prepared_model import RemotePreparedModel
@@ -100,21 +101,16 @@ class StoppableBurst:
     has ended the channel. If the device has no bursts, or does not number its answers, runs are calls over gRPC.
     """
 
-    def __init__(self, prepared: RemotePreparedModel) -> None:
-        """Raises TransportError if the device is gone."""
+    def __init__(self, prepared: RemotePreparedModel, traffic: Traffic) -> None:
+        """Its bytes count in ``traffic``. Raises TransportError if the device is gone."""
         self._prepared = prepared
+        self._traffic = traffic
         self._burst = self._configured()
         self._deadline_ns = NO_DEADLINE
-        self._closed_bytes = 0
         self._runs = 0
         self._call: Cancellable | None = None
         """The call over gRPC of the run under way, if there is no burst."""
         self._watched: tuple[Cancellation, Callable[[], None]] | None = None
-
-    @property
-    def socket_bytes(self) -> int:
-        """Bytes that went to the device and back so far."""
-        return self._closed_bytes + (self._burst.socket_bytes if self._burst is not None else 0)
 
     @property
     def is_ready(self) -> bool:
@@ -182,7 +178,6 @@ class StoppableBurst:
 
     def _watch(self, cancellation: Cancellation | None) -> None:
         if self._burst is not None and self._burst.is_over:
-            self._closed_bytes += self._burst.socket_bytes
             self._burst.close()
             self._burst = self._configured()
         self._runs += 1
@@ -230,7 +225,9 @@ class StoppableBurst:
         if not self._prepared.calls.numbers_answers:
             return None
         try:
-            return self._prepared.configure_execution_burst()
+            burst = self._prepared.configure_execution_burst()
         except (HalError, MissingMethodError) as refusal:
             _log.warning("a device has no burst for a model: it is run by calls over gRPC", reason=str(refusal))
             return None
+        burst.traffic = self._traffic
+        return burst

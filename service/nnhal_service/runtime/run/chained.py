@@ -10,7 +10,7 @@ from typing import NamedTuple
 from nnhal.errors import HalError, NnhalError, TransportError
 from nnhal.fence import Fence, FenceError, FenceState
 from nnhal.injected import injected_faults_of
-from nnhal.link import ProtocolError
+from nnhal.link import ProtocolError, Traffic
 from nnhal.remote import RemoteLauncher
 from nnhal.reports import StepReport
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, FencedExecutionInfo, Timing
@@ -33,6 +33,7 @@ class Chained:
         needs: Sequence[tuple[int, ...]],
         shown: frozenset[int],
         measure: bool,
+        traffic: Traffic,
     ) -> None:
         """``needs`` are the dependencies of each step, ``shown`` the steps of asynchronous devices that must be synced.
 
@@ -55,14 +56,11 @@ class Chained:
         try:
             for step in steps:
                 if step.device not in self._launchers:
-                    self._launchers[step.device] = step.part.member.remote.open_launcher()
+                    launcher = self._launchers[step.device] = step.part.member.remote.open_launcher()
+                    launcher.traffic = traffic
         except BaseException:
             self.close()
             raise
-
-    @property
-    def socket_bytes(self) -> int:
-        return sum(launcher.socket_bytes for launcher in self._launchers.values())
 
     @property
     def is_lost(self) -> bool:

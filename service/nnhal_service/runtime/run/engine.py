@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from nnhal.codec.lengths import Lengths
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, general_failure, without_frames
 from nnhal.injected import injected_faults_in
-from nnhal.link import ProtocolError
+from nnhal.link import ProtocolError, Traffic
 from nnhal.remote import BurstOutcome, RemotePreparedModel
 from nnhal.reports import CLIENT_STEP, StepReport
 from nnhal.types import ErrorStatus, ExecutionConfig, OutputShape, Request
@@ -51,11 +51,17 @@ class Engine:
     """
 
     def __init__(
-        self, prepared: PreparedPlan, values: Values, config: ExecutionConfig, writers: list[RemotePreparedModel]
+        self,
+        prepared: PreparedPlan,
+        values: Values,
+        config: ExecutionConfig,
+        writers: list[RemotePreparedModel],
+        traffic: Traffic,
     ) -> None:
         """``writers`` gets the parts that may still write to the memory of a run (see ``Bindings``).
 
-        Raises INVALID_ARGUMENT if the loop timeout is not valid."""
+        Raises INVALID_ARGUMENT if the loop timeout is not valid.
+        """
         self._prepared = prepared
         self._parts = prepared.parts
         self._plan = prepared.plan
@@ -64,7 +70,7 @@ class Engine:
         self.writers = writers
         self._loop_timeout_ns = loop_timeout(config.loop_timeout_duration_ns)
         self._bursts: dict[Part, StoppableBurst] = {}
-        self._closed_bytes = 0
+        self._traffic = traffic
         self._outputs: dict[str, OutputReport] = {}
         self._first: NnhalError | None = None
         self._cancellation: Cancellation | None = None
@@ -73,12 +79,6 @@ class Engine:
         self.failed_devices: tuple[str, ...] = ()
         self.injected: tuple[InjectedFailure, ...] = ()
         """The injected faults for which steps of the last run were run elsewhere, or again."""
-
-    @property
-    def socket_bytes(self) -> int:
-        if not self._bursts:  # every run asks, and mostly there are none
-            return self._closed_bytes
-        return self._closed_bytes + sum(burst.socket_bytes for burst in self._bursts.values())
 
     @property
     def done(self) -> Sequence[StepReport] | None:
@@ -288,9 +288,8 @@ class Engine:
     def _burst(self, part: Part) -> StoppableBurst:
         if part not in self._bursts:
             for stale in [known for known in self._bursts if known.prepared.gone]:
-                self._closed_bytes += self._bursts[stale].socket_bytes
                 self._bursts.pop(stale).close()
-            self._bursts[part] = StoppableBurst(part.prepared)
+            self._bursts[part] = StoppableBurst(part.prepared, self._traffic)
         return self._bursts[part]
 
     def _note_fallback(self, what: str, reason: NnhalError, deadline_ns: int, **details: object) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from nnhal.codec.lengths import Lengths
 from nnhal.errors import HalError
+from nnhal.link import Traffic
 from nnhal.remote import RemoteExecution
 from nnhal.remote.burst import BurstOutcome
 from nnhal.reports import StepReport
@@ -63,11 +64,6 @@ class Steps(Protocol):
     """The bound steps of a plan, ready to run: one run at a time."""
 
     @property
-    def socket_bytes(self) -> int:
-        """Bytes that went to devices and back so far."""
-        ...
-
-    @property
     def done(self) -> Sequence[StepReport] | None:
         """After a failed run, the steps that succeeded and need not run again; None if that is unknown."""
         ...
@@ -117,11 +113,13 @@ class OneExchange(Steps, Protocol):
 class SingleStep:
     """The only step of a plan, over a burst."""
 
-    def __init__(self, step: BoundStep, measure: bool) -> None:
+    def __init__(self, step: BoundStep, measure: bool, traffic: Traffic) -> None:
         """The step is reported if ``measure``. Raises HalError if the device refuses, TransportError if it is gone."""
         self._step = step
-        self._burst = StoppableBurst(step.part.prepared)
+        self._burst = StoppableBurst(step.part.prepared, traffic)
         self._measure = measure
+        self._known: tuple[BurstOutcome | None, list[OutputReport]] = None, []
+        """The last outcome, which is the same object as long as the device answers the same, and its reports."""
         self._started = 0
         self.lengths: Lengths = ()
         """The dimensions of the step's inputs in the next run, if they are not those that it was bound with."""
@@ -129,10 +127,6 @@ class SingleStep:
     @property
     def takes_lengths(self) -> bool:
         return self._burst.takes_lengths
-
-    @property
-    def socket_bytes(self) -> int:
-        return self._burst.socket_bytes
 
     @property
     def done(self) -> Sequence[StepReport]:
@@ -161,7 +155,10 @@ class SingleStep:
     def finish(self) -> Outcome:
         step = self._step
         outcome = self._burst.finish(step.execution)
-        outputs = output_reports(step, outcome)
+        known, outputs = self._known
+        if outcome is not known:
+            outputs = output_reports(step, outcome)
+            self._known = outcome, outputs
         if not self._measure:
             return [], outputs
         return [step_report(0, step.device, time.perf_counter_ns() - self._started, outcome)], outputs
@@ -176,20 +173,16 @@ class SingleStep:
 class InTurn:
     """Steps that run one after the other, each over a burst: for more steps than fences can order."""
 
-    def __init__(self, steps: Sequence[BoundStep]) -> None:
+    def __init__(self, steps: Sequence[BoundStep], traffic: Traffic) -> None:
         """Raises HalError if a device refuses, TransportError if one is gone."""
         self._steps: list[tuple[BoundStep, StoppableBurst]] = []
         self._reports: list[StepReport] = []
         try:
             for step in steps:
-                self._steps.append((step, StoppableBurst(step.part.prepared)))
+                self._steps.append((step, StoppableBurst(step.part.prepared, traffic)))
         except BaseException:
             self.close()
             raise
-
-    @property
-    def socket_bytes(self) -> int:
-        return sum(burst.socket_bytes for _, burst in self._steps)
 
     @property
     def done(self) -> Sequence[StepReport]:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import DeadObjectError, HalError, TransportError, general_failure
-from nnhal.link import CallChannel, ChannelClosedError, ProtocolError
+from nnhal.link import CallChannel, ChannelClosedError, ProtocolError, Traffic
 from nnhal.link.call_channel import call_channel_from
 from nnhal.memory.ashmem import create_sealed
 from nnhal.remote.burst import checked_outcome
@@ -37,12 +37,15 @@ _RUN_NUMBER = struct.Struct("=q")
 class Wired:
     """Steps that are wired before their first run. The sizes of all outputs must be known, and answers be numbered."""
 
-    def __init__(self, steps: Sequence[BoundStep], bells: Bells, stragglers: Stragglers, measure: bool) -> None:
+    def __init__(
+        self, steps: Sequence[BoundStep], bells: Bells, stragglers: Stragglers, measure: bool, traffic: Traffic
+    ) -> None:
         """``stragglers`` learns of devices that may still be at work on a run that was lost."""
         self.bells = bells
         self._steps = tuple(steps)
         self._stragglers = stragglers
         self._measure = measure
+        self._traffic = traffic
         self._chain: _Chain | None = None
         self._plain_call = burst_run(steps[0].execution.handle, NO_DEADLINE)
         self._plain_answer: bytes | None = None
@@ -50,10 +53,6 @@ class Wired:
         self._watched: tuple[Cancellation, Callable[[], None]] | None = None
         self.is_lost = False
         """True if the chain has ended with a run. The steps are of no use then, but are to be closed."""
-
-    @property
-    def socket_bytes(self) -> int:
-        return 0 if self._chain is None else self._chain.socket_bytes
 
     @property
     def done(self) -> Sequence[StepReport] | None:
@@ -69,6 +68,7 @@ class Wired:
         cancelled = create_sealed(_RUN_NUMBER.size, "nnhal-cancelled")
         wiring = Wiring(executions_of(self._steps), self.bells, self._stragglers, cancelled)
         self._chain = _Chain(wiring, call_channel_from(wiring.take_caller_end(), is_numbered=True), cancelled)
+        self._chain.channel.traffic = self._traffic
         for step in self._steps:
             step.part.prepared.calls.end_with_session(self._chain.channel)
 
@@ -195,10 +195,6 @@ class _Chain:
     cancelled: Descriptor
     """Memory that the devices have mapped, with the number of the last cancelled run."""
     runs: int = 0
-
-    @property
-    def socket_bytes(self) -> int:
-        return self.channel.bytes_sent + self.channel.bytes_received
 
     def cancel(self, run: int) -> None:
         os.pwrite(self.cancelled.fileno(), _RUN_NUMBER.pack(run), 0)

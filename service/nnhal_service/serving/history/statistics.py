@@ -157,8 +157,10 @@ class StatisticsRecorder:
         with self._lock:
             counts = self._counts
             counts.executions += 1
-            counts.copy_more(copied)
-            batch = counts.batch(batch_size)
+            counts.between_bytes += copied.between
+            counts.client_bytes += copied.clients
+            counts.staged_bytes += copied.staged
+            batch = counts.batches.get(batch_size) or counts.batch(batch_size)
             batch[0] += 1
             batch[1] += input_ns
             batch[2] += infer_ns

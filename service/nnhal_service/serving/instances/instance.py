@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from functools import partial
 from nnhal.arrays import Array
 from nnhal.descriptor import Descriptor
 from nnhal.memory.arena import round_up
+from nnhal.reports import CopiedBytes
 from nnhal.tensors import ClientMemory, Tensor, TensorMemory
 from nnhal.types import NO_DEADLINE, DataLocation, Memory, Priority
 from nnhal.types.layout import Dimensions
@@ -46,34 +48,44 @@ class AnswerWatch:
     channel is closed, at either end.
     """
 
-    def __init__(self, loop: ServingLoop, started: InstanceRun) -> None:
-        """Watch the channel on which a run was started. Raises OSError if there is no descriptor left."""
+    def __init__(self, loop: ServingLoop, exchange: AwaitedAnswer) -> None:
+        """Watch the channel of an exchange. Raises OSError if there is no descriptor left."""
         self._loop = loop.asyncio
-        self._exchange: AwaitedAnswer | None = started.exchange
-        self._descriptor = Descriptor(os.dup(started.exchange.fileno()))
+        self.exchange: AwaitedAnswer | None = exchange
+        """Whose channel it watches; None once closed."""
+        self._descriptor = Descriptor(os.dup(exchange.fileno()))
         self._answered: Callable[[], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._loop.add_reader(self._descriptor.fileno(), self._readable)
         os.set_blocking(self._descriptor.fileno(), True)  # the loop changes that, for the channel's own descriptor too
-
-    def is_for(self, started: InstanceRun) -> bool:
-        return self._exchange is started.exchange
 
     def expect(self, answered: Callable[[], None]) -> None:
         """Call back once, when the run that was started last can be finished without waiting."""
         self._answered = answered
 
+    def wait_at_most(self, seconds: float, late: Callable[[], None]) -> None:
+        """Call ``late`` in place of what is expected if that does not come in time; the watch is closed then."""
+        self._timer = self._loop.call_later(seconds, self._is_late, late)
+
     def close(self) -> None:
-        if self._exchange is not None:
-            self._exchange = self._answered = None
+        if self.exchange is not None:
+            self.exchange = self._answered = None
             self._loop.remove_reader(self._descriptor.fileno())
             self._descriptor.close()
 
     def _readable(self) -> None:
         answered, self._answered = self._answered, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if answered is None:
             self.close()  # there is nothing to answer, so that the channel has been closed
         else:
             answered()
+
+    def _is_late(self, late: Callable[[], None]) -> None:
+        self.close()
+        late()
 
 
 class Instance:
@@ -132,6 +144,11 @@ class Instance:
             for t, place in zip(outputs, self._placed, strict=True)
         ]
         self._seen: list[Array | None] = [None] * len(self._fixed)
+        self.has_fixed_outputs = None not in [None if view is None else True for view in self._fixed]
+        """True if each run leaves its outputs in the same places, of this memory, and in the same shapes."""
+        self.shown: Mapping[str, TensorData] | None = None
+        """All listed outputs as clients see them, once they were shown, if they are fixed."""
+        self._accounted: tuple[PlannedRun, CopiedBytes] | None = None
         self._bound = model.bind(
             [
                 TensorBinding(t.name, locations[t.name], shape if t.is_open else ())
@@ -142,6 +159,8 @@ class Instance:
             measure,
             priority,
         )
+        self.start: Callable[[int, Cancellation | None], InstanceRun | None] = self._bound.start
+        """Starts a run and returns at once, if that can be; else None. Raises as ExecutionContext.start."""
 
     def _allocate(
         self, model: BindableModel, own: Mapping[str, int], placed: Mapping[str, Place], memory: InstanceMemory
@@ -186,23 +205,23 @@ class Instance:
             report = run_by_deadline(lambda deadline_ns: self._bound.run(deadline_ns, cancellation), deadline_ns)
         return self._noted(report)
 
-    def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> InstanceRun | None:
-        """Start a run and return at once, if that can be; else None. Raises as ExecutionContext.start."""
-        return self._bound.start(deadline_ns, cancellation)
-
     def finish(self, started: InstanceRun) -> RunReport | None:
         """The report of a run that was started; None if it failed, and ``recover`` is to be called."""
         report = started.finish()
-        return None if report is None else self._noted(report)
+        return report if report is None or not (report.outputs or report.fell_back) else self._noted(report)
 
     def recover(self, failed: InstanceRun, deadline_ns: int) -> RunReport:
         """Recover a run that was started and has failed. Raises as ``run``."""
         return self._noted(run_by_deadline(lambda _: failed.recover(), deadline_ns))
 
-    @property
-    def planned(self) -> PlannedRun:
-        """Return what its last run did by the plan."""
-        return self._bound.planned
+    def account(self, report: RunReport) -> tuple[PlannedRun, CopiedBytes]:
+        """Return what its last run did by the plan, and what was copied in it, that of its inputs included."""
+        planned, accounted = self._bound.planned, self._accounted
+        if report.steps:  # measured: it says itself
+            return planned, planned.copied_in(report, self.filled_bytes)
+        if accounted is None or accounted[0] is not planned:
+            accounted = self._accounted = planned, planned.copied_in(report, self.filled_bytes)
+        return accounted
 
     def output(self, index: int) -> TensorData:
         """A view of an output of the last run, or its place in memory of a client."""

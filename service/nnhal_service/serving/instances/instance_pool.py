@@ -194,8 +194,10 @@ class InstancePool:
         """
         dropped: Instance | None = instance
         with self._lock:
-            is_closed = self._closed
-            if not (is_closed or _is_spent(instance, failed)):
+            is_closed, is_spent = self._closed, instance.is_spent
+            if not is_spent and instance.places is not NO_PLACES:
+                is_spent = _is_lost(instance.places, failed)
+            if not (is_closed or is_spent):
                 self._idle.append(instance)
                 dropped = self._idle.pop(0) if len(self._idle) > self._kept else None
         if is_closed:
@@ -265,11 +267,9 @@ class InstancePool:
         return {r.name: tensors[r.name].bytes_of(r.dimensions) for r in reports if r.name in tensors}
 
 
-def _is_spent(instance: Instance, failed: bool) -> bool:
-    if instance.places is NO_PLACES:
-        return instance.is_spent
-    places = instance.places.all
-    return instance.is_spent or (failed and bool(places)) or any(place.region.is_retired for place in places)
+def _is_lost(places: Places, failed: bool) -> bool:
+    """Return whether memory of clients is not to be used again, after a run that has perhaps ``failed``."""
+    return (failed and bool(places.all)) or any(place.region.is_retired for place in places.all)
 
 
 def _uses(instance: Instance, region: ClientRegion) -> bool:

@@ -17,14 +17,13 @@ from nnhal_service.serving.errors import ErrorKind, ServingError, serving_error
 from nnhal_service.serving.history.live_requests import LiveRequests
 from nnhal_service.serving.history.observer import FailureReason, Finished, Observer, Sampler
 from nnhal_service.serving.history.statistics import Executions, RequestCounts, StatisticsRecorder
-from nnhal_service.serving.instances.batch_runner import BatchRunner
 from nnhal_service.serving.instances.bindable_model import BindableModel
 from nnhal_service.serving.instances.in_place import InPlaceUse
 from nnhal_service.serving.instances.instance import NOT_COUNTED
 from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.serving.instances.instance_pool import InstancePool
-from nnhal_service.serving.instances.loop_runner import MOST_BYTES_IN_LOOP, LoopRunner, bytes_of
-from nnhal_service.serving.loop import ServingLoop
+from nnhal_service.serving.instances.runner import Runner, bytes_of
+from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP, ServingLoop
 from nnhal_service.serving.queue.batch import QueuedRequest, wire_bytes_of
 from nnhal_service.serving.queue.batcher import Batcher
 from nnhal_service.serving.queue.sequences import SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, Sequencer, Turn
@@ -237,7 +236,7 @@ class RequestServer:
             self._sequences.close()
         self._instances.close()
 
-    def _runner_of(self, model: BindableModel, kept: int) -> tuple[InstancePool, LoopRunner]:
+    def _runner_of(self, model: BindableModel, kept: int) -> tuple[InstancePool, Runner]:
         """Return instances of a model, ``kept`` of them for good, and what runs requests on them."""
         config, signature = self.config, self.signature
         instances = InstancePool(
@@ -250,8 +249,9 @@ class RequestServer:
             self._loop,
             self._memory,
         )
-        runner = BatchRunner(self.name, signature, instances, self._placing, self._priorities, self._executions.note)
-        return instances, LoopRunner(runner, instances, self._loop)
+        noted = self._executions.note
+        runner = Runner(self.name, signature, instances, self._placing, self._priorities, noted, self._loop)
+        return instances, runner
 
     def _response(self, queued: QueuedRequest, arrived: int) -> InferenceResponse:
         run, release, request = queued.run, queued.release, queued.request
@@ -326,7 +326,7 @@ class RequestServer:
             observer.finished(finished)
 
 
-def _start(runner: LoopRunner, requests: Sequence[QueuedRequest], ended: Callable[[], None]) -> None:
+def _start(runner: Runner, requests: Sequence[QueuedRequest], ended: Callable[[], None]) -> None:
     (requests[0].start or runner.start)(requests, ended)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from nnhal.errors import NnhalError
 from nnhal_frontends.errors import FrontendError
@@ -103,7 +104,12 @@ class ServedModel(RequestServer):
     def loaded(self) -> LoadedModel:
         return self._loaded
 
-    async def infer(self, request: InferenceRequest, client: str = "") -> InferenceResponse:
+    def infer(self, request: InferenceRequest, client: str = "") -> Coroutine[Any, Any, InferenceResponse]:
+        if self.signature.optional:
+            return self._infer_with_optional(request, client)
+        return super().infer(request, client)
+
+    async def _infer_with_optional(self, request: InferenceRequest, client: str) -> InferenceResponse:
         given = frozenset(tensor.name for tensor in self.signature.optional if tensor.name in request.inputs)
         if not given:
             return await super().infer(request, client)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextvars import copy_context
 from typing import NamedTuple
 
 from nnhal.reports import CopiedBytes
 from nnhal.types import NO_DEADLINE, Priority
+from nnhal.types.layout import Dimensions
 from nnhal_service.runtime import RunReport
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.config import Priorities
@@ -49,6 +50,7 @@ class QueuedRequest(Ticket):
         "arrays",
         "client",
         "context",
+        "copied_bytes",
         "is_measured",
         "is_placed",
         "number",
@@ -95,12 +97,16 @@ class QueuedRequest(Ticket):
         """Where devices may leave its outputs."""
         self.is_placed = bool(request.output_places)
         """True if tensors of it lie in memory of its client."""
+        self.copied_bytes = 0
+        """The bytes of the others, which are copied for its run."""
         for tensor in arrays:
             if isinstance(tensor, PlacedTensor):
                 self.is_placed = True
+            else:
+                self.copied_bytes += tensor.nbytes
         self.context = copy_context()
         """Names the request in the log, in whatever thread it runs."""
-        self.outputs: dict[str, TensorData] = {}
+        self.outputs: Mapping[str, TensorData] = {}
         self.run: BatchRun | None = None
         self.release: Callable[[], None] | None = None
         self.reached_device = False
@@ -150,24 +156,53 @@ StartBatch = Callable[[Sequence[QueuedRequest], Callable[[], None]], None]
 class Batch:
     """Requests that run together from now on, and how their run is to be."""
 
-    __slots__ = ("cancellation", "deadline_ns", "measure", "priority", "requests", "size", "started_ns")
+    __slots__ = (
+        "cancellation",
+        "columns",
+        "deadline_ns",
+        "filled_ns",
+        "is_placed",
+        "measure",
+        "priority",
+        "requests",
+        "shapes",
+        "size",
+        "started_ns",
+    )
 
-    def __init__(self, requests: Sequence[QueuedRequest], priorities: Priorities) -> None:
+    def __init__(
+        self,
+        requests: Sequence[QueuedRequest],
+        columns: Sequence[Sequence[TensorData]],
+        shapes: tuple[Dimensions, ...],
+        priorities: Priorities,
+    ) -> None:
+        """``columns`` are the tensors that follow one another in each input, and ``shapes`` the dimensions of those."""
         self.requests = requests
+        self.columns = columns
+        self.shapes = shapes
+        self.is_placed = False
+        """True if tensors of it lie in memory of its only client."""
+        self.cancellation: Cancellation
+        """It is cancelled once all of its requests are."""
+        self.priority: Priority | None = None
+        """None for the model's own priority."""
         if len(requests) == 1:
             alone = requests[0]
-            size, measure, deadline_ns = alone.size, alone.is_measured, alone.run_deadline_ns
+            self.size, self.deadline_ns = alone.size, alone.run_deadline_ns
+            self.measure, self.is_placed = alone.is_measured, alone.is_placed
+            self.cancellation = alone.request.cancellation
+            if alone.priority:
+                self.priority = priorities.of([alone.priority])
         else:
-            size, measure = sum([queued.size for queued in requests]), any(queued.is_measured for queued in requests)
-            deadline_ns = _deadline_of(requests)
-        self.size = size
-        self.measure = measure
-        """True if its run is to report its steps."""
-        self.deadline_ns = deadline_ns
-        self.cancellation = cancellation_of(requests)
-        self.priority = _priority_of(requests, priorities)
-        """None for the model's own priority."""
+            self.size, self.deadline_ns = sum([queued.size for queued in requests]), _deadline_of(requests)
+            self.measure = any(queued.is_measured for queued in requests)
+            """True if its run is to report its steps."""
+            self.cancellation = cancellation_of(requests)
+            self.priority = priorities.of([queued.priority for queued in requests])
         self.started_ns = time.monotonic_ns()
+        self.filled_ns = 0
+        """The instant of CLOCK_MONOTONIC at which the inputs were in the memory of an instance."""
 
 
 def cancellation_of(batch: Sequence[QueuedRequest]) -> Cancellation:
@@ -181,13 +216,6 @@ def _deadline_of(batch: Sequence[QueuedRequest]) -> int:
     """The latest deadline of a batch; NO_DEADLINE if one request has none."""
     deadlines = [queued.run_deadline_ns for queued in batch]
     return NO_DEADLINE if NO_DEADLINE in deadlines else max(deadlines)
-
-
-def _priority_of(batch: Sequence[QueuedRequest], priorities: Priorities) -> Priority | None:
-    """The priority with which a batch runs; None for the model's own."""
-    if len(batch) == 1 and not batch[0].priority:
-        return None
-    return priorities.of([queued.priority for queued in batch])
 
 
 class _BatchCancellation(Cancellation):

@@ -43,6 +43,7 @@ class Batcher(Generic[T]):
         self._free = config.instances
         self._closed = False
         self._idle = asyncio.Event()
+        self._has_batches = config.batching is not None
         self._in_order = config.batching is not None and config.batching.preserve_ordering
         self._started = 0
         self._answered = 0
@@ -51,7 +52,7 @@ class Batcher(Generic[T]):
 
     @property
     def pending(self) -> int:
-        return len(self._queue)
+        return self._queue.length
 
     async def submit(self, ticket: T, cancellation: Cancellation) -> None:
         """Run a ticket, and return when it has run. A task that is cancelled meanwhile cancels the ticket, and goes on
@@ -62,19 +63,30 @@ class Batcher(Generic[T]):
         if self._closed:
             raise ServingError(ErrorKind.UNAVAILABLE, "the model is being unloaded")
         now = self._clock()
-        if self._free and not self._queue and not self._queue.waits_for_others(ticket):
+        cancel: Callable[[], None] | None = None
+        if self._free and not self._queue.length and not (self._has_batches and self._queue.waits_for_others(ticket)):
             ticket.queued_ns = now
             self._start([ticket])
-            await self._end_of(ticket, cancellation)
         else:
             self._queue.put(ticket, now)
             self._dispatch()
             self._watch(ticket, now)
             cancel = partial(self._loop.call, partial(self._cancel, ticket))
             cancellation.on_cancel(cancel)
-            try:
-                await self._end_of(ticket, cancellation)
-            finally:
+        cancelled: asyncio.CancelledError | None = None
+        try:
+            while ticket.state is not TicketState.DONE:
+                ticket.waiter = self._loop.asyncio.create_future()
+                try:
+                    await ticket.waiter
+                except asyncio.CancelledError as error:
+                    cancelled = error
+                    cancellation.cancel()
+            if cancelled is not None:
+                raise cancelled
+        finally:
+            del cancelled  # it holds this frame
+            if cancel is not None:
                 cancellation.forget(cancel)
         if ticket.error is not None:
             raise ticket.error
@@ -92,21 +104,6 @@ class Batcher(Generic[T]):
         self._dispatch()
         self._note_idle()
         await self._idle.wait()
-
-    async def _end_of(self, ticket: T, cancellation: Cancellation) -> None:
-        cancelled: asyncio.CancelledError | None = None
-        while ticket.state is not TicketState.DONE:
-            ticket.waiter = self._loop.asyncio.create_future()
-            try:
-                await ticket.waiter
-            except asyncio.CancelledError as error:
-                cancelled = error
-                cancellation.cancel()
-        try:
-            if cancelled is not None:
-                raise cancelled
-        finally:
-            del cancelled  # it holds this frame
 
     def _watch(self, ticket: T, now: int) -> None:
         """Look at a ticket again when it expires, or has waited for others long enough, unless it has by ``now``: an
@@ -141,7 +138,7 @@ class Batcher(Generic[T]):
             return
         self._is_dispatching = True
         try:
-            while self._free and self._queue and (batch := self._queue.take(self._clock())):
+            while self._free and self._queue.length and (batch := self._queue.take(self._clock())):
                 self._start(batch)
         finally:
             self._is_dispatching = False
@@ -156,23 +153,20 @@ class Batcher(Generic[T]):
 
     def _end(self, batch: Sequence[T], number: int) -> None:
         self._free += 1
-        if self._queue:
+        if self._queue.length:
             self._dispatch()
         if self._in_order:
             self._ended_early[number] = batch
             while (next_batch := self._ended_early.pop(self._answered, None)) is not None:
                 self._answered += 1
-                _answer(next_batch)
+                for ticket in next_batch:
+                    ticket.end()
         else:
-            _answer(batch)
+            for ticket in batch:
+                ticket.end()
         if self._closed:
             self._note_idle()
 
     def _note_idle(self) -> None:
-        if self._closed and not self._queue and self._free == self._instances:
+        if self._closed and not self._queue.length and self._free == self._instances:
             self._idle.set()
-
-
-def _answer(batch: Sequence[Ticket]) -> None:
-    for ticket in batch:
-        ticket.end()

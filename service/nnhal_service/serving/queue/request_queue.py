@@ -132,12 +132,10 @@ class RequestQueue(Generic[T]):
         self._default = config.default_level
         self._batching = config.batching
         self._max_batch_size = config.max_batch_size if config.batching is not None else 0
-        self._length = 0
+        self.length = 0
+        """The tickets that wait."""
         self.drains = False
         """True if batches run at once, without waiting for more tickets."""
-
-    def __len__(self) -> int:
-        return self._length
 
     def __iter__(self) -> Iterator[T]:
         """The tickets in the order in which they are served."""
@@ -162,13 +160,13 @@ class RequestQueue(Generic[T]):
         if ticket.timeout_ns > 0 and not level.policy.allow_timeout_override:
             ticket.deadline_ns = min(ticket.deadline_ns, now_ns + ticket.timeout_ns)
         level.fresh.append(ticket)
-        self._length += 1
+        self.length += 1
 
     def remove(self, ticket: T) -> None:
         """Remove a ticket, which must be in the queue."""
         level = self._levels[self._level_of(ticket)]
         (level.fresh if ticket in level.fresh else level.delayed).remove(ticket)
-        self._length -= 1
+        self.length -= 1
 
     def expire(self, ticket: T, now_ns: int) -> bool:
         """Fail or delay a ticket that has waited too long, and return whether it still waits."""
@@ -185,7 +183,7 @@ class RequestQueue(Generic[T]):
             return False
         ticket.delay()
         level.delayed.append(ticket)
-        self._length += 1
+        self.length += 1
         return True
 
     def ready_ns(self, ticket: T) -> int:

@@ -106,6 +106,7 @@ class ModelSignature:
         self.listed_outputs = tuple(name for name in self.output_index if name not in unlisted)
         """The outputs of a request that names none."""
         self._names = frozenset(served.tensor.name for served in self.inputs)
+        self._forms = tuple(_form_of(served, max_batch_size > 0) for served in self.inputs)
         if max_batch_size:
             for served in (*self.inputs, *self.outputs):
                 shape = served.description.shape
@@ -165,7 +166,12 @@ class ModelSignature:
         for name in request.outputs:
             if name not in self.output_index:
                 _refuse(f"unexpected inference output '{name}' for model '{self._name}'")
-        arrays = [self._stored(served, given[served.tensor.name]) for served in self.inputs]
+        arrays: list[TensorData] = []
+        for served, (name, element_type, shape) in zip(self.inputs, self._forms, strict=True):
+            tensor = given[name]
+            if tensor.shape != shape or tensor.dtype != element_type:
+                tensor = self._stored(served, tensor)
+            arrays.append(tensor)
         return self._batch_size(arrays) if self._max_batch_size else 1, arrays
 
     def _stored(self, served: ServedTensor, given: TensorData) -> TensorData:
@@ -231,6 +237,16 @@ class ModelSignature:
             f"expected {expected} inputs but got {len(got)} inputs for model '{self._name}'. Got input(s) "
             f"{got}, but missing required input(s) {missing}. Please provide all required input(s)."
         )
+
+
+def _form_of(served: ServedTensor, has_batches: bool) -> tuple[str, np.dtype[np.generic], Dimensions | None]:
+    """The name of an input, its element type, and the shape in which it lies in memory as clients see it; None for the
+    shape of one that varies, or lies there otherwise.
+    """
+    tensor, shape = served.tensor, served.description.shape
+    is_fixed = not has_batches and not tensor.is_open and -1 not in shape and shape == tensor.dimensions
+    is_alike = not served.is_value and served.reshape is None and tensor.stored == served.element_type
+    return tensor.name, served.element_type, shape if is_fixed and is_alike and not tensor.scalar else None
 
 
 def optional_inputs(prepared: PreparedPlan, has_batches: bool, has_sequences: bool) -> list[ImportedTensor]:

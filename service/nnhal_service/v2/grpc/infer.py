@@ -17,8 +17,7 @@ from nnhal_hosting.access import AccessRole
 from nnhal_service.access import FREE_COPIES, Charge, Guard, RequestMemoryBudget
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.instances.loop_runner import MOST_BYTES_IN_LOOP
-from nnhal_service.serving.loop import ServingLoop
+from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP, ServingLoop
 from nnhal_service.serving.requests.client_memory import PlacedTensor
 from nnhal_service.serving.requests.request import InferenceResponse, Parameter
 from nnhal_service.v2.backend import ModelBackend, ModelRepository, SharedMemory

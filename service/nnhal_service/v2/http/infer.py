@@ -18,7 +18,7 @@ from nnhal_service.access import FREE_COPIES, Charge
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.errors import ServingError
-from nnhal_service.serving.instances.loop_runner import MOST_BYTES_IN_LOOP
+from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP
 from nnhal_service.serving.requests.request import InferenceResponse
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.body import compressed, headers_of, read_body

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from nnhal.descriptor import Descriptor
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.instances.loop_runner import MOST_BYTES_IN_LOOP
+from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP
 from nnhal_service.serving.requests.client_memory import ClientRegion, Place
 from nnhal_service.v2.backend import SharedRegion
 from nnhal_service.v2.shared_memory.owners import Owners, RegionOwner

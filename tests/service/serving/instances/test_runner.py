@@ -32,7 +32,7 @@ from nnhal_service.serving import (
     ServingError,
     ServingLoop,
 )
-from nnhal_service.serving.instances.loop_runner import MOST_BYTES_IN_LOOP
+from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP
 from nnhal_service.serving.requests.client_memory import to_array
 from tests.service.serving.conftest import Serve
 from tests.support.held_device import NAME, HeldDevice, held_device
