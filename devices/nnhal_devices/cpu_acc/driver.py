@@ -20,6 +20,7 @@ from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_acc.artifact import OptimisedGraph, gains_by_restoring, read_artifact, weights_of
 from nnhal_devices.cpu_acc.blocked import keep_blocked
 from nnhal_devices.cpu_acc.blocked.block_size import block_channels
+from nnhal_devices.cpu_acc.byte_sums import sums_saturate
 from nnhal_devices.cpu_acc.folding import folds
 from nnhal_devices.cpu_acc.fused import fuse_neighbours
 from nnhal_devices.cpu_acc.graph import LoweredGraph
@@ -36,7 +37,6 @@ from nnhal_devices.cpu_acc.session import (
     StoppableRuns,
     create_session,
     restore_session,
-    sums_saturate,
 )
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload

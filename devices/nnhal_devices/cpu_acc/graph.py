@@ -19,6 +19,7 @@ from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel
 from nnhal.types import FusedActivation, OperandType
 from nnhal.types.layout import Dimensions
+from nnhal_devices.cpu_acc.byte_sums import sums_saturate
 from nnhal_devices.cpu_acc.elements import (
     KEPT_TYPES,
     QUANTIZED,
@@ -110,6 +111,8 @@ class LoweredGraph:
         """Nodes by their types and inputs."""
         self._shared: dict[object, str] = {}
         """Small constants by their contents."""
+        self._flipped_constants: set[str] = set()
+        """Signed constants in whose place unsigned ones are dequantised."""
         self._avoided: list[bytes] = []
 
     def avoid(self, message: bytes) -> None:
@@ -208,9 +211,17 @@ class LoweredGraph:
         return tensors[layout]
 
     def dequantize(self, tensor: str, quantization: ElementQuantization) -> str:
-        """Add a node that dequantises a tensor, and return the tensor of reals."""
+        """Add a node that dequantises a tensor, and return the tensor of reals.
+
+        Signed weights become unsigned where sums with them would saturate: ONNX Runtime's own option for that refuses
+        models in which nodes share a constant.
+        """
         axis = {} if quantization.axis is None else {"axis": quantization.axis}
-        scale, zero_point = self.constant(quantization.scale), self.constant(quantization.zero_point)
+        zeros = quantization.zero_point
+        if zeros.dtype == np.int8 and tensor in self.constants and sums_saturate():
+            self._flipped_constants.add(tensor)
+            tensor, zeros = self.constant(self.constants[tensor].view(np.uint8) ^ SIGN), zeros.view(np.uint8) ^ SIGN
+        scale, zero_point = self.constant(quantization.scale), self.constant(zeros)
         return self.add("DequantizeLinear", tensor, scale, zero_point, **axis)
 
     def keep(self, operand: int, tensor: str, layout: Layout = Layout.GIVEN) -> None:
@@ -267,6 +278,9 @@ class LoweredGraph:
         for node in self.nodes:
             node.inputs = [names.get(name, name) for name in node.inputs]
             node.outputs = [names.get(name, name) for name in node.outputs]
+            self._flipped_constants.difference_update(node.inputs)
+        for name in self._flipped_constants:
+            del self.constants[name]
 
     def _of(self, operand: int) -> OperandTensors:
         if operand not in self._forms:

@@ -26,9 +26,9 @@ from nnhal.types import (
 )
 from nnhal_devices.cpu_acc import runs
 from nnhal_devices.cpu_acc.blocked.block_size import block_channels
+from nnhal_devices.cpu_acc.byte_sums import sums_saturate
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_acc.runs import supported
-from nnhal_devices.cpu_acc.session import sums_saturate
 from nnhal_devices.driver import DriverOptions, PrepareOptions
 from nnhal_devices.remembered import Remembered
 

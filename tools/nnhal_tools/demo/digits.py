@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nnhal.arrays import Array
 from nnhal_client import OperationPlacement
 from nnhal_client.framework import Framework
+from nnhal_tools.runtimes import EXACT_SUMS
 
 INPUT = "image"
 MODELS = {"float32": "digits.onnx", "int8": "digits_int8.onnx"}
@@ -122,5 +123,8 @@ def classify(
 
 def classify_alone(kind: str, digits: Digits) -> Array:
     """The probabilities from ONNX Runtime in this process, with which the demo compares its own."""
-    session = onnxruntime.InferenceSession(data(MODELS[kind]).read_bytes(), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry(*EXACT_SUMS)
+    file = data(MODELS[kind]).read_bytes()
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     return np.concatenate([session.run(None, {INPUT: image[np.newaxis]})[0] for image in digits.images])

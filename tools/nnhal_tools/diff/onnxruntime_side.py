@@ -14,6 +14,7 @@ from nnhal.errors import general_failure
 from nnhal_tools.diff.foreign_values import as_operand, source_name, user_inputs
 from nnhal_tools.diff.observing import observe
 from nnhal_tools.diff.subject import SideValues, Subject, Values
+from nnhal_tools.runtimes import EXACT_SUMS
 
 _FATAL = 4
 
@@ -86,6 +87,7 @@ def _session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = _FATAL
+    options.add_session_config_entry(*EXACT_SUMS)
     try:
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no other common class
