@@ -134,8 +134,9 @@ def test_a_framework_without_descriptors_serves_who_is_connected_and_then_who_ha
         with descriptor_limit(0, served.pid):
             with pytest.raises(Unhealthy, match=r"closes the connection|reset by peer"):  # libuv accepts, and closes
                 require_page(f"http://{served.http}/v2/health/live", SECONDS)
+            with pytest.raises(Unhealthy, match=r"closes the connection|reset by peer"):
+                require_grpc(served.grpc, False, SECONDS)
             waiting = [
-                Beside(lambda: require_grpc(served.grpc, False, SECONDS)),
                 Beside(lambda: require_grpc(endpoint.address, False, SECONDS)),
                 Beside(lambda: Link(endpoint.link, "late", SECONDS).close()),
             ]
@@ -147,6 +148,7 @@ def test_a_framework_without_descriptors_serves_who_is_connected_and_then_who_ha
         for each in waiting:
             each.result()
         require_page(f"http://{served.http}/v2/health/live", SECONDS)
+        require_grpc(served.grpc, False, SECONDS)
 
 
 def share_used(pid: int) -> float:

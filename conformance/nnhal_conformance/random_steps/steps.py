@@ -358,7 +358,9 @@ class DeviceSteps(RuleBasedStateMachine):
             run = partial(self._channel_of(execution, in_burst=over == "burst").run, execution.bound)
         call = partial(run, deadline_ns=_deadline_ns(deadline))
         if execution.launch is not None and execution.launch.is_held:
-            self._outcome(call, statuses(INVALID if deadline == "invalid" else FAILURE), "a second run")
+            self._outcome(
+                call, statuses(FAILURE, INVALID) if deadline == "invalid" else statuses(FAILURE), "a second run"
+            )
             return
         self._settle(execution.launch)
         self._run(work, lambda: _result_of(call()), seed, deadline)

@@ -91,9 +91,9 @@ def test_memory_that_the_framework_shares_with_a_device_is_one_row(operated: _Op
 
 
 def test_a_device_drains_and_takes_work_again(operated: _Operated) -> None:
-    assert "It is idle." in operated.act("drain", "cpu_ref")
+    assert "takes no new work, and has none" in operated.act("drain", "cpu_ref")
     assert operated.state("cpu_ref") == "drained"
-    assert "cpu_ref takes work again." in operated.act("undrain", "cpu_ref")
+    assert "cpu_ref serves as process" in operated.act("undrain", "cpu_ref")
     assert operated.state("cpu_ref") == "up"
 
 
@@ -102,14 +102,14 @@ def test_a_device_is_stopped_started_and_started_again(operated: _Operated) -> N
     assert operated.state("cpu_ref") == "stopped"
     operated.act("start", "cpu_ref")
     first = operated.testbed.pid("cpu_ref")
-    assert "cpu_ref was started again." in operated.act("restart", "cpu_ref")
+    assert "cpu_ref serves as process" in operated.act("restart", "cpu_ref")
     assert operated.testbed.pid("cpu_ref") != first
     assert operated.state("cpu_ref") == "up"
 
 
 def test_a_device_that_is_killed_comes_back(operated: _Operated) -> None:
     pid = operated.testbed.pid("cpu_ref")
-    assert f"That was process {pid}." in operated.act("kill", "cpu_ref")
+    assert f"process {pid} was sent SIGKILL" in operated.act("kill", "cpu_ref")
     wait_until(lambda: operated.state("cpu_ref") == "up" and operated.testbed.pid("cpu_ref") != pid, "it is back")
     assert "SIGKILL" in operated.browser.page("/devices/cpu_ref")
 
@@ -118,9 +118,9 @@ def test_another_device_is_started_and_removed(operated: _Operated) -> None:
     browser = operated.browser
     fields = {"driver": "cpu_ref", "name": "third", "workers": "2"}
     answer = browser.post("/devices/start", "/devices", fields)
-    assert "third serves." in browser.page(answer.headers["location"])
+    assert "third serves" in browser.page(answer.headers["location"])
     assert "0 of 2" in browser.page("/devices/third")
-    assert "third was removed." in operated.act("remove", "third")
+    assert "the framework has forgotten third" in operated.act("remove", "third")
     wait_until(lambda: browser.get("/devices/third").status_code == 404, "the framework has said so too")
 
 
