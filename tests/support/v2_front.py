@@ -11,7 +11,7 @@ import grpc
 
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.v2.grpc import GrpcLimits, GrpcServer, InferenceServicer
-from nnhal_service.v2.grpc.calls import Context
+from nnhal_service.v2.grpc.calls import GrpcContext
 from tests.support.serving import shared_loop
 from tests.support.v2 import SERVER, FakeLog, FakeMemory, FakeModel, FakeRepository, FakeTrace
 
@@ -32,7 +32,7 @@ class Served:
     channel: grpc.Channel
 
 
-def _owner(context: Context) -> str:
+def _owner(context: GrpcContext) -> str:
     return "the client"
 
 

@@ -13,7 +13,7 @@ from nnhal_dashboard.access.gate import bounded
 from nnhal_dashboard.access.visitors import Visitor
 from nnhal_dashboard.web.request_state import collector_of, visitor_of
 from nnhal_hosting.access import AccessRole
-from nnhal_pages.operating.table import Done, Operated
+from nnhal_pages.operating.table import Done, OperatedSystem
 from nnhal_pages.units import size
 
 _FORM_BYTES = 64 * 1024
@@ -56,7 +56,7 @@ def with_files(request: Request, limit: int) -> Request:
     return Request(request.scope, bounded(request.receive, limit + _FORM_BYTES, words))
 
 
-def done(request: Request, visitor: Visitor, act: Callable[[Operated], Done], to: str) -> Response:
+def done(request: Request, visitor: Visitor, act: Callable[[OperatedSystem], Done], to: str) -> Response:
     """Do what a form asks for, have the next page tell how it went, and go there."""
     collector = collector_of(request)
     try:

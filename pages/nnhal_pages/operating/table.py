@@ -16,7 +16,7 @@ from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, Snapshot
 from nnhal_pages.units import duration, lasting, size
 
 
-class Operated(Protocol):
+class OperatedSystem(Protocol):
     """A testbed, as commands, pages and the API reach it."""
 
     contacts: Contacts
@@ -51,7 +51,7 @@ UNITS: Mapping[str, Callable[[Any], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ResourceColumn:
     """A fact of each thing of a kind."""
 
     head: str
@@ -71,7 +71,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class VerbOption:
     """What a parameter of a verb is, for help and for schemas."""
 
     about: str
@@ -94,8 +94,8 @@ class Done(NamedTuple):
 class Verb:
     """Something that operators have done with a thing of a kind, by ``act(at, name, …)``.
 
-    The docstring of ``act`` says what it does, the annotations of its parameters what they are (see Given). It raises
-    NnhalError, LookupError or ValueError.
+    The docstring of ``act`` says what it does, the annotations of its parameters what they are (see VerbOption). It
+    raises NnhalError, LookupError or ValueError.
     """
 
     name: str
@@ -129,12 +129,12 @@ class Resource:
     """Plural, as operators and addresses have it."""
     about: str
     """What they are, in a sentence."""
-    columns: tuple[Column, ...]
+    columns: tuple[ResourceColumn, ...]
     empty: str
     """What is told if there are none."""
     items: Callable[[Snapshot], Iterable[tuple[Any, ...]]] = lambda _: ()
     """Finds them in what is known."""
-    asked: Callable[[Operated, Snapshot], Iterable[tuple[Any, ...]]] | None = None
+    asked: Callable[[OperatedSystem, Snapshot], Iterable[tuple[Any, ...]]] | None = None
     """Asks for them, if no snapshot has them."""
     value: Callable[..., dict[str, Any]] = plain
     """All that is known of one of them, for JSON."""
@@ -146,7 +146,7 @@ class Resource:
     """By which names JSON has them, and which ones; all by the resource's own name if there are none."""
     verbs: tuple[Verb, ...] = ()
 
-    def found(self, at: Operated) -> list[tuple[Any, ...]]:
+    def found(self, at: OperatedSystem) -> list[tuple[Any, ...]]:
         """Ask for all of them. Raises NnhalError if what knows them does not answer."""
         snapshot = at.look(self.needs)
         if self.of_framework and snapshot.framework is None:

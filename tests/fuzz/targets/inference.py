@@ -28,7 +28,7 @@ from nnhal_service.repository.config_file import config_from_json, read_config
 from nnhal_service.repository.source import GivenSource
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.errors import ServingError
-from nnhal_service.v2.grpc.calls import Context, Method, OpenLimit
+from nnhal_service.v2.grpc.calls import GrpcContext, Method, OpenLimit
 from nnhal_service.v2.grpc.decode import cut_in_loop, cut_request, head_of, request_from_wire
 from nnhal_service.v2.grpc.http2_calls import Http2Calls
 from nnhal_service.v2.http.body import decompress
@@ -199,11 +199,11 @@ def _http2(data: bytes) -> None:
     _loop().run_until_complete(talk())
 
 
-async def _echo(message: bytes, _: Context) -> bytes:
+async def _echo(message: bytes, _: GrpcContext) -> bytes:
     return message
 
 
-async def _echo_all(context: Context) -> None:
+async def _echo_all(context: GrpcContext) -> None:
     while (message := await context.read()) is not None:
         await context.write(message)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from nnhal_pages.command_parameters import taking
-from nnhal_pages.operating.table import Done, Given, Verb
+from nnhal_pages.operating.table import Done, Verb, VerbOption
 from nnhal_tools.cli.completion import complete_driver, complete_model, complete_process
 from nnhal_tools.cli.operating import at_a_testbed, say
 from nnhal_tools.operate.operator_session import OperatorSession
@@ -42,7 +42,7 @@ def command_of(verb: Verb) -> Callable[..., None]:
 
 def _asked(parameter: Parameter) -> Parameter:
     kind, given = get_args(parameter.annotation)
-    assert isinstance(given, Given), parameter
+    assert isinstance(given, VerbOption), parameter
     if parameter.default is Parameter.empty:
         known: Any = typer.Argument(help=given.about, autocompletion=_COMPLETIONS.get(given.names))
     else:

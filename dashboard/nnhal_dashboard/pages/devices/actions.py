@@ -13,7 +13,7 @@ from nnhal_dashboard.pages.devices.commands import BUTTONS
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of
 from nnhal_pages.operating.resources import devices, faults, runs
-from nnhal_pages.operating.table import Done, Operated
+from nnhal_pages.operating.table import Done, OperatedSystem
 
 router = APIRouter()
 FAULT_KINDS = ("error", "delay", "hang", "death", "memory", "values", "slow_clock", "answer", "fence", "withdrawn")
@@ -73,7 +73,7 @@ def set_faults(
 ) -> Response:
     """Have a device misbehave; ``more`` has further keys of the fault, as lines of TOML."""
 
-    def act(at: Operated) -> Done:
+    def act(at: OperatedSystem) -> Done:
         fault: dict[str, Any] = {"what": what.strip()}
         if operation.strip():
             fault["operation"] = operation.strip()

@@ -19,7 +19,7 @@ from nnhal_dashboard.web.forms import OperatorForm, done, require_form_token, re
 from nnhal_dashboard.web.request_state import visitor_of
 from nnhal_hosting.access import AccessRole
 from nnhal_pages.operating.resources import models
-from nnhal_pages.operating.table import Done, Operated
+from nnhal_pages.operating.table import Done, OperatedSystem
 
 _ENDINGS = (".onnx", ".tflite")
 _LONGEST_CONFIG = 1 << 20
@@ -58,7 +58,7 @@ def _load(request: Request, visitor: Visitor, form: FormData) -> Response:
     name, version = str(form.get("name", "")), str(form.get("version", "1"))
     results: list[str] = []
 
-    def action(at: Operated) -> Done:
+    def action(at: OperatedSystem) -> Done:
         loaded = models.load_files(at, name, *files_of(_file(form, "file"), version, _file(form, "config")))
         results.append(name)
         return loaded

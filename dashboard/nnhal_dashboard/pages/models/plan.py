@@ -38,7 +38,7 @@ from nnhal_pages.explanation.marks import counted
 from nnhal_pages.explanation.refusals import refusals_of
 from nnhal_pages.operating.resources.models import apply as apply_pins
 from nnhal_pages.operating.snapshot import Snapshot
-from nnhal_pages.operating.table import Done, Operated
+from nnhal_pages.operating.table import Done, OperatedSystem
 
 router = APIRouter()
 FRAGMENTS = ()
@@ -299,7 +299,7 @@ def apply(
         raise HTTPException(400, str(error)) from error
     place, collector = PlanPlace.of(request, version), collector_of(request)
 
-    def action(at: Operated) -> Done:
+    def action(at: OperatedSystem) -> Done:
         collector.plans.running(place.subject)  # so that it can be compared with what comes
         texts = [f"{match}={device}" for match, device in choice.pins]
         applied = apply_pins(at, name, texts, list(choice.devices), version)

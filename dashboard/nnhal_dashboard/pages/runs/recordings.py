@@ -21,7 +21,7 @@ from nnhal_hosting.run_trace import timeline_trace
 from nnhal_pages.operating.resources.runs import MOST_RECORDED
 from nnhal_pages.operating.resources.runs import record as start_recording
 from nnhal_pages.operating.snapshot import Detail
-from nnhal_pages.operating.table import Done, Operated
+from nnhal_pages.operating.table import Done, OperatedSystem
 
 _Number = Annotated[int, Path(ge=1, lt=2**63)]
 router = APIRouter()
@@ -34,7 +34,7 @@ def record(
     """Record the next runs of a model, or of all."""
     begun: list[int] = []
 
-    def begin(at: Operated) -> Done:
+    def begin(at: OperatedSystem) -> Done:
         wanted = whole_number(count, MOST_RECORDED)
         if not wanted:
             raise ValueError(f"{count[:20]!r} runs are to be recorded, expected 1 to {MOST_RECORDED}")

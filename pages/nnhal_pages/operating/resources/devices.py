@@ -11,7 +11,7 @@ from nnhal_pages.operating.plain import plain, plain_value
 from nnhal_pages.operating.resources import processes
 from nnhal_pages.operating.resources.processes import ProcessName, optional
 from nnhal_pages.operating.snapshot import Detail, ObservedProcess
-from nnhal_pages.operating.table import Column, Done, Given, Operated, Resource, Verb
+from nnhal_pages.operating.table import Done, OperatedSystem, Resource, ResourceColumn, Verb, VerbOption
 from nnhal_pages.units import size
 
 _NAMES_FILE = re.compile(r".*(file|path|dir|directory|ca|certificate|key|memory)")
@@ -44,7 +44,8 @@ def _buffers(state: admin_pb2.GetDeviceResponse) -> str:
 
 
 def add(
-    at: Operated, device: Annotated[str, Given("NAME, or NAME=DIR; its sockets are in DIRECTORY/NAME without DIR.")]
+    at: OperatedSystem,
+    device: Annotated[str, VerbOption("NAME, or NAME=DIR; its sockets are in DIRECTORY/NAME without DIR.")],
 ) -> Done:
     """Have the framework know a device that something else has started."""
     name, _, given = device.partition("=")
@@ -59,7 +60,7 @@ def add(
     return Done(f"the framework knows {name}", {"name": name, "known": True})
 
 
-def remove(at: Operated, name: ProcessName) -> Done:
+def remove(at: OperatedSystem, name: ProcessName) -> Done:
     """Have the framework plan without a device that was added, and forget it."""
     if at.look().supervisor is not None:
         at.contacts.supervisor().remove_device(name)
@@ -69,13 +70,13 @@ def remove(at: Operated, name: ProcessName) -> Done:
 
 
 def start_one_more(
-    at: Operated,
-    driver: Annotated[str, Given("The driver of the new device.", names="drivers")],
-    name: Annotated[str, Given("Its name; the driver's by default.")] = "",
-    workers: Annotated[int, Given("Executions that it runs at a time.", 1, 256)] = 1,
-    threads: Annotated[int, Given("Threads of one execution.", 1, 256)] = 1,
+    at: OperatedSystem,
+    driver: Annotated[str, VerbOption("The driver of the new device.", names="drivers")],
+    name: Annotated[str, VerbOption("Its name; the driver's by default.")] = "",
+    workers: Annotated[int, VerbOption("Executions that it runs at a time.", 1, 256)] = 1,
+    threads: Annotated[int, VerbOption("Threads of one execution.", 1, 256)] = 1,
     options: Annotated[
-        list[str] | None, Given("Options of its driver, each NAME=VALUE; none that names a file.")
+        list[str] | None, VerbOption("Options of its driver, each NAME=VALUE; none that names a file.")
     ] = None,
 ) -> Done:
     """Start one more device, which the framework uses for models that are planned from then on."""
@@ -102,16 +103,16 @@ DEVICES = Resource(
     "devices",
     "Devices: drivers, how the framework uses them, queues, executions, staged bytes, models.",
     (
-        Column("device", lambda device, _: device.name),
-        Column("driver", lambda device, _: device.identity and device.identity.version),
-        Column("type", lambda device, _: device.identity and device.identity.type.name),
-        Column("use", _use),
-        Column("runs", lambda device, _: device.device and f"{device.device.running}/{device.device.workers}"),
-        Column("waits", lambda device, _: device.device and device.device.waiting),
-        Column("executions", lambda device, _: device.device and device.device.executions_ended),
-        Column("staged", lambda device, _: device.device and device.device.staged_bytes, "B"),
-        Column("buffers", lambda device, _: device.device and _buffers(device.device)),
-        Column("models", lambda _, standing: standing and list(standing.models)),
+        ResourceColumn("device", lambda device, _: device.name),
+        ResourceColumn("driver", lambda device, _: device.identity and device.identity.version),
+        ResourceColumn("type", lambda device, _: device.identity and device.identity.type.name),
+        ResourceColumn("use", _use),
+        ResourceColumn("runs", lambda device, _: device.device and f"{device.device.running}/{device.device.workers}"),
+        ResourceColumn("waits", lambda device, _: device.device and device.device.waiting),
+        ResourceColumn("executions", lambda device, _: device.device and device.device.executions_ended),
+        ResourceColumn("staged", lambda device, _: device.device and device.device.staged_bytes, "B"),
+        ResourceColumn("buffers", lambda device, _: device.device and _buffers(device.device)),
+        ResourceColumn("models", lambda _, standing: standing and list(standing.models)),
     ),
     "no devices",
     lambda snapshot: ((device, snapshot.standing(device.name)) for device in snapshot.devices),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, MutableMapping
 from nnhal.v1 import admin_pb2
 from nnhal_pages.operating.contacts import Contacts
 from nnhal_pages.operating.snapshot import Snapshot
-from nnhal_pages.operating.table import Column, Resource
+from nnhal_pages.operating.table import Resource, ResourceColumn
 
 MOST_LINES = 5000
 """Lines that are asked for at a time."""
@@ -39,10 +39,10 @@ EVENTS = Resource(
     "events",
     "What has happened: processes that died, devices lost and back, models planned again, fallbacks.",
     (
-        Column("at", lambda event: event.at_ns, "ns since the epoch"),
-        Column("of", lambda event: event.subject),
-        Column("what", lambda event: event.kind),
-        Column("in a sentence", lambda event: event.text),
+        ResourceColumn("at", lambda event: event.at_ns, "ns since the epoch"),
+        ResourceColumn("of", lambda event: event.subject),
+        ResourceColumn("what", lambda event: event.kind),
+        ResourceColumn("in a sentence", lambda event: event.text),
     ),
     "nothing has happened",
     lambda snapshot: ((event,) for event in snapshot.events),
@@ -51,10 +51,10 @@ LOGS = Resource(
     "logs",
     "What processes have logged, dead ones too.",
     (
-        Column("at", lambda line: line.at_ns, "ns since the epoch"),
-        Column("process", lambda line: line.process),
-        Column("level", lambda line: line.level),
-        Column("line", lambda line: line.text),
+        ResourceColumn("at", lambda line: line.at_ns, "ns since the epoch"),
+        ResourceColumn("process", lambda line: line.process),
+        ResourceColumn("level", lambda line: line.level),
+        ResourceColumn("line", lambda line: line.text),
     ),
     "no process has written a line",
     asked=lambda at, snapshot: ((line,) for line in new_lines(at.contacts, snapshot, {})),

@@ -9,15 +9,17 @@ from nnhal.errors import NnhalError
 from nnhal.remote.faults import FaultState
 from nnhal_pages.operating.resources.processes import ProcessName
 from nnhal_pages.operating.snapshot import Snapshot
-from nnhal_pages.operating.table import Column, Done, Given, Operated, Resource, Verb, count_of
+from nnhal_pages.operating.table import Done, OperatedSystem, Resource, ResourceColumn, Verb, VerbOption, count_of
 
 _OWN_COLUMN = {"name", "what", "device"}
 
 
 def set_fault(
-    at: Operated,
+    at: OperatedSystem,
     name: ProcessName,
-    fault: Annotated[dict[str, Any], Given("The keys of a fault, as in a file of faults: what, operation, times, …")],
+    fault: Annotated[
+        dict[str, Any], VerbOption("The keys of a fault, as in a file of faults: what, operation, times, …")
+    ],
 ) -> Done:
     """Have a device misbehave."""
     names = at.contacts.set_faults(name, fault)
@@ -25,9 +27,9 @@ def set_fault(
 
 
 def clear(
-    at: Operated,
+    at: OperatedSystem,
     name: ProcessName,
-    faults: Annotated[list[str] | None, Given("Names of faults; all without one.")] = None,
+    faults: Annotated[list[str] | None, VerbOption("Names of faults; all without one.")] = None,
 ) -> Done:
     """Remove faults of a device. What they have hang goes on."""
     cleared = at.contacts.clear_faults(name, tuple(faults or ()))
@@ -42,7 +44,7 @@ def settings(state: FaultState) -> str:
     )
 
 
-def _states(at: Operated, snapshot: Snapshot) -> Iterator[tuple[str, FaultState]]:
+def _states(at: OperatedSystem, snapshot: Snapshot) -> Iterator[tuple[str, FaultState]]:
     for device in snapshot.devices:
         try:
             yield from ((device.name, state) for state in at.contacts.fault_states(device.name))
@@ -54,12 +56,12 @@ FAULTS = Resource(
     "faults",
     "Faults of devices, and how often each has happened.",
     (
-        Column("device", lambda device, _: device),
-        Column("fault", lambda _, state: state.name),
-        Column("what", lambda _, state: state.fault["what"]),
-        Column("set to", lambda _, state: settings(state)),
-        Column("met", lambda _, state: state.met),
-        Column("injected", lambda _, state: state.injected),
+        ResourceColumn("device", lambda device, _: device),
+        ResourceColumn("fault", lambda _, state: state.name),
+        ResourceColumn("what", lambda _, state: state.fault["what"]),
+        ResourceColumn("set to", lambda _, state: settings(state)),
+        ResourceColumn("met", lambda _, state: state.met),
+        ResourceColumn("injected", lambda _, state: state.injected),
     ),
     "no faults are set",
     asked=_states,

@@ -9,7 +9,7 @@ from nnhal.quantiles import quantile
 from nnhal.v1.framework_admin_pb2 import ModelCounts, ServedModelState
 from nnhal_pages.operating.counts import models_since
 from nnhal_pages.operating.snapshot import Detail, ObservedProcess, Snapshot
-from nnhal_pages.operating.table import Column, Resource
+from nnhal_pages.operating.table import Resource, ResourceColumn
 
 Rates = dict[str, Any]
 """As JSON has them. A rate is None if its counter began anew between the snapshots."""
@@ -76,8 +76,8 @@ def _of_model(model: ServedModelState, counted: ModelCounts | None, seconds: flo
     }
 
 
-def _of(head: str, name: str, unit: str = "") -> Column:
-    return Column(head, lambda rates: rates[name], unit, "-")
+def _of(head: str, name: str, unit: str = "") -> ResourceColumn:
+    return ResourceColumn(head, lambda rates: rates[name], unit, "-")
 
 
 DEVICE_RATES = Resource(
@@ -85,7 +85,7 @@ DEVICE_RATES = Resource(
     "How busy devices are.",
     (
         _of("device", "name"),
-        Column("runs", lambda rates: f"{rates['running']}/{rates['workers']}"),
+        ResourceColumn("runs", lambda rates: f"{rates['running']}/{rates['workers']}"),
         _of("waits", "waiting"),
         _of("busy", "busy", "%"),
         _of("executions/s", "executions_per_second", "1/s"),
@@ -108,7 +108,7 @@ MODEL_RATES = Resource(
         _of("requests/s", "requests_per_second", "1/s"),
         _of("failures/s", "failures_per_second", "1/s"),
         _of("queued", "queued"),
-        Column("oldest", lambda rates: rates["oldest_request_ns"] or None, "ns, waited", "-"),
+        ResourceColumn("oldest", lambda rates: rates["oldest_request_ns"] or None, "ns, waited", "-"),
         _of("p50", "p50_ns", "ns"),
         _of("p99", "p99_ns", "ns"),
     ),

@@ -6,7 +6,7 @@ from typing import Any
 
 from nnhal_pages.operating.resources.sessions import held, of_item
 from nnhal_pages.operating.snapshot import ObservedProcess
-from nnhal_pages.operating.table import Column
+from nnhal_pages.operating.table import ResourceColumn
 from nnhal_pages.units import lasting
 
 
@@ -19,9 +19,9 @@ def answered_ns(process: ObservedProcess) -> int:
     return process.process.at_ns if process.process is not None else 0
 
 
-def waited(head: str) -> Column:
+def waited(head: str) -> ResourceColumn:
     """Return how long something had waited or run when its process answered."""
-    return Column(head, lambda p, item: answered_ns(p) - item.since_ns, "ns, waited")
+    return ResourceColumn(head, lambda p, item: answered_ns(p) - item.since_ns, "ns, waited")
 
 
 def deadline(process: ObservedProcess, item: Any) -> str | None:
@@ -33,7 +33,7 @@ def deadline(process: ObservedProcess, item: Any) -> str | None:
 POOLS = held(
     "pools",
     "Shared memory of sessions, and arenas.",
-    Column("session", _session),
+    ResourceColumn("session", _session),
     of_item("kind", lambda pool: pool.kind),
     of_item("size", lambda pool: pool.bytes, "B"),
     of_item("use", lambda pool: "staged" if pool.staged else "mapped" if pool.mapped else "not used"),
@@ -44,7 +44,7 @@ POOLS = held(
 BUFFERS = held(
     "buffers",
     "Buffers of memory domains, with their roles.",
-    Column("session", _session),
+    ResourceColumn("session", _session),
     of_item("token", lambda buffer: buffer.token),
     of_item("size", lambda buffer: buffer.bytes, "B"),
     of_item("type", lambda buffer: f"{buffer.type} [{', '.join(map(str, buffer.dimensions))}]"),
@@ -54,7 +54,7 @@ BUFFERS = held(
 FENCES = held(
     "fences",
     "Fences that have not signalled, and who owes them.",
-    Column("session", _session),
+    ResourceColumn("session", _session),
     of_item("process", lambda fence: "owes" if fence.is_owed else "waits"),
     of_item("owed by", lambda fence: fence.owed_by),
     of_item("awaited by", lambda fence: fence.awaited_by),

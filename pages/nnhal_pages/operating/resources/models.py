@@ -12,9 +12,9 @@ from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_pages.copies import planned_copies
 from nnhal_pages.operating.plain import plain, plain_value
 from nnhal_pages.operating.snapshot import Snapshot
-from nnhal_pages.operating.table import Column, Done, Given, Operated, Resource, Verb
+from nnhal_pages.operating.table import Done, OperatedSystem, Resource, ResourceColumn, Verb, VerbOption
 
-ModelName = Annotated[str, Given("A model of the repository.", names="models")]
+ModelName = Annotated[str, VerbOption("A model of the repository.", names="models")]
 
 
 def _models(snapshot: Snapshot) -> Iterator[tuple[Any, bool]]:
@@ -39,37 +39,37 @@ def _oldest_ns(model: Any, is_served: bool) -> int | None:
     return (model.oldest_request_ns if is_served else model.oldest_run_ns) or None
 
 
-def _served(head: str, value: Callable[[ServedModelState], Any], unit: str = "") -> Column:
-    return Column(head, lambda model, is_served: value(model) if is_served else None, unit)
+def _served(head: str, value: Callable[[ServedModelState], Any], unit: str = "") -> ResourceColumn:
+    return ResourceColumn(head, lambda model, is_served: value(model) if is_served else None, unit)
 
 
 def _mean_ns(model: ServedModelState) -> float:
     return model.counts.duration_ns / model.counts.requests if model.counts.requests else -1
 
 
-def load(at: Operated, name: ModelName) -> Done:
+def load(at: OperatedSystem, name: ModelName) -> Done:
     """Load a model of the repository, or load it again."""
     return load_files(at, name)
 
 
-def load_files(at: Operated, name: str, config_json: str = "", files: Mapping[str, bytes] | None = None) -> Done:
+def load_files(at: OperatedSystem, name: str, config_json: str = "", files: Mapping[str, bytes] | None = None) -> Done:
     """Load a model, from files by VERSION/NAME if the repository does not have it."""
     at.contacts.framework().load(name, config_json, files)
     return Done(f"{name} is loaded", {"name": name})
 
 
-def unload(at: Operated, name: ModelName) -> Done:
+def unload(at: OperatedSystem, name: ModelName) -> Done:
     """Unload all versions of a model."""
     at.contacts.framework().unload(name)
     return Done(f"{name} is unloaded", {"name": name})
 
 
 def apply(
-    at: Operated,
+    at: OperatedSystem,
     name: ModelName,
-    pins: Annotated[list[str] | None, Given("Each name:GLOB=DEVICE, op:TYPE=DEVICE or index:N-M=DEVICE.")] = None,
-    devices: Annotated[list[str] | None, Given("The devices that may be used; all by default.")] = None,
-    version: Annotated[str, Given("The newest that is ready by default.")] = "",
+    pins: Annotated[list[str] | None, VerbOption("Each name:GLOB=DEVICE, op:TYPE=DEVICE or index:N-M=DEVICE.")] = None,
+    devices: Annotated[list[str] | None, VerbOption("The devices that may be used; all by default.")] = None,
+    version: Annotated[str, VerbOption("The newest that is ready by default.")] = "",
 ) -> Done:
     """Have a model run by the plan that it has with these pins."""
     wire = [framework_pb2.Pin(match=match, device=device) for match, device in map(pin_pair, pins or ())]
@@ -85,7 +85,7 @@ def pin_pair(text: str) -> tuple[str, str]:
     return match, device
 
 
-def _plans(at: Operated, snapshot: Snapshot) -> Iterator[tuple[str, Explanation | None, str]]:
+def _plans(at: OperatedSystem, snapshot: Snapshot) -> Iterator[tuple[str, Explanation | None, str]]:
     """Ask for the plan of each model that is loaded, as it runs; with each why there is none."""
     if snapshot.framework is None:
         return
@@ -102,24 +102,24 @@ def _plans(at: Operated, snapshot: Snapshot) -> Iterator[tuple[str, Explanation 
             yield name, explanation_from_wire(answer.explanation), ""
 
 
-def _of_plan(head: str, value: Callable[[Explanation], Any], unit: str = "") -> Column:
-    return Column(head, lambda _, plan, __: None if plan is None else value(plan), unit)
+def _of_plan(head: str, value: Callable[[Explanation], Any], unit: str = "") -> ResourceColumn:
+    return ResourceColumn(head, lambda _, plan, __: None if plan is None else value(plan), unit)
 
 
 MODELS = Resource(
     "models",
     "Models that are served, and those that native clients have loaded.",
     (
-        Column("model", lambda model, _: model.name),
+        ResourceColumn("model", lambda model, _: model.name),
         _served("version", lambda model: model.version),
-        Column("state", _state),
-        Column("devices", _devices),
+        ResourceColumn("state", _state),
+        ResourceColumn("devices", _devices),
         _served("requests", lambda model: model.counts.requests),
         _served("failures", lambda model: model.counts.failures),
         _served("mean", _mean_ns, "ns"),
         _served("queued", lambda model: model.queued),
-        Column("oldest", _oldest_ns, "ns, waited", "-"),
-        Column("arena", lambda model, _: model.arena_bytes, "B"),
+        ResourceColumn("oldest", _oldest_ns, "ns, waited", "-"),
+        ResourceColumn("arena", lambda model, _: model.arena_bytes, "B"),
     ),
     "no models; 'nnhal ctl load NAME' loads one of the repository",
     _models,
@@ -132,7 +132,7 @@ PLANS = Resource(
     "plans",
     "Plans by which models run: steps, devices, modelled time, bytes copied.",
     (
-        Column("model", lambda name, *_: name),
+        ResourceColumn("model", lambda name, *_: name),
         _of_plan("steps", lambda plan: len(plan.steps)),
         _of_plan("devices", lambda plan: list(dict.fromkeys(step.device for step in plan.steps))),
         _of_plan("operations", lambda plan: len(plan.operations)),
@@ -140,7 +140,7 @@ PLANS = Resource(
         _of_plan("between", lambda plan: planned_copies(plan)[0], "B"),
         _of_plan("clients", lambda plan: planned_copies(plan)[1], "B"),
         _of_plan("peak", lambda plan: plan.peak_bytes, "B"),
-        Column("problem", lambda _, __, problem: problem),
+        ResourceColumn("problem", lambda _, __, problem: problem),
     ),
     "no model is loaded",
     asked=_plans,

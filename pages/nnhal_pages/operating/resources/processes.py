@@ -13,7 +13,7 @@ from nnhal.v1 import admin_pb2 as wire
 from nnhal.v1 import supervisor_pb2
 from nnhal_pages.operating.plain import plain
 from nnhal_pages.operating.snapshot import Detail, ObservedProcess, OperatorError
-from nnhal_pages.operating.table import Column, Done, Given, Operated, Resource, Verb, count_of
+from nnhal_pages.operating.table import Done, OperatedSystem, Resource, ResourceColumn, Verb, VerbOption, count_of
 
 DRAIN_SECONDS = 10.0
 _LOOK_SECONDS = 0.1
@@ -26,8 +26,8 @@ _FOREIGN = {
 }
 """Supervisors that are not ours, and what operators steer their processes with."""
 _OF_A_PROCESS = ("pid", "version", "started_ns", "supervisor", "draining", "log_level", "is_whole", "usage", "at_ns")
-ProcessName = Annotated[str, Given("A process, by its name in 'nnhal ps'.", names="processes")]
-Draining = Annotated[bool, Given("Let its work end first.")]
+ProcessName = Annotated[str, VerbOption("A process, by its name in 'nnhal ps'.", names="processes")]
+Draining = Annotated[bool, VerbOption("Let its work end first.")]
 
 
 def optional(message: Message | None) -> dict[str, Any] | None:
@@ -90,7 +90,7 @@ def _remarks(observed: ObservedProcess) -> Iterator[str]:
         yield _NO_KEY
 
 
-def start(at: Operated, name: ProcessName) -> Done:
+def start(at: OperatedSystem, name: ProcessName) -> Done:
     """Start a process that was stopped, or let one that was drained take work again."""
     process = at.look().known(name)
     if process.supervised is not None:
@@ -102,10 +102,10 @@ def start(at: Operated, name: ProcessName) -> Done:
 
 
 def stop(
-    at: Operated,
+    at: OperatedSystem,
     name: ProcessName,
     drain: Draining = False,
-    remove: Annotated[bool, Given("Also forget a device that 'nnhal ctl start' has added.")] = False,
+    remove: Annotated[bool, VerbOption("Also forget a device that 'nnhal ctl start' has added.")] = False,
 ) -> Done:
     """Stop a process until 'nnhal ctl start NAME'."""
     _require_ours(at, name, "stopped")
@@ -118,7 +118,7 @@ def stop(
     return Done(f"{name} is {'removed' if remove else 'stopped'}", {"name": name, "removed": remove})
 
 
-def restart(at: Operated, name: ProcessName, drain: Draining = False) -> Done:
+def restart(at: OperatedSystem, name: ProcessName, drain: Draining = False) -> Done:
     """Stop a process and start it again. Under systemd or in a container it exits, and is started by those."""
     process = at.look().known(name)
     if process.supervised is not None:
@@ -134,9 +134,9 @@ def restart(at: Operated, name: ProcessName, drain: Draining = False) -> Done:
 
 
 def drain(
-    at: Operated,
+    at: OperatedSystem,
     name: ProcessName,
-    seconds: Annotated[float, Given("How long to wait until it is idle.", 0.1, 3600)] = DRAIN_SECONDS,
+    seconds: Annotated[float, VerbOption("How long to wait until it is idle.", 0.1, 3600)] = DRAIN_SECONDS,
 ) -> Done:
     """Have a device or the framework take no new work, and wait until it is idle. 'nnhal ctl start NAME' undoes it.
 
@@ -152,7 +152,9 @@ def drain(
 
 
 def kill(
-    at: Operated, name: ProcessName, signal: Annotated[str, Given("The signal, by name or number.")] = "SIGKILL"
+    at: OperatedSystem,
+    name: ProcessName,
+    signal: Annotated[str, VerbOption("The signal, by name or number.")] = "SIGKILL",
 ) -> Done:
     """Send a process a signal. One that ends is started again."""
     number = signal_number(signal)
@@ -161,7 +163,9 @@ def kill(
     return Done(f"{name}: process {pid} was sent {signal}", {"name": name, "pid": pid, "signal": number})
 
 
-def log_level(at: Operated, name: ProcessName, level: Annotated[str, Given("debug, info, warning or error.")]) -> Done:
+def log_level(
+    at: OperatedSystem, name: ProcessName, level: Annotated[str, VerbOption("debug, info, warning or error.")]
+) -> Done:
     """Set the level from which on a process logs."""
     at.contacts.process(name).set_log_level(level)
     return Done(f"{name} logs from level {level} on", {"name": name, "level": level})
@@ -182,13 +186,13 @@ def _serves(process: supervisor_pb2.SupervisedProcess) -> Done:
     return Done(f"{process.name} serves as process {process.pid}", plain(process))
 
 
-def _supervisor_of(at: Operated, process: ObservedProcess) -> wire.Supervisor.ValueType:
+def _supervisor_of(at: OperatedSystem, process: ObservedProcess) -> wire.Supervisor.ValueType:
     """Return what starts a process again that no supervisor of ours watches over."""
     said = process.process or at.contacts.process(process.name).process(brief=True)
     return said.supervisor
 
 
-def _require_ours(at: Operated, name: str, act: str) -> None:
+def _require_ours(at: OperatedSystem, name: str, act: str) -> None:
     """Raise OperatorError if no supervisor of ours can do what only a supervisor does."""
     process = at.look().known(name)
     if process.supervised is None:
@@ -208,7 +212,7 @@ def _left(left: supervisor_pb2.DrainProcessResponse) -> str:
     return f"{count_of(left.executions, 'execution')} run or wait{models}"
 
 
-def _drained(at: Operated, name: str, seconds: float) -> supervisor_pb2.DrainProcessResponse:
+def _drained(at: OperatedSystem, name: str, seconds: float) -> supervisor_pb2.DrainProcessResponse:
     """Drain a process that nnhal does not supervise: the process itself, and a device also in the framework."""
     until = time.monotonic() + seconds
     is_used = at.look().standing(name) is not None
@@ -234,17 +238,17 @@ PROCESSES = Resource(
     "processes",
     "Processes: state, age, restarts, memory, sessions, work, addresses, how they ended last.",
     (
-        Column("process", lambda p: p.name),
-        Column("kind", _kind),
-        Column("state", _state),
-        Column("pid", lambda p: (p.supervised or p.process or _UNKNOWN).pid or None),
-        Column("age", lambda p: (p.supervised or p.process or _UNKNOWN).started_ns, "ns since boot"),
-        Column("restarts", lambda p: p.supervised and p.supervised.restarts),
-        Column("memory", lambda p: p.process and p.process.usage.resident_bytes, "B"),
-        Column("threads", lambda p: p.process and p.process.usage.threads),
-        Column("sessions", lambda p: p.process and len(p.process.sessions)),
-        Column("work", lambda p: p.process and _work(p.process)),
-        Column("remarks", lambda p: "; ".join(_remarks(p))),
+        ResourceColumn("process", lambda p: p.name),
+        ResourceColumn("kind", _kind),
+        ResourceColumn("state", _state),
+        ResourceColumn("pid", lambda p: (p.supervised or p.process or _UNKNOWN).pid or None),
+        ResourceColumn("age", lambda p: (p.supervised or p.process or _UNKNOWN).started_ns, "ns since boot"),
+        ResourceColumn("restarts", lambda p: p.supervised and p.supervised.restarts),
+        ResourceColumn("memory", lambda p: p.process and p.process.usage.resident_bytes, "B"),
+        ResourceColumn("threads", lambda p: p.process and p.process.usage.threads),
+        ResourceColumn("sessions", lambda p: p.process and len(p.process.sessions)),
+        ResourceColumn("work", lambda p: p.process and _work(p.process)),
+        ResourceColumn("remarks", lambda p: "; ".join(_remarks(p))),
     ),
     "no processes",
     lambda snapshot: ((process,) for process in snapshot.processes),

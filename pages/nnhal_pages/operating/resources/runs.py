@@ -9,12 +9,12 @@ from nnhal_pages.operating.resources.memory import deadline, waited
 from nnhal_pages.operating.resources.processes import word
 from nnhal_pages.operating.resources.sessions import held, of_item
 from nnhal_pages.operating.snapshot import Detail
-from nnhal_pages.operating.table import Column, Done, Given, Operated, Resource, Verb, split_id
+from nnhal_pages.operating.table import Done, OperatedSystem, Resource, ResourceColumn, Verb, VerbOption, split_id
 
 MOST_RECORDED = 1000
 
 
-def cancel(at: Operated, execution: Annotated[str, Given("PROCESS/ID", names="executions")]) -> Done:
+def cancel(at: OperatedSystem, execution: Annotated[str, VerbOption("PROCESS/ID", names="executions")]) -> Done:
     """Cancel an execution."""
     process, identity = split_id(execution, "execution")
     ended = at.contacts.process(process).cancel_execution(identity)
@@ -23,9 +23,9 @@ def cancel(at: Operated, execution: Annotated[str, Given("PROCESS/ID", names="ex
 
 
 def record(
-    at: Operated,
-    model: Annotated[str, Given("A model; 'all' for all of them.", names="models")],
-    count: Annotated[int, Given("How many runs.", 1, MOST_RECORDED)],
+    at: OperatedSystem,
+    model: Annotated[str, VerbOption("A model; 'all' for all of them.", names="models")],
+    count: Annotated[int, VerbOption("How many runs.", 1, MOST_RECORDED)],
 ) -> Done:
     """Record the next runs of a model, step by step."""
     number = at.contacts.framework().record("" if model == "all" else model, count)
@@ -36,11 +36,11 @@ def record(
 EXECUTIONS = held(
     "executions",
     "What waits and runs, with deadline and priority.",
-    Column("id", lambda p, execution: f"{p.name}/{execution.id}"),
+    ResourceColumn("id", lambda p, execution: f"{p.name}/{execution.id}"),
     of_item("what", lambda execution: execution.what),
     of_item("phase", lambda execution: word(admin_pb2.ExecutionState.Phase.Name(execution.phase))),
     waited("for"),
-    Column("deadline", deadline),
+    ResourceColumn("deadline", deadline),
     of_item("priority", lambda execution: word(types_pb2.Priority.Name(execution.priority))),
     of_item("client", lambda execution: execution.client or execution.session),
     of_item("request", lambda execution: execution.request_id),
@@ -50,18 +50,18 @@ RUNS = Resource(
     "runs",
     "Runs that have ended, the newest last: whose, where, how long, bytes copied, outcome.",
     (
-        Column("run", lambda run: run.number),
-        Column("model", lambda run: f"{run.model} {run.version}".strip()),
-        Column("client", lambda run: run.client),
-        Column("request", lambda run: run.request_id),
-        Column("ended", lambda run: run.ended_ns, "ns since boot"),
-        Column("took", lambda run: run.ended_ns - run.arrived_ns, "ns"),
-        Column("queue", lambda run: run.queue_ns, "ns"),
-        Column("devices", lambda run: list(run.devices)),
-        Column("between", lambda run: run.copied.between, "B"),
-        Column("clients", lambda run: run.copied.clients, "B"),
-        Column("staged", lambda run: run.copied.staged, "B"),
-        Column("outcome", lambda run: run.error or ("fell back" if run.fell_back else "succeeded")),
+        ResourceColumn("run", lambda run: run.number),
+        ResourceColumn("model", lambda run: f"{run.model} {run.version}".strip()),
+        ResourceColumn("client", lambda run: run.client),
+        ResourceColumn("request", lambda run: run.request_id),
+        ResourceColumn("ended", lambda run: run.ended_ns, "ns since boot"),
+        ResourceColumn("took", lambda run: run.ended_ns - run.arrived_ns, "ns"),
+        ResourceColumn("queue", lambda run: run.queue_ns, "ns"),
+        ResourceColumn("devices", lambda run: list(run.devices)),
+        ResourceColumn("between", lambda run: run.copied.between, "B"),
+        ResourceColumn("clients", lambda run: run.copied.clients, "B"),
+        ResourceColumn("staged", lambda run: run.copied.staged, "B"),
+        ResourceColumn("outcome", lambda run: run.error or ("fell back" if run.fell_back else "succeeded")),
     ),
     "no such runs are kept",
     lambda snapshot: ((run,) for run in snapshot.finished),
@@ -72,10 +72,10 @@ RECORDINGS = Resource(
     "recordings",
     "Recordings of runs that the framework keeps, whoever made them.",
     (
-        Column("recording", lambda state: state.number),
-        Column("model", lambda state: state.model or "all"),
-        Column("runs", lambda state: state.runs),
-        Column("to come", lambda state: state.left),
+        ResourceColumn("recording", lambda state: state.number),
+        ResourceColumn("model", lambda state: state.model or "all"),
+        ResourceColumn("runs", lambda state: state.runs),
+        ResourceColumn("to come", lambda state: state.left),
     ),
     "nothing has been recorded",
     lambda snapshot: ((state,) for state in snapshot.recordings),

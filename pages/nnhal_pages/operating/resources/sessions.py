@@ -8,10 +8,19 @@ from typing import Annotated, Any
 from nnhal.v1 import admin_pb2 as wire
 from nnhal_pages.operating.plain import plain
 from nnhal_pages.operating.snapshot import Detail
-from nnhal_pages.operating.table import Column, Done, Given, Operated, Resource, Verb, count_of, split_id
+from nnhal_pages.operating.table import (
+    Done,
+    OperatedSystem,
+    Resource,
+    ResourceColumn,
+    Verb,
+    VerbOption,
+    count_of,
+    split_id,
+)
 
 
-def held(name: str, about: str, *columns: Column, verbs: tuple[Verb, ...] = ()) -> Resource:
+def held(name: str, about: str, *columns: ResourceColumn, verbs: tuple[Verb, ...] = ()) -> Resource:
     """Return what processes hold, by the field of GetProcessResponse: the process, and what it says of one."""
     return Resource(
         name,
@@ -25,9 +34,9 @@ def held(name: str, about: str, *columns: Column, verbs: tuple[Verb, ...] = ()) 
     )
 
 
-def of_item(head: str, value: Callable[[Any], Any], unit: str = "") -> Column:
+def of_item(head: str, value: Callable[[Any], Any], unit: str = "") -> ResourceColumn:
     """Return a column of what a process holds, whichever process that is."""
-    return Column(head, lambda _, item: value(item), unit)
+    return ResourceColumn(head, lambda _, item: value(item), unit)
 
 
 def owner(session: wire.SessionState) -> str:
@@ -40,7 +49,7 @@ def owned(session: wire.SessionState) -> str:
     return ", ".join(count_of(count.count, count.kind) for count in session.objects) or "nothing"
 
 
-def end(at: Operated, session: Annotated[str, Given("PROCESS/ID", names="sessions")]) -> Done:
+def end(at: OperatedSystem, session: Annotated[str, VerbOption("PROCESS/ID", names="sessions")]) -> Done:
     """End a session: its link closes, and what it owns is released."""
     process, identity = split_id(session, "session")
     at.contacts.process(process).end_session(identity)
@@ -50,7 +59,7 @@ def end(at: Operated, session: Annotated[str, Given("PROCESS/ID", names="session
 SESSIONS = held(
     "sessions",
     "Who has a link open: client, user, command, age, and what the session owns.",
-    Column("id", lambda p, session: f"{p.name}/{session.id}"),
+    ResourceColumn("id", lambda p, session: f"{p.name}/{session.id}"),
     of_item("client", lambda session: session.client_name),
     of_item("owner", owner),
     of_item("command", lambda session: session.command),

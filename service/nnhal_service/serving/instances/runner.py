@@ -39,7 +39,7 @@ _is_live = attrgetter("is_live")
 _log = get_logger(__name__)
 
 
-class Runner:
+class RequestRunner:
     """Runs batches of one model; only the loop starts them.
 
     If an idle instance fits a batch, and its run is one exchange with a device, nothing of it waits: the inputs are

@@ -11,7 +11,7 @@ from nnhal_service.runtime import PreparedPlan, TensorBinding
 from nnhal_service.runtime.memory.state import CarriedState
 from nnhal_service.serving.instances.bindable_model import BindableLoadedModel, BoundLoadedModel
 from nnhal_service.serving.instances.instance_pool import InstancePool
-from nnhal_service.serving.instances.runner import Runner
+from nnhal_service.serving.instances.runner import RequestRunner
 from nnhal_service.serving.queue.batch import StartBatch
 
 _log = get_logger(__name__)
@@ -55,7 +55,7 @@ class StatefulModel:
             state.leave()
 
 
-MakeRunner = Callable[[StatefulModel], tuple[InstancePool, Runner]]
+MakeRunner = Callable[[StatefulModel], tuple[InstancePool, RequestRunner]]
 """Makes the instances of a sequence, and what runs requests on them."""
 
 

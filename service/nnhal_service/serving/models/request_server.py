@@ -22,7 +22,7 @@ from nnhal_service.serving.instances.in_place import InPlaceUse
 from nnhal_service.serving.instances.instance import NOT_COUNTED
 from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.serving.instances.instance_pool import InstancePool
-from nnhal_service.serving.instances.runner import Runner, bytes_of
+from nnhal_service.serving.instances.runner import RequestRunner, bytes_of
 from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP, ServingLoop
 from nnhal_service.serving.queue.batch import QueuedRequest, wire_bytes_of
 from nnhal_service.serving.queue.batcher import Batcher
@@ -236,7 +236,7 @@ class RequestServer:
             self._sequences.close()
         self._instances.close()
 
-    def _runner_of(self, model: BindableModel, kept: int) -> tuple[InstancePool, Runner]:
+    def _runner_of(self, model: BindableModel, kept: int) -> tuple[InstancePool, RequestRunner]:
         """Return instances of a model, ``kept`` of them for good, and what runs requests on them."""
         config, signature = self.config, self.signature
         instances = InstancePool(
@@ -250,7 +250,7 @@ class RequestServer:
             self._memory,
         )
         noted = self._executions.note
-        runner = Runner(self.name, signature, instances, self._placing, self._priorities, noted, self._loop)
+        runner = RequestRunner(self.name, signature, instances, self._placing, self._priorities, noted, self._loop)
         return instances, runner
 
     def _response(self, queued: QueuedRequest, arrived: int) -> InferenceResponse:
@@ -326,7 +326,7 @@ class RequestServer:
             observer.finished(finished)
 
 
-def _start(runner: Runner, requests: Sequence[QueuedRequest], ended: Callable[[], None]) -> None:
+def _start(runner: RequestRunner, requests: Sequence[QueuedRequest], ended: Callable[[], None]) -> None:
     (requests[0].start or runner.start)(requests, ended)
 
 

@@ -11,7 +11,7 @@ from nnhal_hosting.access import AccessRole
 from nnhal_service.access import Guard
 from nnhal_service.access.roles import role_for_call
 from nnhal_service.serving.errors import ServingError
-from nnhal_service.v2.grpc.calls import Context
+from nnhal_service.v2.grpc.calls import GrpcContext
 from nnhal_service.v2.grpc.compression import plain
 
 AUTHORIZATION = "authorization"
@@ -27,7 +27,7 @@ def changes_settings(method: str) -> bool:
     return method in _SETTINGS
 
 
-def admission(method: str, guard: Guard) -> Callable[[bytes, Context], None] | None:
+def admission(method: str, guard: Guard) -> Callable[[bytes, GrpcContext], None] | None:
     """Return what admits a call by its request, None if nothing does; it raises ServingError if the guard refuses the
     call.
 
@@ -37,21 +37,21 @@ def admission(method: str, guard: Guard) -> Callable[[bytes, Context], None] | N
     if needed == AccessRole.NOBODY or not guard.has_rules:
         return None
 
-    def admit(request: bytes, context: Context) -> None:
+    def admit(request: bytes, context: GrpcContext) -> None:
         role = AccessRole.VIEW if changes and _only_reads(method, request) else needed
         admit_call(guard, role, context)
 
     return admit
 
 
-def admit_call(guard: Guard, role: AccessRole, context: Context) -> None:
+def admit_call(guard: Guard, role: AccessRole, context: GrpcContext) -> None:
     """Raise ServingError if the guard refuses a call. The client's user is asked for once a connection."""
     authorization = metadata_value(context, AUTHORIZATION) if guard.asks_for_tokens else ""
     guard.admit(role, authorization, context.peer(), context.user_is_admitted)
     context.user_is_admitted = True
 
 
-def metadata_value(context: Context, key: str) -> str:
+def metadata_value(context: GrpcContext, key: str) -> str:
     """Return what the client sent under a key; empty if it sent nothing."""
     for name, value in context.invocation_metadata():
         if name == key:

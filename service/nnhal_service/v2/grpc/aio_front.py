@@ -99,7 +99,7 @@ class AioFront:
 
 
 class _AioContext:
-    """The Context of a call of grpc.aio, which does not tell its connections apart."""
+    """The GrpcContext of a call of grpc.aio, which does not tell its connections apart."""
 
     def __init__(self, context: _Context) -> None:
         self._context = context

@@ -22,7 +22,7 @@ class BrokenStreamError(ServingError):
     """What a client has sent is no stream of messages, or too long a message: nothing after it can be read."""
 
 
-class Context(Protocol):
+class GrpcContext(Protocol):
     """A call, as what serves it sees it. Each of the two servers gives its own."""
 
     user_is_admitted: bool
@@ -49,9 +49,9 @@ class Context(Protocol):
         """Send a message of a stream. Returns when it is on its way."""
 
 
-Call: TypeAlias = Callable[[bytes, Context], Coroutine[Any, Any, bytes]]
+Call: TypeAlias = Callable[[bytes, GrpcContext], Coroutine[Any, Any, bytes]]
 """A unary call takes the request and returns the response."""
-StreamCall: TypeAlias = Callable[[Context], Coroutine[Any, Any, None]]
+StreamCall: TypeAlias = Callable[[GrpcContext], Coroutine[Any, Any, None]]
 """A stream reads and writes with the context."""
 
 
@@ -86,7 +86,7 @@ class Method:
     """Bounds its calls, perhaps with those of other methods."""
     unary: Call | None = None
     stream: StreamCall | None = None
-    admit: Callable[[bytes, Context], None] | None = None
+    admit: Callable[[bytes, GrpcContext], None] | None = None
     """Raises ServingError if a call with this message is refused; None if none ever is."""
     admits_by_message: bool = False
     """True if whether a call is admitted depends on its message; otherwise it is admitted before that has come."""
@@ -95,12 +95,12 @@ class Method:
     def name(self) -> str:
         return self.path.rpartition("/")[2]
 
-    def admit_early(self, context: Context) -> None:
+    def admit_early(self, context: GrpcContext) -> None:
         """Admit a call of which no message has come, if that is enough. Raises ServingError."""
         if self.admit is not None and not self.admits_by_message:
             self.admit(b"", context)
 
-    async def answer(self, message: bytes, context: Context) -> bytes:
+    async def answer(self, message: bytes, context: GrpcContext) -> bytes:
         """Serve a unary call that ``admit_early`` has let pass."""
         assert self.unary is not None
         if self.admit is not None and self.admits_by_message:
@@ -110,7 +110,7 @@ class Method:
             del message  # this frame waits for the answer: the message must not
             return await answer
 
-    async def serve(self, context: Context) -> None:
+    async def serve(self, context: GrpcContext) -> None:
         """Serve a stream that ``admit_early`` has let pass."""
         assert self.stream is not None
         with self.limit:

@@ -21,7 +21,7 @@ from nnhal.inference import grpc_service_pb2, model_config_pb2
 from nnhal_service.access import Guard
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.grpc.access import admission, changes_settings
-from nnhal_service.v2.grpc.calls import Call, Context, Method, OpenLimit, StreamCall, ended
+from nnhal_service.v2.grpc.calls import Call, GrpcContext, Method, OpenLimit, StreamCall, ended
 from nnhal_service.v2.grpc.compression import plain
 from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
 from nnhal_service.v2.grpc.infer import InferCalls
@@ -29,7 +29,7 @@ from nnhal_service.v2.grpc.servicer import SERVICE, InferenceServicer
 
 ReflectionRequest = reflection_pb2.ServerReflectionRequest
 ReflectionResponse = reflection_pb2.ServerReflectionResponse
-Answers = Callable[[Iterable[ReflectionRequest], Context], Iterator[ReflectionResponse]]
+Answers = Callable[[Iterable[ReflectionRequest], GrpcContext], Iterator[ReflectionResponse]]
 REFLECTION = reflection.SERVICE_NAME
 _REFLECTED = (model_config_pb2, grpc_service_pb2, health_pb2, reflection_pb2)
 
@@ -81,7 +81,7 @@ def reflection_methods(streams: OpenLimit, guard: Guard) -> Iterator[Method]:
     servicer = reflection.ReflectionServicer((SERVICE.full_name, HEALTH.full_name, REFLECTION), pool)
     answers = cast(Answers, servicer.ServerReflectionInfo)
 
-    async def reflect(context: Context) -> None:
+    async def reflect(context: GrpcContext) -> None:
         while isinstance(data := await context.read(), bytes):
             for answer in answers((ReflectionRequest.FromString(plain(data)),), context):
                 await context.write(answer.SerializeToString())
@@ -91,7 +91,7 @@ def reflection_methods(streams: OpenLimit, guard: Guard) -> Iterator[Method]:
 
 
 def _watch(health: ModelHealth) -> StreamCall:
-    async def watch(context: Context) -> None:
+    async def watch(context: GrpcContext) -> None:
         data = await context.read()
         request = health_pb2.HealthCheckRequest.FromString(plain(data) if isinstance(data, bytes) else b"")
         await health.watch(request, context)
@@ -99,10 +99,10 @@ def _watch(health: ModelHealth) -> StreamCall:
     return watch
 
 
-def _in_loop(kind: type[Message], behaviour: Callable[[Any, Context], Any]) -> Call:
+def _in_loop(kind: type[Message], behaviour: Callable[[Any, GrpcContext], Any]) -> Call:
     """A call that neither waits nor computes for long."""
 
-    async def call(data: bytes, context: Context) -> bytes:
+    async def call(data: bytes, context: GrpcContext) -> bytes:
         response: Message = await behaviour(kind.FromString(plain(data)), context)
         return response.SerializeToString()
 
@@ -119,7 +119,7 @@ def _in_thread(
     def work(data: bytes, owner: str) -> bytes:
         return behaviour(kind.FromString(plain(data)), owner).SerializeToString()
 
-    async def call(data: bytes, context: Context) -> bytes:
+    async def call(data: bytes, context: GrpcContext) -> bytes:
         work_of_call = partial(work, data, servicer.owner(context))
         return await ended(loop.asyncio.run_in_executor(threads, work_of_call))
 

@@ -9,7 +9,7 @@ from grpc_health.v1 import health_pb2
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.backend import ModelRepository
-from nnhal_service.v2.grpc.calls import Context
+from nnhal_service.v2.grpc.calls import GrpcContext
 from nnhal_service.v2.grpc.servicer import SERVICE
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"]
@@ -44,13 +44,13 @@ class ModelHealth:
         self._is_ending = True
         self._wake()
 
-    async def check(self, request: _Request, context: Context) -> _Response:
+    async def check(self, request: _Request, context: GrpcContext) -> _Response:
         status = self._status(request.service)
         if status == _Response.SERVICE_UNKNOWN:
             raise ServingError(ErrorKind.NOT_FOUND, "no such service, and no such model")
         return _Response(status=status)
 
-    async def watch(self, request: _Request, context: Context) -> None:
+    async def watch(self, request: _Request, context: GrpcContext) -> None:
         """Answer a Watch call, until its client ends it."""
         change = asyncio.Event()
         self._changes.add(change)

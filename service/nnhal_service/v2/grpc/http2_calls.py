@@ -61,7 +61,7 @@ class Http2Calls:
 
 
 class Http2Call:
-    """A call, and the Context of what serves it."""
+    """A call, and the GrpcContext of what serves it."""
 
     __slots__ = (
         "_calls", "_deadline", "_has_begun", "_head", "_incoming", "_is_answered", "_method", "_reader", "_reason",

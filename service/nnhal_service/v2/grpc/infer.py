@@ -22,14 +22,14 @@ from nnhal_service.serving.requests.client_memory import PlacedTensor
 from nnhal_service.serving.requests.request import InferenceResponse, Parameter
 from nnhal_service.v2.backend import ModelBackend, ModelRepository, SharedMemory
 from nnhal_service.v2.grpc.access import admit_call, metadata_value
-from nnhal_service.v2.grpc.calls import BrokenStreamError, Context, ended
+from nnhal_service.v2.grpc.calls import BrokenStreamError, GrpcContext, ended
 from nnhal_service.v2.grpc.compression import decompressed, is_compressed
 from nnhal_service.v2.grpc.decode import Asked, CutRequest, Head, cut_in_loop, cut_request, head_of, request_from_wire
 from nnhal_service.v2.grpc.encode import Raw, encode_response, encode_stream_response, response_to_wire
 from nnhal_service.v2.grpc.statuses import answer_for
 from nnhal_service.v2.requested import Caller
 
-Owner = Callable[[Context], str]
+Owner = Callable[[GrpcContext], str]
 """Names the client of a call, which owns the regions that it registers."""
 
 _STATUS_HEADER = "triton_grpc_error"
@@ -53,7 +53,7 @@ _WITHOUT_REGIONS = Caller("", None)
 _NO_REQUEST = CutRequest(b"", "", [])
 
 
-def peer(context: Context) -> str:
+def peer(context: GrpcContext) -> str:
     """The address of the connection. All clients of a unix socket have the same address."""
     return context.peer()
 
@@ -81,7 +81,7 @@ class InferCalls:
         self._loop = loop
         self._guard = guard
 
-    async def infer(self, data: bytes, context: Context) -> bytes:
+    async def infer(self, data: bytes, context: GrpcContext) -> bytes:
         arrived_ns = time.monotonic_ns()
         with RequestScope(metadata_value(context, TRACEPARENT)) as scope:
             try:
@@ -96,7 +96,7 @@ class InferCalls:
             except Exception as error:
                 raise answer_for(error, "ModelInfer") from None
 
-    async def stream_infer(self, context: Context) -> None:
+    async def stream_infer(self, context: GrpcContext) -> None:
         """ModelStreamInfer: each request is read and runs when the one before it has been answered."""
         by_status = metadata_value(context, _STATUS_HEADER) == "true"
         traceparent = metadata_value(context, TRACEPARENT)
@@ -154,7 +154,7 @@ class InferCalls:
         return head_of(cut.head) if cut.has_short_head else await ended(self._loop.compute(head_of, cut.head))
 
     async def _run(
-        self, head: Head, cut: CutRequest, context: Context, form: _Form, arrived_ns: int, charge: Charge
+        self, head: Head, cut: CutRequest, context: GrpcContext, form: _Form, arrived_ns: int, charge: Charge
     ) -> bytes:
         with self._repository.model(head.model_name, head.model_version) as lease:
             model, deadline_ns = lease.model, _deadline_ns(context)
@@ -198,7 +198,7 @@ def _copied_bytes(response: InferenceResponse) -> tuple[int, int]:
     return size, cost
 
 
-def _deadline_ns(context: Context) -> int:
+def _deadline_ns(context: GrpcContext) -> int:
     """The instant of CLOCK_BOOTTIME by which the call must have ended."""
     left = context.time_remaining()
     return NO_DEADLINE if left is None else time.clock_gettime_ns(time.CLOCK_BOOTTIME) + int(left * 1e9)

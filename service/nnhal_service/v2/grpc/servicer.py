@@ -23,7 +23,7 @@ from nnhal_service.v2.backend import (
     TraceSettings,
 )
 from nnhal_service.v2.grpc.access import AUTHORIZATION, metadata_value
-from nnhal_service.v2.grpc.calls import Context
+from nnhal_service.v2.grpc.calls import GrpcContext
 from nnhal_service.v2.grpc.infer import InferCalls, Owner, peer
 from nnhal_service.v2.requested import enabled, refuse
 
@@ -69,17 +69,17 @@ class InferenceServicer:
         """The two calls that run models, which are served in a loop."""
         return InferCalls(self._repository, self._memory, self.owner, self.budget, loop, self._guard)
 
-    async def ServerLive(self, request: wire.ServerLiveRequest, context: Context) -> wire.ServerLiveResponse:
+    async def ServerLive(self, request: wire.ServerLiveRequest, context: GrpcContext) -> wire.ServerLiveResponse:
         return wire.ServerLiveResponse(live=True)
 
-    async def ServerReady(self, request: wire.ServerReadyRequest, context: Context) -> wire.ServerReadyResponse:
+    async def ServerReady(self, request: wire.ServerReadyRequest, context: GrpcContext) -> wire.ServerReadyResponse:
         return wire.ServerReadyResponse(ready=self._repository.ready())
 
-    async def ModelReady(self, request: wire.ModelReadyRequest, context: Context) -> wire.ModelReadyResponse:
+    async def ModelReady(self, request: wire.ModelReadyRequest, context: GrpcContext) -> wire.ModelReadyResponse:
         return wire.ModelReadyResponse(ready=self._repository.is_ready(request.name, request.version))
 
     async def ServerMetadata(
-        self, request: wire.ServerMetadataRequest, context: Context
+        self, request: wire.ServerMetadataRequest, context: GrpcContext
     ) -> wire.ServerMetadataResponse:
         server = self._server
         is_near = self._native_directory and is_on_this_host(context.peer(), context.invocation_metadata())
