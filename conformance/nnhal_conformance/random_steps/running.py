@@ -20,6 +20,8 @@ SECONDS = 10.0
 _STEPS_OF_AN_EXAMPLE = 30
 _SHRINKING_STEPS = 2_500
 """How many steps are taken to find fewer that show a violation."""
+_STEPS_TO_SETTLE = 1_000
+"""The steps until all models and ways of execution have come up, and a device's memory need not grow any more."""
 _RESIDENT_GROWTH_BYTES = 48 << 20
 """How much the device's memory may grow in the second half, for threads that stay and memory that allocators keep."""
 
@@ -44,7 +46,7 @@ def walk(
             found_at = found_at or done.taken.total()
             if done.taken.total() > found_at + _SHRINKING_STEPS:
                 reject()
-        if not resident and 2 * done.taken.total() >= steps:
+        if not resident and done.taken.total() >= max(steps // 2, _STEPS_TO_SETTLE):
             resident = device.resident_bytes
         tell(done)
 
