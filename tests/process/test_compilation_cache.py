@@ -229,9 +229,9 @@ def test_a_network_survives_the_cache(device: CachingDevice, entry: Entry) -> No
 
 
 def test_many_threads_save_and_restore_at_the_same_time(
-    device: CachingDevice, code: OperandType, tmp_path: Path
+    device: CachingDevice, endpoint: Endpoint, code: OperandType, tmp_path: Path
 ) -> None:
-    """Each thread has its own entry, and all share another one."""
+    """Each thread has its own session and its own entry, and all share another entry."""
     sums, shared = chain(code, OperationType.ADD), device.entry(tmp_path / "shared")
     shared.create()
     numbers, failures = count(), []
@@ -239,15 +239,17 @@ def test_many_threads_save_and_restore_at_the_same_time(
     def work() -> None:
         own = device.entry(tmp_path / f"own{next(numbers)}")
         try:
-            for _ in range(5):
-                device.check(device.prepare(sums.model, own.create()), sums)
-                device.check(device.restore(own.open()), sums)
-                device.check(device.prepare(sums.model, shared.open()), sums)
-                restored = device.restore(shared.open())
-                if restored.status == NONE:
-                    device.check(restored, sums)
-                else:
-                    assert_no_entry(restored)
+            with session_with(endpoint) as session:
+                asked = CachingDevice(session)
+                for _ in range(5):
+                    asked.check(asked.prepare(sums.model, own.create()), sums)
+                    asked.check(asked.restore(own.open()), sums)
+                    asked.check(asked.prepare(sums.model, shared.open()), sums)
+                    restored = asked.restore(shared.open())
+                    if restored.status == NONE:
+                        asked.check(restored, sums)
+                    else:
+                        assert_no_entry(restored)
         except BaseException as error:
             failures.append(error)
 

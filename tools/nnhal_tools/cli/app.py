@@ -100,7 +100,7 @@ COMMANDS = {
     ),
     "stress": LazyCommand(
         "nnhal_tools.cli.stress:stress",
-        "Call every method of the HAL at random, with valid and invalid arguments, from sessions that may be killed.",
+        "Take random steps with several clients of a device: every call of the HAL, with valid and invalid arguments.",
     ),
     "drill": LazyCommand(
         "nnhal_tools.cli.drill:drill",
@@ -163,7 +163,7 @@ COMMANDS = {
     ),
     "replay": LazyCommand(
         "nnhal_tools.cli.replay:replay",
-        "Send every call of a recording to another device, and say what differs: in which call, from which layer on.",
+        "Send the calls of a recording to another device, and say what differs: in which call, from which layer on.",
     ),
     "completion": LazyCommand(
         "nnhal_tools.cli.completion:completion",
