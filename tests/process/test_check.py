@@ -136,10 +136,10 @@ def test_answers_without_numbers_are_allowed_and_others_must_have_those_of_their
 
 
 def test_what_a_device_does_not_serve_is_not_offered_and_what_follows_is_said(foreign: ForeignDevice) -> None:
-    ids = ("buffers.copies", "fences.launch.request", "caching.restored", "models.prepared.plain")
+    ids = ("buffer-copies.copies", "fences.launch.request", "caching.restored", "models.prepared.plain")
     results = asked(foreign.endpoint, *ids)
     assert {result.verdict for result in results.values()} == {Verdict.NOT_OFFERED}
-    assert results["buffers.copies"].words == "no Allocate: the framework stages values"
+    assert results["buffer-copies.copies"].words == "no Allocate: the framework stages values"
     assert results["fences.launch.request"].words.endswith(": the framework launches on launch channels only")
     assert results["caching.restored"].words == "no cache files: each load compiles"
 
