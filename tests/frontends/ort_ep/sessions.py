@@ -15,6 +15,7 @@ from onnx import helper
 
 from nnhal.arrays import Array
 from nnhal_ort import get_ep_name
+from nnhal_tools.runtimes import EXACT_SUMS
 
 DEMO = Path(__file__).parents[3] / "tools/nnhal_tools/demo/data"
 DIGITS, DIGITS_INT8 = DEMO / "digits.onnx", DEMO / "digits_int8.onnx"
@@ -80,6 +81,7 @@ def reference(model: Path | bytes) -> onnxruntime.InferenceSession:
     """ONNX Runtime's own session. Some of its kernels answer otherwise if several threads share their work."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
+    options.add_session_config_entry(*EXACT_SUMS)
     return onnxruntime.InferenceSession(model, options, providers=[CPU])
 
 
