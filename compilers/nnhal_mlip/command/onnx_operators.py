@@ -224,4 +224,4 @@ CONVERTERS: Mapping[str, Callable[[OnnxOperator], str | None]] = {
 """A converter returns the value of the node's result; None if the host has to compute the node."""
 
 APART = frozenset({"BatchNormalization", "Clip", "Flatten", "MatMul", "ReduceMean", "Squeeze"})
-"""Those of them for which the HAL has one operation at times, which means another operator of the flow."""
+"""Operators that sometimes become one operation of the HAL, which stands for another operator of the flow."""

@@ -34,7 +34,7 @@ _COUNTED = (
     "buffer_bytes",
     "launched",
 )
-"""What GetUsage counts, of which nothing may be left."""
+"""Counts of GetUsage that must come back to what they were."""
 
 
 class AskedDevice(Closing):
@@ -83,7 +83,7 @@ class AskedDevice(Closing):
         self._session = self._watching.session()
 
     def held(self) -> Counter[str]:
-        """What its process holds: by its own counts, if it tells them, and by /proc, if that shows it."""
+        """Return the objects of its process, by its own counts and by /proc, as far as both show them."""
         found = Counter[str]()
         with suppress(UnservedMethodError):
             usage = self._session.call(self._session.backend.GetUsage, backend_pb2.GetUsageRequest())

@@ -1,4 +1,4 @@
-"""What clients hold on a device, and how calls must end by now: the small model that answers are compared with."""
+"""Objects that clients hold on a device, and allowed ends of calls: the small model for comparing answers."""
 
 from __future__ import annotations
 
@@ -114,9 +114,9 @@ class Buffer(Held):
         require(handle > 0 and token > 0, f"buffer {handle}, token {token}", "both above 0")
         self.small, self.handle, self.token, self.roles = small, handle, token, roles
         self.content: Array | None = None
-        """What it holds; None if it is uninitialised."""
+        """Its values; None if it is uninitialised."""
         self.is_known = True
-        """Whether that is certain: otherwise it holds anything, or nothing."""
+        """True if that is certain: otherwise it holds anything, or nothing."""
         self.users: list[Launch] = []
         """Launches that use it and have not been settled."""
 
@@ -162,7 +162,7 @@ class Buffer(Held):
 
 @dataclass(frozen=True)
 class Ending:
-    """How an execution must end: with one of some statuses, and with this output if it succeeds and that is known."""
+    """Allowed ends of an execution: some statuses, and this output if it succeeds and that is known."""
 
     allowed: Statuses
     output: Array | None = None

@@ -1,4 +1,4 @@
-"""What random steps have shown of a device."""
+"""Findings of random steps about a device."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Walk:
     """Random steps that were taken, and what they have shown."""
 
     taken: Counter[str] = field(default_factory=Counter)
-    """How often each step was taken."""
+    """Counts of each step."""
     not_offered: Counter[str] = field(default_factory=Counter)
-    """How often a step was about something that the device does not offer, and need not."""
+    """Count of steps about something that the device does not offer, and need not."""
     broken: str = ""
-    """What the device did, and what it was to do; empty if it has kept the contract."""
+    """Got and expected behaviour of the device; empty if it has kept the contract."""
     steps: list[str] = field(default_factory=list)
     """The fewest steps that have shown it; none if it was the growth of the device's memory."""
     comes_again: bool = True
-    """Whether these steps show it each time that they are taken."""
+    """True if these steps show it each time that they are taken."""
 
     @property
     def script(self) -> str:

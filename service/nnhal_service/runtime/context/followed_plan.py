@@ -128,14 +128,10 @@ class FollowedPlan:
         """Return whether the next run needs nothing but what is bound: it is by a plan that has run, and memory of
         domains is as the run needs it, if there is no other than a state.
         """
-        way, state, bound, plans = self._way, self.state, self.bound, self.planned.plans
-        if (way is not None and way.is_ready) or not bound.prepared.parts.has_run:
+        way, state, bound = self._way, self.state, self.bound
+        if (way is not None and way.is_ready) or not bound.prepared.parts.has_run or not self.is_current:
             return False
-        if not (state.is_ready if state is not None and self.has_only_state else self.used.is_empty):
-            return False
-        if plans.may_change:
-            plans.look()
-        return plans.current is bound.prepared or self.stays or plans.current is self._declined
+        return state.is_ready if state is not None and self.has_only_state else self.used.is_empty
 
     @property
     def is_current(self) -> bool:

@@ -144,7 +144,7 @@ class Instance:
             for t, place in zip(outputs, self._placed, strict=True)
         ]
         self._seen: list[Array | None] = [None] * len(self._fixed)
-        self.has_fixed_outputs = None not in [None if view is None else True for view in self._fixed]
+        self.has_fixed_outputs = all(view is not None for view in self._fixed)
         """True if each run leaves its outputs in the same places, of this memory, and in the same shapes."""
         self.shown: Mapping[str, TensorData] | None = None
         """All listed outputs as clients see them, once they were shown, if they are fixed."""

@@ -215,21 +215,10 @@ class RequestRunner:
     def _fill(self, batch: Batch, instance: Instance) -> None:
         """Copy the inputs into an instance's memory. Gives it back if that fails."""
         try:
-            for view, parts in zip(instance.inputs, batch.columns, strict=True):
-                if view is None:
-                    continue
-                if len(parts) == 1:
-                    part = parts[0]
-                    view[...] = part.read() if isinstance(part, PlacedTensor) else part
-                    continue
-                start = 0
-                for part in parts:
-                    view[start : start + len(part)] = to_array(part)
-                    start += len(part)
+            _copy_inputs(batch, instance)
         except BaseException:
             self._instances.give_back(instance)
             raise
-        batch.filled_ns = time.monotonic_ns()
 
     def _run_on(self, batch: Batch, instance: Instance, failed: InstanceRun | None = None) -> None:
         """Run a batch on an instance with its inputs; or recover the run that was started there, and has ``failed``.
@@ -253,7 +242,7 @@ class RequestRunner:
                         raise
                     instance = self._instances.renew(instance, batch.deadline_ns)
                 failed = None
-                self._fill(batch, instance)
+                _copy_inputs(batch, instance)
         except StillRunningError:
             instance.abandon()
             raise
@@ -310,6 +299,21 @@ def bytes_of(tensors: Iterable[TensorData]) -> int:
         if not isinstance(tensor, PlacedTensor):
             size += tensor.nbytes
     return size
+
+
+def _copy_inputs(batch: Batch, instance: Instance) -> None:
+    """Copy the inputs of a batch into an instance's memory. Raises INVALID_ARGUMENT if a client's memory has shrunk."""
+    for view, parts in zip(instance.inputs, batch.columns, strict=True):
+        if view is None:
+            continue
+        if len(parts) == 1:
+            view[...] = to_array(parts[0])
+            continue
+        start = 0
+        for part in parts:
+            view[start : start + len(part)] = to_array(part)
+            start += len(part)
+    batch.filled_ns = time.monotonic_ns()
 
 
 def _may_run_alone(requests: Sequence[QueuedRequest], error: Exception) -> bool:

@@ -185,6 +185,8 @@ class Batch:
         """True if tensors of it lie in memory of its only client."""
         self.cancellation: Cancellation
         """It is cancelled once all of its requests are."""
+        self.measure: bool
+        """True if its run is to report its steps."""
         self.priority: Priority | None = None
         """None for the model's own priority."""
         if len(requests) == 1:
@@ -197,7 +199,6 @@ class Batch:
         else:
             self.size, self.deadline_ns = sum([queued.size for queued in requests]), _deadline_of(requests)
             self.measure = any(queued.is_measured for queued in requests)
-            """True if its run is to report its steps."""
             self.cancellation = cancellation_of(requests)
             self.priority = priorities.of([queued.priority for queued in requests])
         self.started_ns = time.monotonic_ns()

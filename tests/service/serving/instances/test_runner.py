@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +20,10 @@ from onnx import helper
 from nnhal.arrays import Array
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
+from nnhal.types import NO_DEADLINE
 from nnhal_frontends import import_model
 from nnhal_service.partition import Options, Pin
-from nnhal_service.runtime import Fleet, LoadedModel, prepare
+from nnhal_service.runtime import Fleet, LoadedModel, OutputTooSmallError, prepare
 from nnhal_service.serving import (
     ErrorKind,
     Executed,
@@ -32,8 +35,10 @@ from nnhal_service.serving import (
     ServingError,
     ServingLoop,
 )
+from nnhal_service.serving.instances.runner import RequestRunner
 from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP
 from nnhal_service.serving.requests.client_memory import to_array
+from nnhal_service.serving.requests.signature import ModelSignature
 from tests.service.serving.conftest import Serve
 from tests.support.held_device import NAME, HeldDevice, held_device
 from tests.support.onnx_models import onnx_model, random
@@ -238,3 +243,39 @@ def test_a_task_that_is_cancelled_in_the_queue_leaves_it(rig: Rig) -> None:
     execution.let_go()
     running.result(30)
     assert rig.slow.statistics().failures[FailureReason.CANCELED] == 1
+
+
+class _Instance:
+    """An instance whose outputs do not fit."""
+
+    inputs = (np.zeros(2, np.float32),)
+
+    def run(self, deadline_ns: int, cancellation: object) -> None:
+        raise OutputTooSmallError("cpu_ref", [])
+
+
+class _Pool:
+    """Instances, and those that were given back."""
+
+    def __init__(self, larger: _Instance) -> None:
+        self._larger = larger
+        self.given_back: list[object] = []
+
+    def replace(self, instance: object, error: Exception, deadline_ns: int) -> _Instance:
+        return self._larger
+
+    def give_back(self, instance: object, failed: bool = False) -> None:
+        self.given_back.append(instance)
+
+
+def test_an_instance_whose_inputs_are_gone_is_given_back_once() -> None:
+    """A larger one takes its place, and memory of the client has shrunk meanwhile: two runs must not share it."""
+    larger = _Instance()
+    pool = _Pool(larger)
+    loop: Any = None
+    runner = RequestRunner("m", ModelSignature("m", (), (), 0), pool, None, None, lambda *_: None, loop)  # type: ignore[arg-type]
+    gone = np.zeros(3, np.float32)  # does not fit
+    batch: Any = SimpleNamespace(columns=[(gone,)], deadline_ns=NO_DEADLINE, cancellation=None)
+    with pytest.raises(ValueError, match="broadcast"):
+        runner._run_on(batch, _Instance())  # type: ignore[arg-type]
+    assert pool.given_back == [larger]
