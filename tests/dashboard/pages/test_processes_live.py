@@ -93,7 +93,7 @@ def test_memory_that_the_framework_shares_with_a_device_is_one_row(operated: _Op
 def test_a_device_drains_and_takes_work_again(operated: _Operated) -> None:
     assert "takes no new work, and has none" in operated.act("drain", "cpu_ref")
     assert operated.state("cpu_ref") == "drained"
-    assert "cpu_ref serves as process" in operated.act("undrain", "cpu_ref")
+    assert "cpu_ref takes work again" in operated.act("undrain", "cpu_ref")
     assert operated.state("cpu_ref") == "up"
 
 

@@ -94,7 +94,9 @@ def start(at: OperatedSystem, name: ProcessName) -> Done:
     """Start a process that was stopped, or let one that was drained take work again."""
     process = at.look().known(name)
     if process.supervised is not None:
-        return _serves(at.contacts.supervisor().start(name))
+        started = at.contacts.supervisor().start(name)
+        goes_on = process.supervised.pid == started.pid
+        return Done(f"{name} takes work again", plain(started)) if goes_on else _serves(started)
     if at.look().standing(name) is not None:
         at.contacts.framework().drain_device(name, drain=False)
     at.contacts.process(name).drain(drain=False)
