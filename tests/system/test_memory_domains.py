@@ -150,7 +150,8 @@ def test_memory_of_a_device_that_died_says_so_and_all_else_goes_on(
     short_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until the device is back, which is not before the test ends."""
-    monkeypatch.setattr(restarted, "_FIRST_RESTART_SECONDS", 60.0)
+    for delay in ("_FIRST_RESTART_SECONDS", "_LONGEST_AFTER_SERVING_SECONDS"):
+        monkeypatch.setattr(restarted, delay, 600.0)
     with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as bed, connect(bed.framework) as session:
         model = session.load(path, devices=["cpu_acc", "cpu_ref"], pins={"op:ADD": "cpu_acc", "op:TANH": "cpu_acc"})
         memory = session.allocate([model.input_role("x")])
