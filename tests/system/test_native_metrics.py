@@ -45,14 +45,28 @@ def scraped(served: Served) -> Scrape:
     return Scrape(httpx.get(f"http://{addresses(served.child)['metrics']}/metrics", timeout=60).content)
 
 
+def complete(served: Served) -> Scrape:
+    """Return a scrape in which every device has reported its runs, as one on a busy machine may do too late."""
+    scrapes: list[Scrape] = []
+
+    def all_report() -> bool:
+        scrapes.append(scraped(served))
+        return all(
+            scrapes[-1].of("nnhal_device_direct_runs_counted", {}, device=name) == 1 for name in ("cpu_acc", "cpu_ref")
+        )
+
+    wait_until(all_report, "all devices report their runs")
+    return scrapes[-1]
+
+
 @pytest.fixture
 def grown(served: Served) -> Callable[..., float]:
-    """Return a function that says how much a metric has grown since the test began."""
+    """Return a function that says how much a metric has grown since the test began, once all devices have answered."""
 
-    before = scraped(served)
+    before = complete(served)
 
     def since(name: str, **labels: str) -> float:
-        return scraped(served).sum(name, labels) - before.sum(name, labels)
+        return complete(served).sum(name, labels) - before.sum(name, labels)
 
     return since
 
