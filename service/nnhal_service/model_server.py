@@ -21,10 +21,10 @@ from nnhal_hosting.listener_watch import ListenerWatch, asks_grpc, asks_http
 from nnhal_hosting.logs import get_logger
 from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget
 from nnhal_service.allocator import FreedMemory
-from nnhal_service.front_workers.interfaces import NUMBER_ROWS, REQUEST_BYTES, WorkerStart
 from nnhal_service.front_workers.pool import FrontWorkers
 from nnhal_service.front_workers.ports import SharedPort
-from nnhal_service.front_workers.shared_memory import LentRegions, RegionLender
+from nnhal_service.front_workers.process import FrontWorkerProcess
+from nnhal_service.front_workers.served_worker import NUMBER_ROWS, REQUEST_BYTES, WorkerStart
 from nnhal_service.observability import (
     NO_NATIVE_CLIENTS,
     LatestEvents,
@@ -215,13 +215,13 @@ class ModelServer:
         for model in self._monitor.models.all():
             model.drain(drain)
         if self._workers is not None:
-            self._workers.drain(drain)
+            self._workers.tell(FrontWorkerProcess.drain, drain)
         self._changed()
 
     def collect(self) -> None:
         """Have other processes add what they have counted."""
         if self._workers is not None:
-            self._workers.collect()
+            self._workers.tell(FrontWorkerProcess.report)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -322,7 +322,6 @@ class ModelServer:
                 self._monitor.recordings.recorded,
                 self._drains,
                 column,
-                settings.front_workers,
                 None if self._http is None else Descriptor(os.dup(self._http.fileno())),
             )
 
@@ -330,25 +329,23 @@ class ModelServer:
             ModelRepository: backends.repository,
             TraceSettings: backends.trace,
             LogSettings: backends.log,
+            ClientRates: self._rates,
+            SharedMemory: backends.memory,
+            Tracer: self._tracer,
+            ServingMonitor: self._monitor,
         }
-        if self._rates is not None:
-            asked[ClientRates] = self._rates
-        if backends.memory is not None:
-            asked |= {SharedMemory: backends.memory, RegionLender: LentRegions(backends.memory)}
         workers = FrontWorkers(
             settings.front_workers,
             start,
             self._numbers,
             self.repository,
             self._metrics.requests,
-            self._tracer,
             asked,
-            self._monitor,
             self._instance_memory,
         )
         self._budget.notify_others = workers.reclaim
         recordings = self._monitor.recordings
-        recordings.changed = lambda: workers.record(recordings.recorded)
+        recordings.changed = lambda: workers.tell(FrontWorkerProcess.record, recordings.recorded)
         return workers
 
     def _require_ports(self, *listeners: TcpListener | None) -> None:
@@ -406,11 +403,11 @@ class ModelServer:
 
     def _trace_changed(self, rules: TraceRules) -> None:
         if self._workers is not None:
-            self._workers.trace_changed(rules)
+            self._workers.tell(FrontWorkerProcess.trace_changed, rules)
 
     def _log_changed(self, settings: Mapping[str, LogSetting]) -> None:
         if self._workers is not None:
-            self._workers.log_changed(settings)
+            self._workers.tell(FrontWorkerProcess.log_changed, settings)
 
     def _serve(self, name: str, number: str, loaded: LoadedModel, config: ServingConfig) -> ServedModel:
         monitor = self._monitor
@@ -421,7 +418,7 @@ class ModelServer:
             config,
             self._loop,
             self._observers,
-            [self._tracer, monitor.log],
+            [self._tracer.sampler, monitor.log],
             register=monitor.models,
             run_log=monitor.log,
             memory=self._instance_memory,

@@ -1,5 +1,5 @@
-"""A model in a front worker of which the framework's own process runs requests: those of sequences, and those that give
-optional inputs.
+"""A model in a front worker, some requests of which the framework's own process runs: those of sequences, and those
+that give optional inputs.
 
 Requests of one sequence may come to any worker, and share a state, which only one process can keep. Requests with
 optional inputs are by another plan, which is made with the first one.
@@ -8,15 +8,13 @@ optional inputs are by another plan, which is made with the first one.
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from contextvars import copy_context
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 
-from nnhal_service.front_workers.forwarded import ForwardedRequest, ForwardedResponse
-from nnhal_service.front_workers.interfaces import FrameworkModels, OpenedVersion
-from nnhal_service.front_workers.peer import Peer
+from nnhal_service.front_workers.peer import begin
 from nnhal_service.front_workers.remote_model import RemoteModel
+from nnhal_service.front_workers.served_worker import OpenedVersion
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.history.observer import Observer, Sampler
 from nnhal_service.serving.instances.instance import NOT_COUNTED
@@ -24,8 +22,8 @@ from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.models.request_server import RequestServer
 from nnhal_service.serving.queue.sequences import SEQUENCE_ID
-from nnhal_service.serving.requests.request import InferenceRequest, InferenceResponse, Parameter
-from nnhal_service.serving.requests.signature import ModelSignature
+from nnhal_service.serving.requests.client_memory import to_array
+from nnhal_service.serving.requests.request import InferenceRequest, InferenceResponse, Parameter, no_limit
 
 
 class ForwardingModel(RequestServer):
@@ -33,10 +31,7 @@ class ForwardingModel(RequestServer):
 
     def __init__(
         self,
-        framework: Peer,
         opened: OpenedVersion,
-        signature: ModelSignature,
-        model: RemoteModel,
         loop: ServingLoop,
         observers: Sequence[Observer] = (),
         samplers: Sequence[Sampler] = (),
@@ -45,28 +40,26 @@ class ForwardingModel(RequestServer):
         super().__init__(
             opened.name,
             str(opened.version),
-            signature,
-            model,
+            opened.signature,
+            RemoteModel(opened),
             opened.serving,
             loop,
             observers,
             samplers,
             memory=memory,
         )
-        self._framework = framework
-        self._lease = opened.lease
-        self._numbers = itertools.count(1)
+        self._held = opened.held
         self._turns: dict[Parameter, tuple[asyncio.Lock, list[object]]] = {}
 
     async def infer(self, request: InferenceRequest, client: str = "") -> InferenceResponse:
         if self.config.sequences is None:
             if any(tensor.name in request.inputs for tensor in self.signature.optional):
-                return (await self._forward(request, client)).as_response()
+                return await self._forward(request, client)
             return await super().infer(request, client)
         async with self._turn(request.parameters.get(SEQUENCE_ID, 0)):
             if request.cancellation.cancelled:
                 raise ServingError(ErrorKind.CANCELLED, "the request has been cancelled")
-            return (await self._forward(request, client)).as_response()
+            return await self._forward(request, client)
 
     @asynccontextmanager
     async def _turn(self, sequence: Parameter) -> AsyncGenerator[None]:
@@ -81,46 +74,24 @@ class ForwardingModel(RequestServer):
             if not users:
                 del self._turns[sequence]
 
-    async def _forward(self, request: InferenceRequest, client: str) -> ForwardedResponse:
-        number = next(self._numbers)
-        forwarded = await self._loop.compute(ForwardedRequest.of, request)
-        result = self._framework.begin(FrameworkModels.infer, self._lease, number, forwarded, client)
-        ended = self._loop.asyncio.create_future()
-        self._loop.wait_for(lambda: self._take(result, ended), copy_context())
+    async def _forward(self, request: InferenceRequest, client: str) -> InferenceResponse:
+        """Have the framework run a request, and wait until it has ended there, even if this task is cancelled."""
+        answer = asyncio.ensure_future(self._answer(request, client))
+        while True:
+            try:
+                return await asyncio.shield(answer)
+            except asyncio.CancelledError:
+                if answer.cancelled() or request.cancellation.cancelled:
+                    raise
+                request.cancellation.cancel()
 
-        def cancel() -> None:
-            with suppress(ServingError):
-                self._framework.begin(FrameworkModels.cancel_request, number)
+    async def _answer(self, request: InferenceRequest, client: str) -> InferenceResponse:
+        return await asyncio.wrap_future(
+            await self._loop.compute(lambda: begin(self._held.infer, _forwarded(request), client))
+        )
 
-        request.cancellation.on_cancel(cancel)
-        try:
-            while True:
-                try:
-                    return await asyncio.shield(ended)
-                except asyncio.CancelledError:
-                    if ended.cancelled() or request.cancellation.cancelled:
-                        raise
-                    request.cancellation.cancel()
-        finally:
-            request.cancellation.forget(cancel)
 
-    def _take(
-        self, result: Callable[[float | None], ForwardedResponse], ended: asyncio.Future[ForwardedResponse]
-    ) -> None:
-        """Wait for the result of a request, in a thread."""
-        failure: Exception | None = None
-        found: ForwardedResponse | None = None
-        try:
-            found = result(None)
-        except Exception as error:
-            failure = error
-
-        def end() -> None:
-            if ended.done():
-                return
-            if found is not None:
-                ended.set_result(found)
-            elif failure is not None:
-                ended.set_exception(failure)
-
-        self._loop.call(end)
+def _forwarded(request: InferenceRequest) -> InferenceRequest:
+    """A request without memory of its client. Raises ServingError if a region cannot be read."""
+    inputs = {name: to_array(tensor) for name, tensor in request.inputs.items()}
+    return replace(request, inputs=inputs, outputs=tuple(request.outputs), output_places={}, copying=no_limit)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 
 from nnhal.descriptor import Descriptor
@@ -16,29 +16,20 @@ from nnhal_hosting.logs import configure_logs
 from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget
 from nnhal_service.allocator import FreedMemory
 from nnhal_service.front_workers.forwarding_model import ForwardingModel
-from nnhal_service.front_workers.interfaces import (
-    HTTP_CONNECTIONS,
-    REQUEST_BYTES,
-    FrameworkModels,
-    FrameworkRuns,
-    OpenedVersion,
-    WorkerDuties,
-)
-from nnhal_service.front_workers.peer import Peer, ServedInterface
-from nnhal_service.front_workers.remote_model import RemoteModel
+from nnhal_service.front_workers.peer import Peer, without_answer
 from nnhal_service.front_workers.repository import RemoteRepository
-from nnhal_service.front_workers.shared_memory import RemoteSharedMemory
-from nnhal_service.front_workers.traces import RemoteTracer
-from nnhal_service.observability import RequestLog, RuntimeLogSettings, metrics_options
+from nnhal_service.front_workers.served_worker import HTTP_CONNECTIONS, REQUEST_BYTES, OpenedVersion, ServedWorker
+from nnhal_service.observability import RequestLog, RuntimeLogSettings, Tracer, metrics_options
 from nnhal_service.observability.metrics.requests import RequestMetrics
-from nnhal_service.observability.traces.tracer import TraceRules
+from nnhal_service.observability.traces.tracer import TraceRules, TraceSampler
 from nnhal_service.protocol_servers import ServerBackends, grpc_server, http_server, instance_memory_of
 from nnhal_service.protocol_settings import GRPC, HTTP, guard_of, listener_of, repository_options, tls_of
 from nnhal_service.runtime.run.workers import Workers
-from nnhal_service.serving import Observer, RequestServer, ServingError, ServingLoop
+from nnhal_service.serving import Observer, RequestServer, ServingLoop
 from nnhal_service.serving.history.ended_runs import EndedRun, EndedRuns, ProcessRuns
-from nnhal_service.serving.requests.signature import ModelSignature
-from nnhal_service.v2.backend import LogSetting, LogSettings, TraceSettings
+from nnhal_service.serving.history.observer import Sampler
+from nnhal_service.serving.models.monitor import ServingMonitor
+from nnhal_service.v2.backend import LogSetting, LogSettings, ModelRepository, SharedMemory, TraceSettings
 from nnhal_service.v2.grpc.health import ModelHealth
 
 _REPORT_SECONDS = 0.25
@@ -46,61 +37,36 @@ _MOST_DUTIES = 16
 """Calls of the framework that are answered at a time."""
 
 
-class RemoteTraceSettings:
-    """The TraceSettings of a front worker."""
-
-    def __init__(self, framework: Peer) -> None:
-        self._framework = framework
-
-    def update(self, model_name: str, changes: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-        # The V2 server may give values that are views of a message, which cannot be sent.
-        plain = {key: tuple(values) for key, values in changes.items()}
-        return self._framework.ask(TraceSettings.update, model_name, plain)
-
-
-class RemoteLogSettings:
-    """The LogSettings of a front worker. The framework tells all workers what has changed."""
-
-    def __init__(self, framework: Peer) -> None:
-        self._framework = framework
-
-    def update(self, changes: Mapping[str, LogSetting]) -> Mapping[str, LogSetting]:
-        return self._framework.ask(LogSettings.update, dict(changes))
-
-
 class RemoteRecorder:
-    """The Recorder of a front worker, and what is told of its fallbacks and its overload.
+    """The Recorder of a front worker: the framework keeps its runs. Safe to use from several threads."""
 
-    Safe to use from several threads.
-    """
-
-    def __init__(self, framework: Peer, recorded: Collection[str]) -> None:
-        self._framework = framework
+    def __init__(self, keep: Callable[[EndedRun], None], recorded: Collection[str]) -> None:
+        self._keep = keep
         self.recorded = recorded
 
     def take(self, run: EndedRun) -> EndedRun | None:
         """Hand a run to the framework; nothing of it is left here."""
-        with suppress(ServingError):  # the framework is gone
-            self._framework.begin(FrameworkRuns.keep, run)
+        self._keep(run)
         return None
 
-    def fell_back(self, model: str, devices: Sequence[str]) -> None:
-        with suppress(ServingError):  # the framework is gone
-            self._framework.begin(FrameworkRuns.fell_back, model, devices)
 
-    def overloaded(self, model: str, why: str) -> None:
-        with suppress(ServingError):  # the framework is gone
-            self._framework.begin(FrameworkRuns.overloaded, model, why)
-
-
-class RemoteRates:
-    """The ClientRates of a front worker. Each request asks the framework, so that a rate is one for all workers."""
+class RegionCopies:
+    """The use of clients' shared memory in a front worker. The framework, which knows what is registered, is asked for
+    each place; what lies there is read and written here.
+    """
 
     def __init__(self, framework: Peer) -> None:
-        self._framework = framework
+        self._framework: SharedMemory = framework.remote(SharedMemory)
 
-    def admit(self, client: str) -> bool:
-        return self._framework.ask(ClientRates.admit, client)
+    def read(self, name: str, offset: int, byte_size: int, owner: str) -> memoryview:
+        return self._framework.place(name, offset, byte_size, owner).region.read(offset, byte_size)
+
+    def write(self, name: str, offset: int, contents: bytes | bytearray | memoryview, owner: str) -> None:
+        view = memoryview(contents).cast("B")
+        self._framework.place(name, offset, len(view), owner).region.write(offset, view)
+
+    def is_prompt(self, owner: str) -> bool:
+        return False
 
 
 class FrontWorkerProcess:
@@ -119,18 +85,22 @@ class FrontWorkerProcess:
         with ExitStack() as undo:
             duties = Workers(_MOST_DUTIES, "front-duty")
             undo.callback(duties.shutdown)
-            served: dict[type, ServedInterface] = {WorkerDuties: ServedInterface(self, duties)}
-            self._framework = Peer(channel_from(channel), served, lambda: None if self._stops else end_process())
-            undo.callback(self._framework.close)
-            self._framework.start()
-            start = self._framework.ask(FrameworkModels.start)
+            self._peer = peer = Peer(channel_from(channel), duties, lambda: None if self._stops else end_process())
+            undo.callback(peer.close)
+            peer.start()
+            self._framework: ServedWorker = peer.remote(ServedWorker)
+            start = self._framework.start()
             settings = start.settings
             configure_logs("front", settings.log_level, settings.log_json)
             self._log_settings = RuntimeLogSettings(settings.log_level)
             self._log_settings.adopt(start.log)
-            self._tracer = RemoteTracer(self._framework, start.trace)
-            self._recorder = RemoteRecorder(self._framework, start.recorded)
-            self._run_log = EndedRuns(self._recorder, self._recorder.fell_back, self._recorder.overloaded)
+            tracer: Tracer = peer.remote(Tracer)
+            self._sampler = TraceSampler(start.trace, tracer.reserve, without_answer(tracer.take))
+            monitor: ServingMonitor = peer.remote(ServingMonitor)
+            self._recorder = RemoteRecorder(without_answer(monitor.keep), start.recorded)
+            self._run_log = EndedRuns(
+                self._recorder, without_answer(monitor.fell_back), without_answer(monitor.overloaded)
+            )
             self._metrics = RequestMetrics(metrics_options(settings.metrics_config))
             self._observers: list[Observer] = [self._metrics, RequestLog(self._log_settings)]
             self._loop = undo.enter_context(ServingLoop(settings.inference_threads))
@@ -138,18 +108,18 @@ class FrontWorkerProcess:
             drain_seconds = repository_options(settings).drain_seconds
             self._repository = RemoteRepository(self._framework, self._serve, self._metrics, drain_seconds)
             self._repository.drain(start.drains)
-            numbers = NumberTable(start.numbers, start.workers + 1)
+            numbers = NumberTable(start.numbers, settings.front_workers + 1)
             budget = RequestMemoryBudget(settings.request_memory, numbers.number(REQUEST_BYTES, start.column))
             self._instance_memory = instance_memory_of(budget)
             budget.notify_others = self._note_shortage
             budget.large_ended = FreedMemory(self._loop).note_end
             backends = ServerBackends(
                 start.server,
-                self._repository,
-                RemoteTraceSettings(self._framework),
-                RemoteLogSettings(self._framework),
-                RemoteSharedMemory(self._framework) if settings.allow_client_shm else None,
-                guard_of(settings, RemoteRates(self._framework) if settings.rate_limit else None),
+                peer.remote(ModelRepository, self._repository),
+                peer.remote(TraceSettings),
+                peer.remote(LogSettings),
+                peer.remote(SharedMemory, RegionCopies(peer)) if settings.allow_client_shm else None,
+                guard_of(settings, peer.remote(ClientRates) if settings.rate_limit else None),
                 budget,
                 self._loop,
                 tls_of(settings),
@@ -168,6 +138,7 @@ class FrontWorkerProcess:
                 connections = numbers.number(HTTP_CONNECTIONS, start.column)
                 self._servers.append(http_server(settings, backends, listener, connections, inherited))
             self._servers.append(watch)
+            peer.serve({FrontWorkerProcess: self})
             self._undo = undo.pop_all()
 
     def __enter__(self) -> FrontWorkerProcess:
@@ -187,46 +158,56 @@ class FrontWorkerProcess:
         self._undo.close()
 
     def changed(self, name: str, serials: Collection[int]) -> None:
+        """A model was loaded or unloaded. When this returns, requests get none but the versions with these serials."""
         self._repository.changed(name, serials)
-        if self._health is not None:
-            self._health.refresh()
-
-    def report(self) -> None:
-        self._repository.report()
-
-    def log_changed(self, settings: Mapping[str, LogSetting]) -> None:
-        self._log_settings.adopt(settings)
+        self._refresh()
 
     def drain(self, drain: bool) -> None:
+        """Take no new requests, or take them again."""
         self._repository.drain(drain)
-        if self._health is not None:
-            self._health.refresh()
+        self._refresh()
+
+    def report(self) -> None:
+        """Report what was counted so far; returns when the framework has it."""
+        self._repository.report()
 
     def record(self, models: Collection[str]) -> None:
+        """The models whose runs are recorded have changed."""
         self._recorder.recorded = models
 
     def runs(self) -> ProcessRuns:
+        """The requests that wait and run, and those that have ended since the last question."""
         live = [request for requests in self._repository.live() for request in requests.list()]
         return ProcessRuns(live, self._run_log.take())
 
     def cancel_request(self, number: int) -> bool | None:
+        """Cancel a request, as ``LiveRequests.cancel`` does."""
         found = (requests.cancel(number) for requests in self._repository.live())
         return next((was_waiting for was_waiting in found if was_waiting is not None), None)
 
     def reclaim(self) -> None:
+        """Give back the memory that is kept for later requests."""
         self._instance_memory.reclaim_all()
 
     def trace_changed(self, rules: TraceRules) -> None:
-        self._tracer.adopt(rules)
+        self._sampler.adopt(rules)
+
+    def log_changed(self, settings: Mapping[str, LogSetting]) -> None:
+        self._log_settings.adopt(settings)
+
+    def _refresh(self) -> None:
+        """Have the health of gRPC say again which models are ready."""
+        if self._health is not None:
+            self._health.refresh()
 
     def _keep_reporting(self) -> None:
         """Report from time to time, so that little is lost if the process is killed."""
-        while not (self._stops or self._framework.is_gone):
+        while not (self._stops or self._peer.is_gone):
             self._must_report.wait(_REPORT_SECONDS)
             self._must_report.clear()
             if self._is_short:
                 self._is_short = False
-                self._framework.ask(FrameworkModels.reclaim)
+                self._framework.reclaim()
             if self._repository.has_news:
                 self._repository.report()
 
@@ -239,27 +220,7 @@ class FrontWorkerProcess:
         self._is_short = True
 
     def _serve(self, opened: OpenedVersion) -> RequestServer:
-        sequences = opened.serving.sequences
-        hidden = () if sequences is None else sequences.hidden
-        signature = ModelSignature(
-            opened.name,
-            opened.inputs,
-            opened.outputs,
-            opened.serving.max_batch_size,
-            hidden,
-            opened.serving.unlisted_outputs,
-            opened.optional,
-        )
-        model = RemoteModel(self._framework, opened)
-        if sequences is not None:
-            return ForwardingModel(self._framework, opened, signature, model, self._loop)
-        return ForwardingModel(
-            self._framework,
-            opened,
-            signature,
-            model,
-            self._loop,
-            self._observers,
-            [self._tracer, self._run_log],
-            self._instance_memory,
-        )
+        if opened.serving.sequences is not None:  # the framework counts and observes them
+            return ForwardingModel(opened, self._loop)
+        samplers: list[Sampler] = [self._sampler, self._run_log]
+        return ForwardingModel(opened, self._loop, self._observers, samplers, self._instance_memory)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, general_failure
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
@@ -14,8 +14,7 @@ from nnhal.remote import RemoteRunChannel
 from nnhal.types import NO_DEADLINE, ErrorStatus, Memory, Priority
 from nnhal.types.layout import Dimensions
 from nnhal_hosting.logs import get_logger
-from nnhal_service.front_workers.interfaces import BoundRunChannel, BoundVersion, FrameworkModels, OpenedVersion
-from nnhal_service.front_workers.peer import Peer
+from nnhal_service.front_workers.served_worker import BoundRunChannel, BoundVersion, OpenedVersion
 from nnhal_service.runtime import OutputReport, PreparedPlan, RunReport, TensorBinding
 from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS
 from nnhal_service.runtime.run.cancellation import Cancellation, require_wanted
@@ -28,9 +27,8 @@ _log = get_logger(__name__)
 class RemoteModel:
     """The BindableModel of a version that the framework's process holds for this worker."""
 
-    def __init__(self, framework: Peer, opened: OpenedVersion) -> None:
-        self._framework = framework
-        self._lease = opened.lease
+    def __init__(self, opened: OpenedVersion) -> None:
+        self._held = opened.held
         self.memory_kind = opened.memory_kind
         self.alignment = opened.alignment
         self.priority = opened.priority
@@ -44,8 +42,7 @@ class RemoteModel:
         measure: bool,
         priority: Priority | None,
     ) -> RemoteBoundModel:
-        bound = self._framework.ask(FrameworkModels.bind, self._lease, inputs, outputs, pools, measure, priority)
-        return RemoteBoundModel(self._framework, bound)
+        return RemoteBoundModel(self._held.bind(inputs, outputs, pools, measure, priority))
 
 
 class RemoteBoundModel:
@@ -55,8 +52,7 @@ class RemoteBoundModel:
     which knows what to do after a failure, and then opens a new run channel if the last one has closed.
     """
 
-    def __init__(self, framework: Peer, bound: BoundVersion) -> None:
-        self._framework = framework
+    def __init__(self, bound: BoundVersion) -> None:
         self._binding = bound.binding
         self._busy = threading.Lock()
         self._closing = False
@@ -114,35 +110,14 @@ class RemoteBoundModel:
     def _run(self, deadline_ns: int, cancellation: Cancellation | None) -> RunReport:
         require_wanted(cancellation)
         lost_run_channel = self._is_direct and self.exchange is None
-        result = self._framework.begin(FrameworkModels.run, self._binding, deadline_ns, lost_run_channel)
-
-        def cancel() -> None:
-            with contextlib.suppress(ServingError):
-                self._framework.begin(FrameworkModels.cancel, self._binding)
-
-        if cancellation is not None:
-            cancellation.on_cancel(cancel)
-        try:
-            report, self.planned, run_channel = result(None)
-        finally:
-            if cancellation is not None:
-                cancellation.forget(cancel)
+        report, self.planned, run_channel = self._binding.run(deadline_ns, lost_run_channel, cancellation)
         self._connect(run_channel)
         return report
 
     def _connect(self, end: BoundRunChannel | None) -> None:
         if end is not None:
             self._is_direct = True
-            known = {output.name: output.dimensions for output in end.known}
-            self.exchange = RunChannelExchange(
-                RemoteRunChannel(
-                    call_channel_from(end.channel, is_numbered=True),
-                    end.execution,
-                    end.may_fall_back,
-                    end.outputs,
-                    known,
-                )
-            )
+            self.exchange = RunChannelExchange(end)
 
     def _enter(self) -> None:
         if not self._busy.acquire(blocking=False):
@@ -154,15 +129,16 @@ class RemoteBoundModel:
     def _release(self) -> None:
         """Release it, once; the lock stays taken, so that nothing runs any more."""
         self.disconnect()
-        with contextlib.suppress(ServingError):  # the framework is gone, and released it
-            self._framework.ask(FrameworkModels.unbind, self._binding, 0)
+        with suppress(ServingError):  # the framework is gone, and released it
+            self._binding.close(0)
 
 
 class RunChannelExchange:
     """Direct runs over one run channel."""
 
-    def __init__(self, end: RemoteRunChannel) -> None:
-        self._end = end
+    def __init__(self, end: BoundRunChannel) -> None:
+        channel, known = call_channel_from(end.channel, is_numbered=True), {o.name: o.dimensions for o in end.known}
+        self._end = RemoteRunChannel(channel, end.execution, end.may_fall_back, end.outputs, known)
         self.may_fall_back = end.may_fall_back
         self._dimensions: Mapping[str, Dimensions] = {}
         self.outputs: tuple[OutputReport, ...] = ()

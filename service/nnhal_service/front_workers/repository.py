@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from nnhal.inference.grpc_service_pb2 import ModelStatistics
-from nnhal.inference.model_config_pb2 import ModelConfig
 from nnhal.threads import BriefThread
-from nnhal_service.front_workers.interfaces import FrameworkModels, OpenedVersion, WorkerCounts
-from nnhal_service.front_workers.peer import Peer
+from nnhal_service.front_workers.served_worker import OpenedVersion, ServedWorker, WorkerCounts
 from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.repository import Lease, Opened
 from nnhal_service.repository.ready_versions import ReadyVersion
@@ -18,19 +15,19 @@ from nnhal_service.serving import ServingError
 from nnhal_service.serving.errors import draining
 from nnhal_service.serving.history.live_requests import LiveRequests
 from nnhal_service.serving.models.request_server import RequestServer
-from nnhal_service.v2.backend import IndexEntry, ModelDescription, ModelRepository, RepositoryParameter
 
 Serve = Callable[[OpenedVersion], RequestServer]
 
 
 class RemoteRepository:
-    """The ModelRepository of a front worker. Safe to use from several threads.
+    """The models in the ModelRepository of a front worker, of which the framework answers the rest. Safe to use from
+    several threads.
 
     A version that was asked for once is kept, with its instances, until the framework says that it is no longer served:
     later requests for it cross no other process than the device's.
     """
 
-    def __init__(self, framework: Peer, serve: Serve, metrics: RequestMetrics, drain_seconds: float) -> None:
+    def __init__(self, framework: ServedWorker, serve: Serve, metrics: RequestMetrics, drain_seconds: float) -> None:
         """``serve`` makes the worker's own server of a version. ``metrics`` observe all of them."""
         self._framework = framework
         self._serve = serve
@@ -52,7 +49,7 @@ class RemoteRepository:
                 return kept.ready.lease()
             changes = self._changes
         while True:
-            opened = self._framework.ask(FrameworkModels.open, name, version)
+            opened = self._framework.open(name, version)
             with self._lock:
                 if changes == self._changes:
                     kept = self._keep(opened)
@@ -61,9 +58,9 @@ class RemoteRepository:
                     lease = kept.ready.lease()
                     break
                 changes = self._changes  # what was opened may be unloaded by now
-            self._framework.ask(FrameworkModels.release, opened.lease)
-        if kept.lease != opened.lease:
-            self._framework.ask(FrameworkModels.release, opened.lease)
+            opened.held.close()
+        if kept.opened is not opened:
+            opened.held.close()
         return lease
 
     def drain(self, drain: bool) -> None:
@@ -85,9 +82,8 @@ class RemoteRepository:
             self._changes += 1
             for key in [key for key in self._found if key[0] == name]:
                 del self._found[key]
-            gone = [kept for kept in self._kept.values() if kept.name == name and kept.serial not in serials]
-            for kept in gone:
-                del self._kept[kept.serial]
+            known = [serial for serial, kept in self._kept.items() if kept.opened.name == name]
+            gone = [self._kept.pop(serial) for serial in known if serial not in serials]
         for kept in gone:
             if not BriefThread(partial(self._retire, kept), "front-retire").started():
                 self._retire(kept)
@@ -115,33 +111,6 @@ class RemoteRepository:
             kept = list(self._kept.values())
         self._report(kept)
 
-    def ready(self) -> bool:
-        return self._framework.ask(ModelRepository.ready)
-
-    def is_ready(self, name: str, version: str) -> bool:
-        return self._framework.ask(ModelRepository.is_ready, name, version)
-
-    def description(self, name: str, version: str) -> ModelDescription:
-        return self._framework.ask(ModelRepository.description, name, version)
-
-    def config(self, name: str, version: str) -> ModelConfig:
-        return self._framework.ask(ModelRepository.config, name, version)
-
-    def statistics(self, name: str, version: str) -> Sequence[ModelStatistics]:
-        return self._framework.ask(ModelRepository.statistics, name, version)
-
-    def index(self, ready_only: bool) -> Sequence[IndexEntry]:
-        return self._framework.ask(ModelRepository.index, ready_only)
-
-    def known(self, name: str) -> Sequence[IndexEntry]:
-        return self._framework.ask(ModelRepository.known, name)
-
-    def load(self, name: str, parameters: Mapping[str, RepositoryParameter]) -> None:
-        self._framework.ask(ModelRepository.load, name, parameters)
-
-    def unload(self, name: str, unload_dependents: bool) -> None:
-        self._framework.ask(ModelRepository.unload, name, unload_dependents)
-
     def _keep(self, opened: OpenedVersion) -> _KeptVersion:
         """The kept version with a serial, which is new if there is none."""
         kept = self._kept.get(opened.serial)
@@ -153,28 +122,31 @@ class RemoteRepository:
         """Release a version when its requests have ended."""
         try:
             kept.ready.close(self._drain_seconds)
-            self._report([kept])
-            self._framework.ask(FrameworkModels.release, kept.lease)
+            self._report([kept], are_last=True)
+            kept.opened.held.close()
         except ServingError:  # the framework is gone, and this process ends
             return
 
-    def _report(self, versions: Sequence[_KeptVersion]) -> None:
+    def _report(self, versions: Sequence[_KeptVersion], are_last: bool = False) -> None:
         """Report what was counted; one report follows the other, so that whoever asks for one gets the earlier too."""
         with self._reporting:
-            models = {}
+            models = []
             for kept in versions:
-                kept.reported_oldest_ns = kept.server.live.oldest_ns
-                models[kept.lease] = (kept.server.take_counts(), kept.server.pending, kept.reported_oldest_ns)
-            self._framework.ask(FrameworkModels.count, WorkerCounts(models, self._metrics.take()))
+                if kept.is_open:
+                    kept.is_open = not are_last
+                    kept.reported_oldest_ns = kept.server.live.oldest_ns
+                    counts = kept.server.take_counts()
+                    models.append((kept.opened.held, counts, kept.server.pending, kept.reported_oldest_ns))
+            self._framework.count(WorkerCounts(models, self._metrics.take()))
 
 
 class _KeptVersion:
     """A version that serves in this worker."""
 
     def __init__(self, opened: OpenedVersion, server: RequestServer) -> None:
-        self.name = opened.name
-        self.serial = opened.serial
-        self.lease = opened.lease
+        self.opened = opened
         self.server = server
         self.reported_oldest_ns = 0
+        self.is_open = True
+        """True until its last report."""
         self.ready = ReadyVersion(Opened(opened.name, opened.version, server, opened.config), None)

@@ -12,16 +12,28 @@ from nnhal.inference.model_config_pb2 import ModelConfig
 from nnhal.link import channel_pair
 from nnhal.link.channel import channel_from
 from nnhal.types import Priority
-from nnhal_service.front_workers.interfaces import FrameworkModels, OpenedVersion, WorkerCounts
-from nnhal_service.front_workers.peer import Peer, ServedInterface
-from nnhal_service.front_workers.remote_model import RemoteModel
+from nnhal_service.front_workers.forwarding_model import ForwardingModel
+from nnhal_service.front_workers.peer import Peer
 from nnhal_service.front_workers.repository import RemoteRepository
+from nnhal_service.front_workers.served_worker import HeldModel, OpenedVersion, ServedWorker, WorkerCounts
 from nnhal_service.observability import MetricsOptions
 from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.serving import RequestServer, ServingConfig
 from nnhal_service.serving.requests.signature import ModelSignature
 from tests.support.serving import shared_loop
 from tests.support.waiting import wait_until
+
+
+class CountedModel(HeldModel):
+    """A model that is held until it is closed; its lease is none."""
+
+    def __init__(self, close: Callable[[], None]) -> None:
+        self._close = close
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+        self._close()
 
 
 class HoldingFramework:
@@ -39,14 +51,16 @@ class HoldingFramework:
         lease, serial = len(self.opened), self.serial
         self.held[lease] = serial
         self.before_answer()
-        config, serving = ModelConfig(name=name), ServingConfig()
-        return OpenedVersion(lease, serial, name, serial, config, serving, (), (), (), "ashmem", 64, Priority.MEDIUM)
+        config, serving, signature = ModelConfig(name=name), ServingConfig(), ModelSignature(name, (), (), 0)
+        held = CountedModel(lambda: self.release(lease))
+        return OpenedVersion(held, serial, name, serial, config, serving, signature, "ashmem", 64, Priority.MEDIUM)
 
     def release(self, lease: int) -> None:
         del self.held[lease]
 
     def count(self, counts: WorkerCounts) -> None:
-        assert counts.models.keys() <= self.held.keys()
+        for held, *_ in counts.models:
+            assert isinstance(held, CountedModel) and not held.is_closed
 
 
 @pytest.fixture
@@ -59,16 +73,16 @@ def repository(holding: HoldingFramework) -> Iterator[RemoteRepository]:
     channel, theirs = channel_pair()
     gone = [threading.Event(), threading.Event()]
     with ThreadPoolExecutor(4) as executor:
-        framework = Peer(channel, {FrameworkModels: ServedInterface(holding, executor)}, gone[0].set)
-        worker = Peer(channel_from(theirs), {}, gone[1].set)
+        framework = Peer(channel, executor, gone[0].set, (HeldModel,))
+        framework.serve({ServedWorker: holding})
+        worker = Peer(channel_from(theirs), executor, gone[1].set)
         framework.start()
         worker.start()
 
         def serve(opened: OpenedVersion) -> RequestServer:
-            signature, model = ModelSignature(opened.name, (), (), 0), RemoteModel(worker, opened)
-            return RequestServer(opened.name, str(opened.version), signature, model, opened.serving, shared_loop())
+            return ForwardingModel(opened, shared_loop())
 
-        found = RemoteRepository(worker, serve, RequestMetrics(MetricsOptions()), 30)
+        found = RemoteRepository(worker.remote(ServedWorker), serve, RequestMetrics(MetricsOptions()), 30)
         yield found
         found.close()
         assert holding.held == {}

@@ -1,4 +1,7 @@
-"""Tracing requests: one in so many of a model, and those that clients trace themselves."""
+"""Tracing requests: one in so many of a model, and those that clients trace themselves.
+
+Each process that serves requests has a sampler of its own; the tracer of the framework counts and writes the traces.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ from nnhal_service.observability.traces.settings import TENSORS, Settings, Trace
 from nnhal_service.serving import Finished, InferenceRequest, OfRequests
 
 
-class Tracer(OfRequests):
-    """An observer of served models, and their trace settings. Safe to use from several threads.
+class Tracer:
+    """Traces of served models, and their settings. Safe to use from several threads.
 
     The runs of traced requests are measured. Without files and an exporter, nothing is traced. Requests that a client
     has sampled by ``traceparent`` are always exported, whatever the settings, but are not written to files.
@@ -51,6 +54,8 @@ class Tracer(OfRequests):
         self._numbers = itertools.count(1)
         self._all = _Scope(TraceConfig.of(self._table.of("")))
         self._models: dict[str, _Scope] = {}
+        self.sampler = TraceSampler(self.rules, self.reserve, self.take)
+        """The sampler of this process."""
 
     def update(self, model_name: str, changes: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
         """Change settings of a model, or of all if the name is empty, and return all its settings after the change.
@@ -66,6 +71,7 @@ class Tracer(OfRequests):
             scope = self._models.get(model_name, self._all)
             settings = {**self._table.of(model_name), "trace_count": (str(scope.left),)}
         if changes:
+            self.sampler.adopt(self.rules)
             self._changed(self.rules)
             if self._files is not None:
                 self._files.flush()
@@ -73,43 +79,18 @@ class Tracer(OfRequests):
 
     @property
     def rules(self) -> TraceRules:
-        """Return what is traced, for another process that serves the same models."""
+        """Return what is traced, for the samplers."""
         models = {name: scope.config for name, scope in self._models.items()}
         return TraceRules(self._files is not None, self._exporter is not None, self._all.config, models)
 
     def reserve(self, model_name: str) -> TraceReservation | None:
-        """Count a request that another process has chosen to trace; None if no more are to be traced."""
+        """Count a request that is to be traced; None if no more are to be."""
         scope = self._models.get(model_name, self._all)
         return TraceReservation(scope) if scope.takes_one() else None
 
     def take(self, trace: RequestTrace, reservation: TraceReservation | None, is_exported: bool) -> None:
-        """Take a traced request of another process; it gets a number of this one. It goes to a file if it has a
-        reservation.
-        """
+        """Number a trace and export it; it goes to a file if it has a reservation."""
         self._deliver(replace(trace, number=next(self._numbers)), reservation and reservation.scope, is_exported)
-
-    def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
-        if self._files is None and self._exporter is None:
-            return False
-        _current.set(None)
-        scope = self._models.get(model_name, self._all)
-        is_sampled = scope.samples()
-        parent = current_parent()
-        is_exported = self._exporter is not None and (is_sampled or (parent is not None and parent.is_sampled))
-        if is_sampled or is_exported:
-            _current.set(_Sample(scope if is_sampled else None, is_exported, parent))
-            return True
-        return False
-
-    def finished(self, finished: Finished) -> None:
-        sample = _current.get()
-        if sample is None:
-            return
-        _current.set(None)
-        config = sample.scope.config if sample.scope is not None else None
-        tensors = tensor_traces(finished) if config is not None and TENSORS in config.levels else ()
-        trace = request_trace(next(self._numbers), finished, sample.parent, tensors)
-        self._deliver(trace, sample.scope, sample.is_exported)
 
     def flush(self) -> None:
         """Wait until everything that has been traced is in files."""
@@ -153,26 +134,100 @@ class TraceRules(NamedTuple):
     """The rules of models that have settings of their own."""
 
 
+class TraceSampler(OfRequests):
+    """The Sampler of one process: it traces one in so many of its requests, as far as the tracer reserves places for
+    them, which may be that of another process. Used in the event loop only, but for ``adopt``.
+    """
+
+    def __init__(
+        self,
+        rules: TraceRules,
+        reserve: Callable[[str], TraceReservation | None],
+        take: Callable[[RequestTrace, TraceReservation | None, bool], object],
+    ) -> None:
+        """``reserve`` and ``take`` are those of the Tracer."""
+        self._reserve = reserve
+        self._take = take
+        self._models: dict[str, _Rate] = {}
+        self.adopt(rules)
+
+    def adopt(self, rules: TraceRules) -> None:
+        """Trace by other rules from now on. A rate that they do not change keeps counting."""
+        known = self._models
+        self._models = {
+            name: _Rate(config, known[name].seen if name in known and known[name].config == config else 0)
+            for name, config in {**rules.models, "": rules.all}.items()
+        }
+        self._has_exporter = rules.has_exporter
+        self._is_off = not (rules.has_files or rules.has_exporter)
+
+    def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
+        if self._is_off:
+            return False
+        _current.set(None)
+        rate = self._models.get(model_name) or self._models[""]
+        reservation = None
+        if rate.chooses():
+            reservation = self._reserve(model_name)
+            rate.is_over = reservation is None
+        parent = current_parent()
+        is_sampled = reservation is not None or (parent is not None and parent.is_sampled)
+        is_exported = self._has_exporter and is_sampled
+        if reservation is None and not is_exported:
+            return False
+        with_tensors = reservation is not None and TENSORS in rate.config.levels
+        _current.set(_Sample(reservation, is_exported, with_tensors, parent))
+        return True
+
+    def finished(self, finished: Finished) -> None:
+        sample = _current.get()
+        if sample is None:
+            return
+        _current.set(None)
+        trace = request_trace(0, finished, sample.parent, tensor_traces(finished) if sample.with_tensors else ())
+        self._take(trace, sample.reservation, sample.is_exported)
+
+
 class TraceReservation(NamedTuple):
     """A place for one trace in the count of its settings."""
 
     scope: _Scope
 
-    def cancel(self) -> None:
-        """Give up waiting for the trace; its place in the count is used up."""
+    def close(self) -> None:
+        """Wait for the trace no more; its place in the count is used up."""
         self.scope.ended()
 
 
 class _Sample(NamedTuple):
-    """Rule by which a request is traced: by ``scope`` for a file, for the exporter, and as part of a client's span."""
+    """How a request is traced: to a file if it has a reservation, for the exporter, and as part of a client's span."""
 
-    scope: _Scope | None
+    reservation: TraceReservation | None
     is_exported: bool
+    with_tensors: bool
     parent: TraceParent | None
 
 
 _current: ContextVar[_Sample | None] = ContextVar("nnhal_trace_sample", default=None)
 """How the request is traced that is served in this context."""
+
+
+class _Rate:
+    """One in so many requests, by one set of settings."""
+
+    __slots__ = ("config", "is_over", "seen")
+
+    def __init__(self, config: TraceConfig, seen: int) -> None:
+        self.config = config
+        self.seen = seen
+        self.is_over = False
+        """True if as many were traced as are to be."""
+
+    def chooses(self) -> bool:
+        """Say whether the next request is to be traced."""
+        if not self.config.levels or self.is_over:
+            return False
+        self.seen += 1
+        return self.seen % self.config.rate == 0
 
 
 class _Scope:
@@ -181,35 +236,21 @@ class _Scope:
     def __init__(self, config: TraceConfig) -> None:
         self.config = config
         self.left = config.count
-        self._seen = 0
         self._running = 0
         self._lock = threading.Lock()
 
     def differs(self, config: TraceConfig) -> bool:
         return self.config != config
 
-    def samples(self) -> bool:
-        """Say whether the next request is to be traced: one in so many, while the count lasts."""
-        if not self.config.levels or not self.left:
-            return False
-        with self._lock:
-            self._seen += 1
-            if self._seen % self.config.rate:
-                return False
-            return self._take_one()
-
     def takes_one(self) -> bool:
-        """Say whether a request that another process has chosen is to be traced."""
+        """Say whether another request is to be traced, which counts then."""
         with self._lock:
-            return bool(self.config.levels) and self._take_one()
-
-    def _take_one(self) -> bool:
-        if not self.left:
-            return False
-        if self.left > 0:
-            self.left -= 1
-        self._running += 1
-        return True
+            if not (self.config.levels and self.left):
+                return False
+            if self.left > 0:
+                self.left -= 1
+            self._running += 1
+            return True
 
     def ended(self) -> bool:
         """Note that a traced request has ended; say whether it was the last of the count."""

@@ -43,6 +43,10 @@ class ClientRegion:
         self._lock = threading.Lock()
         self._retired: list[Callable[[ClientRegion], None]] | None = []
 
+    def __reduce__(self) -> tuple[type[ClientRegion], tuple[str, Descriptor, int, int]]:
+        """Another process has a region of its own, of the same file."""
+        return ClientRegion, (self.name, self._descriptor, self.offset, self.byte_size)
+
     def read(self, offset: int, byte_size: int) -> memoryview:
         """A copy of some bytes. Raises INVALID_ARGUMENT if the file has become too short."""
         contents = np.empty(byte_size, np.uint8).data  # not zeroed: every byte is read

@@ -51,7 +51,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 def test_spans_are_of_the_client_the_request_its_parts_and_its_steps(serve: Serve, collector: Collector) -> None:
     tracer = Tracer(lambda _: True, exporter=open_exporter(os.environ))
-    served = serve(samplers=[tracer])
+    served = serve(samplers=[tracer.sampler])
     with RequestScope(f"00-{TRACE}-{SPAN}-01"):
         infer(served, "7")
     infer(served, "not sampled by anybody")
@@ -83,7 +83,7 @@ def test_what_the_settings_sample_is_exported_too_and_failures_say_why(serve: Se
         start={"trace_level": ("TIMESTAMPS",), "trace_rate": ("2",)},
         exporter=open_exporter(os.environ),
     )
-    served = serve(samplers=[tracer])
+    served = serve(samplers=[tracer.sampler])
     infer(served)
     with pytest.raises(ServingError):
         served.infer_and_wait(InferenceRequest({}))

@@ -40,7 +40,7 @@ ON = {"trace_level": ("TIMESTAMPS",), "trace_rate": ("1",)}
 @pytest.fixture
 def traced(serve: Serve, tmp_path: Path) -> Iterator[Traced]:
     tracer = Tracer(lambda name: name == "m", tmp_path, ON)
-    yield serve(samplers=[tracer]), tracer
+    yield serve(samplers=[tracer.sampler]), tracer
     tracer.close()
 
 
@@ -87,7 +87,7 @@ def test_a_file_has_the_request_its_instants_and_the_steps_on_the_devices(traced
 
 def test_requests_are_measured_only_when_they_are_traced(serve: Serve, tmp_path: Path) -> None:
     tracer = Tracer(lambda _: True, tmp_path, {**ON, "trace_rate": ("3",)})
-    served = serve(samplers=[tracer])
+    served = serve(samplers=[tracer.sampler])
     for number in range(1, 11):
         infer(served, str(number))
     tracer.close()
@@ -135,7 +135,7 @@ def test_a_change_returns_when_what_was_traced_is_in_the_file(traced: Traced, tm
 
 def test_settings_of_a_model_are_its_own(serve: Serve, tmp_path: Path) -> None:
     tracer = Tracer(lambda _: True, tmp_path)
-    one, other = serve(samplers=[tracer], name="one"), serve(samplers=[tracer], name="other")
+    one, other = serve(samplers=[tracer.sampler], name="one"), serve(samplers=[tracer.sampler], name="other")
     tracer.update("other", {**ON, "trace_file": ("other",)})
     infer(one)
     infer(other)
@@ -174,7 +174,7 @@ def test_a_request_that_failed_is_traced_with_the_reason(traced: Traced, tmp_pat
 
 def test_a_timeline_has_requests_and_steps_in_rows_where_nothing_overlaps(serve: Serve, tmp_path: Path) -> None:
     tracer = Tracer(lambda _: True, tmp_path, {**ON, "trace_mode": ("chrome",)})
-    served = serve(samplers=[tracer], config=ServingConfig(instances=3))
+    served = serve(samplers=[tracer.sampler], config=ServingConfig(instances=3))
 
     def client() -> None:
         for _ in range(5):
@@ -201,7 +201,7 @@ def test_a_timeline_has_requests_and_steps_in_rows_where_nothing_overlaps(serve:
 def test_a_run_of_a_batch_is_in_a_timeline_once(serve: Serve, tmp_path: Path) -> None:
     tracer = Tracer(lambda _: True, tmp_path, {**ON, "trace_mode": ("chrome",)})
     config = ServingConfig(max_batch_size=4, batching=Batching((4,), max_queue_delay_ns=60 * 10**9))
-    served = serve(samplers=[tracer], config=config, shape=("n", 3))
+    served = serve(samplers=[tracer.sampler], config=config, shape=("n", 3))
     together(lambda: infer(served), 2)
     tracer.close()
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
@@ -211,15 +211,15 @@ def test_a_run_of_a_batch_is_in_a_timeline_once(serve: Serve, tmp_path: Path) ->
 
 def test_nothing_is_traced_without_a_place_for_it(serve: Serve) -> None:
     tracer = Tracer(lambda _: True, None, ON)
-    assert not tracer.began("m", "1", InferenceRequest({}))
-    infer(serve(samplers=[tracer]))
+    assert not tracer.sampler.began("m", "1", InferenceRequest({}))
+    infer(serve(samplers=[tracer.sampler]))
     tracer.close()
 
 
 def test_a_file_that_cannot_be_written_costs_its_traces_and_nothing_else(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "trace.json").mkdir()
     tracer = Tracer(lambda _: True, tmp_path, ON)
-    served = serve(samplers=[tracer])
+    served = serve(samplers=[tracer.sampler])
     with capture_logs() as logs:
         infer(served)
         tracer.flush()
