@@ -22,7 +22,6 @@ from nnhal_hosting.logs import get_logger
 from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget
 from nnhal_service.allocator import FreedMemory
 from nnhal_service.front_workers.pool import FrontWorkers
-from nnhal_service.front_workers.ports import SharedPort
 from nnhal_service.front_workers.process import FrontWorkerProcess
 from nnhal_service.front_workers.served_worker import NUMBER_ROWS, REQUEST_BYTES, WorkerStart
 from nnhal_service.observability import (
@@ -74,7 +73,7 @@ from nnhal_service.v2.backend import (
     SharedMemory,
     TraceSettings,
 )
-from nnhal_service.v2.grpc import GrpcServer
+from nnhal_service.v2.grpc import SERVES_INHERITED, GrpcServer
 from nnhal_service.v2.repository import ServedRepository
 from nnhal_service.v2.shared_memory import SystemSharedMemory
 
@@ -156,8 +155,8 @@ class ModelServer:
         self._last_servers: list[AbstractContextManager[object]] = []
         self._grpc: GrpcServer | None = None
         self._workers: FrontWorkers | None = None
-        self._http: socket.socket | None = None
-        """What listens for the front workers."""
+        self._shared: dict[str, socket.socket] = {}
+        """What listens for the front workers, by protocol."""
         self.addresses: dict[str, str] = {}
         self._drains = False
         self._substitutes = Substitutes(settings.substitute_bytes)
@@ -275,22 +274,19 @@ class ModelServer:
         unix = f"unix:{directory / _SOCKET}"
         self._require_ports(grpc, None if inherited is not None else http)
         if settings.front_workers > 1:
-            self._workers = self._front_workers(backends, grpc, http, undo)
+            self._workers = self._front_workers(backends, grpc if SERVES_INHERITED else None, http, undo)
             self._servers.append(self._workers)
-            if self._http is not None:
-                self._servers.append(self._http)  # closed first: when no worker accepts any more, clients are refused
-            if grpc is not None:
-                self._grpc = grpc_server(settings, backends, [unix], directory)
-        else:
-            if grpc is not None:
-                self._grpc = grpc_server(settings, backends, [grpc.address, unix], directory)
-                self.addresses["grpc"] = self._grpc.addresses[0]
-            if http is not None:
-                over_http = http_server(settings, backends, http, inherited=inherited)
-                (self._servers if inherited is None else self._last_servers).append(over_http)
-                self.addresses["http"] = over_http.listener.address
-        if self._grpc is not None:
+            # Closed first: when no worker accepts any more, clients are refused.
+            self._servers += self._shared.values()
+        if grpc is not None:
+            addresses = [unix] if GRPC in self._shared else [grpc.address, unix]
+            self._grpc = grpc_server(settings, backends, addresses, directory)
+            self.addresses.setdefault(GRPC, self._grpc.addresses[0])
             self._servers.append(self._grpc)
+        if http is not None and self._workers is None:
+            over_http = http_server(settings, backends, http, inherited=inherited)
+            (self._servers if inherited is None else self._last_servers).append(over_http)
+            self.addresses[HTTP] = over_http.listener.address
         if settings.allow_metrics:
             self._servers.append(self._metrics_server())
 
@@ -302,13 +298,11 @@ class ModelServer:
     ) -> FrontWorkers:
         """The processes that serve the ports in place of this one."""
         chosen = {}
-        if grpc is not None:
-            kept = undo.enter_context(SharedPort(grpc)).listener
-            self.addresses["grpc"], chosen["grpc_port"] = kept.address, kept.port
-        if http is not None:  # while no worker accepts connections, they wait
-            self._http = undo.enter_context(http.listen(_BACKLOG))
-            bound = TcpListener(http.host, self._http.getsockname()[1])
-            self.addresses["http"], chosen["http_port"] = bound.address, bound.port
+        for name, listener in {GRPC: grpc, HTTP: http}.items():
+            if listener is not None:  # while no worker accepts connections, they wait
+                listening = self._shared[name] = undo.enter_context(listener.listen(_BACKLOG))
+                bound = TcpListener(listener.host, listening.getsockname()[1])
+                self.addresses[name], chosen[f"{name}_port"] = bound.address, bound.port
         settings = self._settings.model_copy(update=chosen)
 
         def start(column: int) -> WorkerStart:
@@ -322,7 +316,7 @@ class ModelServer:
                 self._monitor.recordings.recorded,
                 self._drains,
                 column,
-                None if self._http is None else Descriptor(os.dup(self._http.fileno())),
+                {name: Descriptor(os.dup(listening.fileno())) for name, listening in self._shared.items()},
             )
 
         asked: dict[type, object] = {

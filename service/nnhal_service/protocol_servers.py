@@ -6,10 +6,11 @@ The modules of HTTP are imported only if it is enabled: they take as long to imp
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nnhal_hosting.access import TcpListener, Tls
@@ -63,9 +64,9 @@ def grpc_server(
     backends: ServerBackends,
     addresses: Sequence[str],
     directory: Path,
-    shares_ports: bool = False,
+    inherited: Mapping[str, socket.socket] = MappingProxyType({}),
 ) -> GrpcServer:
-    """Return the gRPC server at ``addresses``, whose ports other processes may share.
+    """Return the gRPC server at ``addresses``; ``inherited`` are sockets that listen at some of them already.
 
     ``directory`` is that of the framework's endpoint. Raises OSError if an address cannot be listened at.
     """
@@ -88,9 +89,9 @@ def grpc_server(
         backends.tls,
         backends.guard,
         partial(users_of, settings),
-        shares_ports,
         0o666 if settings.tokens is not None else 0o660 if settings.allowed_uids else 0o600,
         backends.connections,
+        inherited,
     )
 
 

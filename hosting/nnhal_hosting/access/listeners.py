@@ -50,31 +50,21 @@ class TcpListener:
     def family(self) -> socket.AddressFamily:
         return socket.AF_INET6 if ":" in self.host else socket.AF_INET
 
-    def listen(self, backlog: int = _BACKLOG, reuse_port: bool = False) -> socket.socket:
+    def listen(self, backlog: int = _BACKLOG) -> socket.socket:
         """Return a socket that listens there. Raises OSError, which says why that cannot be."""
         try:
-            return socket.create_server(
-                (self.host, self.port), family=self.family, backlog=backlog, reuse_port=reuse_port
-            )
+            return socket.create_server((self.host, self.port), family=self.family, backlog=backlog)
         except OSError as error:
             raise self._refused(error) from error
-
-    def bind(self, reuse_port: bool = False) -> socket.socket:
-        """Return a socket that is bound there and does not listen. Raises the same errors as ``listen``."""
-        bound = socket.socket(self.family)
-        try:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of an earlier server may linger
-            if reuse_port:
-                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            bound.bind((self.host, self.port))
-        except OSError as error:
-            bound.close()
-            raise self._refused(error) from error
-        return bound
 
     def require_free(self) -> None:
         """Raise the same errors as ``listen`` if something else listens there, before gRPC says it in several lines."""
-        self.bind().close()
+        with socket.socket(self.family) as bound:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of an earlier server may linger
+            try:
+                bound.bind((self.host, self.port))
+            except OSError as error:
+                raise self._refused(error) from error
 
     def _refused(self, error: OSError) -> OSError:
         reason = _REASONS.get(error.errno or 0, error.strerror or str(error))

@@ -13,12 +13,19 @@ from nnhal.link.channel import channel_from
 from nnhal.threads import LastingThread
 from nnhal_hosting.listener_watch import asks_grpc
 from nnhal_hosting.logs import configure_logs
+from nnhal_hosting.shared_numbers import SharedNumber
 from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget
 from nnhal_service.allocator import FreedMemory
 from nnhal_service.front_workers.forwarding_model import ForwardingModel
 from nnhal_service.front_workers.peer import Peer, without_answer
 from nnhal_service.front_workers.repository import RemoteRepository
-from nnhal_service.front_workers.served_worker import HTTP_CONNECTIONS, REQUEST_BYTES, OpenedVersion, ServedWorker
+from nnhal_service.front_workers.served_worker import (
+    HTTP_CONNECTIONS,
+    REQUEST_BYTES,
+    OpenedVersion,
+    ServedWorker,
+    WorkerStart,
+)
 from nnhal_service.observability import RequestLog, RuntimeLogSettings, Tracer, metrics_options
 from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.observability.traces.tracer import TraceRules, TraceSampler
@@ -81,7 +88,6 @@ class FrontWorkerProcess:
         self._stops = False
         self._must_report = threading.Event()
         self._is_short = False
-        self._servers: list[AbstractContextManager[object]] = []
         with ExitStack() as undo:
             duties = Workers(_MOST_DUTIES, "front-duty")
             undo.callback(duties.shutdown)
@@ -124,20 +130,8 @@ class FrontWorkerProcess:
                 self._loop,
                 tls_of(settings),
             )
-            watch = self._loop.listener_watch()
-            if settings.allow_grpc:
-                address = listener_of(settings, GRPC).address
-                own = f"unix:{start.directory / f'front-{start.column}.sock'}"  # other workers serve the port too
-                grpc = grpc_server(settings, backends, [address, own], start.directory, shares_ports=True)
-                watch.add(f"gRPC of front worker {start.column}", asks_grpc(own))
-                self._health = grpc.health
-                self._servers.append(grpc)
-            if start.http is not None:
-                inherited = undo.enter_context(socket.socket(fileno=start.http.detach()))
-                listener = listener_of(settings, HTTP)
-                connections = numbers.number(HTTP_CONNECTIONS, start.column)
-                self._servers.append(http_server(settings, backends, listener, connections, inherited))
-            self._servers.append(watch)
+            sockets = {name: undo.enter_context(_opened(found)) for name, found in start.sockets.items()}
+            self._servers = self._servers_at(sockets, start, backends, numbers.number(HTTP_CONNECTIONS, start.column))
             peer.serve({FrontWorkerProcess: self})
             self._undo = undo.pop_all()
 
@@ -219,8 +213,33 @@ class FrontWorkerProcess:
         """Have other processes give back memory. May be called in the loop, so that another thread asks, soon."""
         self._is_short = True
 
+    def _servers_at(
+        self,
+        sockets: Mapping[str, socket.socket],
+        start: WorkerStart,
+        backends: ServerBackends,
+        open_http: SharedNumber,
+    ) -> list[AbstractContextManager[object]]:
+        """The servers at these sockets, with what watches them. ``open_http`` counts connections of HTTP."""
+        settings, servers = start.settings, list[AbstractContextManager[object]]()
+        watch = self._loop.listener_watch()
+        if GRPC in sockets:
+            address = listener_of(settings, GRPC).address
+            own = f"unix:{start.directory / f'front-{start.column}.sock'}"  # other workers serve the port too
+            grpc = grpc_server(settings, backends, [address, own], start.directory, {address: sockets[GRPC]})
+            watch.add(f"gRPC of front worker {start.column}", asks_grpc(own))
+            self._health = grpc.health
+            servers.append(grpc)
+        if HTTP in sockets:
+            servers.append(http_server(settings, backends, listener_of(settings, HTTP), open_http, sockets[HTTP]))
+        return [*servers, watch]
+
     def _serve(self, opened: OpenedVersion) -> RequestServer:
         if opened.serving.sequences is not None:  # the framework counts and observes them
             return ForwardingModel(opened, self._loop)
         samplers: list[Sampler] = [self._sampler, self._run_log]
         return ForwardingModel(opened, self._loop, self._observers, samplers, self._instance_memory)
+
+
+def _opened(descriptor: Descriptor) -> socket.socket:
+    return socket.socket(fileno=descriptor.detach())

@@ -55,8 +55,8 @@ class WorkerStart:
     """True if it takes no new requests."""
     column: int
     """The worker's own column of the table, and its number among the workers."""
-    http: Descriptor | None
-    """The socket that listens for HTTP, of which all workers accept connections; None without HTTP."""
+    sockets: Mapping[str, Descriptor]
+    """The sockets that listen, by protocol: all workers accept connections of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def test_addresses_as_grpc_writes_them() -> None:
 def test_a_port_that_is_in_use_is_named(host: str) -> None:
     with TcpListener(host, 0).listen() as taken:
         listener = TcpListener(host, taken.getsockname()[1])
-        for attempt in (listener.listen, listener.bind, listener.require_free):
+        for attempt in (listener.listen, listener.require_free):
             with pytest.raises(OSError) as caught:
                 attempt()
             assert str(caught.value) == (f"cannot listen at {listener.address}: the port is in use by another process")

@@ -300,10 +300,18 @@ def test_a_request_that_is_asked_while_no_worker_lives_waits_for_the_next_one(se
     for worker in workers:
         os.kill(worker, signal.SIGKILL)
     wait_until(lambda: not any(map(_lives, workers)), "both have ended")
-    with closing(Connection(served.http)) as connection:
-        asked = Beside(connection.infer)
+    expected = np.tanh(numbers()).reshape(-1)
+    x = [input_of(tritonclient.grpc, "x", numbers())]
+    with (
+        closing(Connection(served.http)) as connection,
+        tritonclient.grpc.InferenceServerClient(
+            served.grpc, channel_args=[("grpc.use_local_subchannel_pool", 1)]
+        ) as client,
+    ):
+        asked, over_grpc = Beside(connection.infer), Beside(partial(client.infer, "tanh", x))
         os.kill(zygote, signal.SIGCONT)
-        np.testing.assert_allclose(outputs(asked.result()), np.tanh(numbers()).reshape(-1), rtol=1e-5)
+        np.testing.assert_allclose(outputs(asked.result()), expected, rtol=1e-5)
+        np.testing.assert_allclose(over_grpc.result().as_numpy("y").reshape(-1), expected, rtol=1e-5)
     wait_until(lambda: len(workers_of(served.child)) == 2, "both are started again")
     assert {psutil.Process(worker).ppid() for worker in workers_of(served.child)} == {zygote}
 

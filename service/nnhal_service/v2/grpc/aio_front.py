@@ -36,7 +36,6 @@ class AioFront:
         methods: Callable[[Sequence[str]], Mapping[str, Method]],
         limits: GrpcLimits,
         tls: Tls | None,
-        shares_ports: bool,
         socket_mode: int,
         ended: Callable[[], None],
     ) -> None:
@@ -54,7 +53,7 @@ class AioFront:
                 *read_ahead_options(),
                 *AS_RECEIVED,
                 ("grpc.max_send_message_length", -1),
-                ("grpc.so_reuseport", int(shares_ports)),
+                ("grpc.so_reuseport", 0),
             )
         )
         credentials = tls.grpc_credentials() if tls is not None else None

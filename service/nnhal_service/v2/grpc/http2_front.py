@@ -32,18 +32,21 @@ class Http2Front:
         methods: Callable[[Sequence[str]], Mapping[str, Method]],
         limits: GrpcLimits,
         tls: Tls | None,
-        shares_ports: bool,
         socket_mode: int,
         budget: RequestMemoryBudget,
         connections: dict[str, object],
+        inherited: Mapping[str, socket.socket],
     ) -> None:
         """``methods`` makes those of a server at these addresses, with the chosen ports. Messages that do not come at
-        once are charged to ``budget``. TCP connections are noted in ``connections`` while they are there.
+        once are charged to ``budget``. TCP connections are noted in ``connections`` while they are there. ``inherited``
+        are sockets that listen already, by address.
 
         Raises OSError if an address cannot be listened at.
         """
         with ExitStack() as undo:
-            sockets = [undo.enter_context(_bound(address, shares_ports, socket_mode)) for address in addresses]
+            sockets = [
+                undo.enter_context(inherited.get(address) or _bound(address, socket_mode)) for address in addresses
+            ]
             undo.pop_all()
         self.addresses = tuple(map(_address_of, addresses, sockets))
         self._calls = Http2Calls(methods(self.addresses), budget, limits.message_bytes)
@@ -67,13 +70,13 @@ class Http2Front:
             await asyncio.wait(list(self._calls.tasks))
 
 
-def _bound(address: str, shares_ports: bool, socket_mode: int) -> socket.socket:
+def _bound(address: str, socket_mode: int) -> socket.socket:
     """Return a socket that listens. Raises OSError."""
     if not address.startswith(UNIX):
         listener = TcpListener.parse(address)
         if listener is None:
             raise OSError(f"cannot listen at {address}, expected HOST:PORT or unix:PATH")
-        return listener.listen(_BACKLOG, shares_ports)
+        return listener.listen(_BACKLOG)
     path = Path(address.removeprefix(UNIX))
     remove_stale_socket(path, socket.SOCK_STREAM)
     bound = socket.socket(socket.AF_UNIX)

@@ -5,11 +5,12 @@ It is ``http2_front``, or where ngh2 is missing ``aio_front``. Both serve the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from nnhal_hosting.access import LocalUsers, TcpListener, Tls
 from nnhal_hosting.logs import get_logger
@@ -28,6 +29,8 @@ try:
 except ImportError:  # ngh2 has no wheel for this platform
     Http2Front = None  # type: ignore[assignment,misc]
 
+SERVES_INHERITED = Http2Front is not None
+"""True if the server can serve at a socket that another process has opened."""
 _GRACE_SECONDS = 2.0
 _log = get_logger(__name__)
 
@@ -45,14 +48,15 @@ class GrpcServer:
         tls: Tls | None = None,
         guard: Guard | None = None,
         users: Callable[[TcpListener], LocalUsers | None] = lambda _: None,
-        shares_ports: bool = False,
         socket_mode: int = 0o600,
         connections: dict[str, object] | None = None,
+        inherited: Mapping[str, socket.socket] = MappingProxyType({}),
     ) -> None:
         """An address is ``HOST:PORT``, with port 0 for any free port, or ``unix:PATH``, which has no TLS.
         ``users`` of this host may do everything at a port, and those whom the ``socket_mode`` of its file lets in at a
-        unix socket. If ``shares_ports``, other processes may listen at the ports too. TCP connections are noted in
-        ``connections``, by gRPC's names of the peers, as long as they are there.
+        unix socket. TCP connections are noted in ``connections``, by gRPC's names of the peers, as long as they are
+        there. ``inherited`` are sockets that listen already, by address, if SERVES_INHERITED; they belong to this
+        object from now on.
 
         ``loop`` runs until the server has been left. Raises OSError if an address cannot be listened at.
         """
@@ -63,7 +67,7 @@ class GrpcServer:
         self._threads = ThreadPoolExecutor(limits.threads, "v2-grpc")
         self._sockets = [Path(address.removeprefix(UNIX)) for address in addresses if address.startswith(UNIX)]
         self.health = ModelHealth(repository, loop)
-        listening = self._listen(addresses, servicer, limits, tls, guard or Guard(), users, shares_ports, socket_mode)
+        listening = self._listen(addresses, servicer, limits, tls, guard or Guard(), users, socket_mode, inherited)
         self._front = loop.run(listening)
         self.addresses = self._front.addresses
         """Those that it listens at, with the chosen ports."""
@@ -94,8 +98,8 @@ class GrpcServer:
         tls: Tls | None,
         guard: Guard,
         users: Callable[[TcpListener], LocalUsers | None],
-        shares_ports: bool,
         socket_mode: int,
+        inherited: Mapping[str, socket.socket],
     ) -> Http2Front | AioFront:
         calls, streams = OpenLimit(limits.calls, "calls"), OpenLimit(limits.streams, "streams")
         checks = OpenLimit(limits.calls, "checks of health")
@@ -114,9 +118,9 @@ class GrpcServer:
             )
             return {method.path: method for method in chain(*found)}
 
-        given = (addresses, methods, limits, tls, shares_ports, socket_mode)
+        given = (addresses, methods, limits, tls, socket_mode)
         if Http2Front is not None:
-            return Http2Front(*given, servicer.budget, self._connections)
+            return Http2Front(*given, servicer.budget, self._connections, inherited)
         _log.warning("ngh2 is not installed: grpc.aio serves gRPC, with more processor time for each call")
         return AioFront(*given, self._ended)
 

@@ -42,7 +42,7 @@ class HttpServer:
 
         Raises OSError if the address cannot be listened at.
         """
-        self._socket = inherited or listener.listen(_BACKLOG, reuse_port=connections is not None)
+        self._socket = inherited or listener.listen(_BACKLOG)
         self.listener = TcpListener(listener.host, self._socket.getsockname()[1])
         """The given listener, with the chosen port."""
         limits = limits or ConnectionLimits()
