@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, general_failure
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
@@ -65,7 +66,7 @@ class RemoteBoundModel:
     def run(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> RunReport:
         self._enter()
         try:
-            return self._run(deadline_ns, cancellation)
+            return self.run_through_framework(deadline_ns, cancellation)
         finally:
             self.leave()
 
@@ -97,17 +98,14 @@ class RemoteBoundModel:
         if exchange is not None:
             exchange.channel.close()
 
-    def run_again(self, deadline_ns: int, cancellation: Cancellation | None) -> RunReport:
-        """Run it through the framework, in the course of a run that has been started and has failed."""
-        return self._run(deadline_ns, cancellation)
-
     def leave(self) -> None:
         """End a run; nothing uses the memory any more."""
         self._busy.release()
         if self._closing and self._busy.acquire(blocking=False):
             self._release()
 
-    def _run(self, deadline_ns: int, cancellation: Cancellation | None) -> RunReport:
+    def run_through_framework(self, deadline_ns: int, cancellation: Cancellation | None) -> RunReport:
+        """Run it, in the course of a run that has been begun."""
         require_wanted(cancellation)
         lost_run_channel = self._is_direct and self.exchange is None
         report, self.planned, run_channel = self._binding.run(deadline_ns, lost_run_channel, cancellation)
@@ -182,47 +180,41 @@ class RunChannelExchange:
         return len(answer)
 
 
+@dataclass(slots=True, eq=False)
 class DirectRun:
     """The InstanceRun of a run that was sent to the device itself."""
 
-    def __init__(
-        self,
-        bound: RemoteBoundModel,
-        exchange: RunChannelExchange,
-        started_ns: int,
-        sent: int,
-        deadline_ns: int,
-        cancellation: Cancellation | None,
-    ) -> None:
-        self.exchange = exchange
-        self._bound = bound
-        self._started_ns = started_ns
-        self._sent = sent
-        self._deadline_ns = deadline_ns
-        self._cancellation = cancellation
-        self._error: NnhalError | None = None
-        if cancellation is not None:
-            cancellation.on_cancel(self._stop)
+    bound: RemoteBoundModel
+    exchange: RunChannelExchange
+    started_ns: int
+    sent_bytes: int
+    deadline_ns: int
+    cancellation: Cancellation | None
+    error: NnhalError | None = None
+    """Why it has failed, until it is recovered or dropped."""
+
+    def __post_init__(self) -> None:
+        if self.cancellation is not None:
+            self.cancellation.on_cancel(self._stop)
 
     def _stop(self) -> None:
         """Have the device end it. The run channel ends with it."""
         self.exchange.channel.end_sending()
 
     def finish(self) -> RunReport | None:
-        bound = self._bound
+        bound = self.bound
         try:
             received = self.exchange.finish()
         except NnhalError as error:
             if self._was_stopped() or not isinstance(error, HalError):
                 bound.disconnect()
-            self._error = error
+            self.error = error
             return None
         except BaseException:
             bound.leave()
             raise
-        report = RunReport(
-            time.perf_counter_ns() - self._started_ns, self._sent + received, outputs=self.exchange.outputs
-        )
+        duration_ns = time.perf_counter_ns() - self.started_ns
+        report = RunReport(duration_ns, self.sent_bytes + received, outputs=self.exchange.outputs)
         if self._was_stopped():
             bound.disconnect()
         bound.leave()
@@ -230,28 +222,28 @@ class DirectRun:
 
     def _was_stopped(self) -> bool:
         """Forget the cancellation of the run, which has ended; return whether it was cancelled."""
-        cancellation = self._cancellation
+        cancellation = self.cancellation
         if cancellation is None:
             return False
         cancellation.forget(self._stop)
         return cancellation.cancelled
 
     def recover(self) -> RunReport:
-        error, self._error = self._error, None
+        error, self.error = self.error, None
         if error is None:
             raise TypeError("only a run that has failed can be recovered")
         try:
-            require_wanted(self._cancellation)
+            require_wanted(self.cancellation)
             if isinstance(error, HalError) and not (self.exchange.may_fall_back or _is_too_small(error)):
                 raise error
-            return self._bound.run_again(self._deadline_ns, self._cancellation)
+            return self.bound.run_through_framework(self.deadline_ns, self.cancellation)
         finally:
             del error
-            self._bound.leave()
+            self.bound.leave()
 
     def drop(self) -> None:
-        self._error = None
-        self._bound.leave()
+        self.error = None
+        self.bound.leave()
 
 
 def _is_too_small(error: HalError) -> bool:

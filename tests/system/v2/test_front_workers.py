@@ -316,6 +316,29 @@ def test_a_request_that_is_asked_while_no_worker_lives_waits_for_the_next_one(se
     assert {psutil.Process(worker).ppid() for worker in workers_of(served.child)} == {zygote}
 
 
+def test_without_ngh2_the_framework_itself_serves_grpc(
+    device_processes: Devices, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ngh2.py").write_text("raise ImportError('not for this platform')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    expected = np.tanh(numbers()).reshape(-1)
+    with model_server(device_processes, repository, *WORKERS, zygote=None) as process:
+        with each(process) as found:
+            for connection in found.values():
+                np.testing.assert_allclose(outputs(connection.infer()), expected, rtol=1e-5)
+        with tritonclient.grpc.InferenceServerClient(process.grpc) as client:
+            answer = client.infer("tanh", [input_of(tritonclient.grpc, "x", numbers())])
+            np.testing.assert_allclose(answer.as_numpy("y").reshape(-1), expected, rtol=1e-5)
+            workers = workers_of(process.child)
+            for pid in workers:
+                stop(pid)
+            try:
+                assert client.is_server_live()
+            finally:
+                for pid in workers:
+                    os.kill(pid, signal.SIGCONT)
+
+
 def has_moved(connection: Connection) -> bool:
     devices: str = connection.infer()[1]["parameters"]["nnhal_devices"]
     return devices == "cpu_ref:1"
