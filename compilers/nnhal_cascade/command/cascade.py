@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from nnhal_cascade.command.compiling import CascadeRequest
     from nnhal_cascade.command.network import Network, UnsupportedNetworkError
     from nnhal_cascade.command.partial import PartialStep
-    from nnhal_cascade.command.report import RunFigures
     from nnhal_cascade.schedule.schedule import Schedule
 
 
@@ -136,7 +135,11 @@ def cascade(
         if as_json:
             tell(asdict(error.report), (), as_json)
         raise error if own is None else MisfitError(error.report, own.told(given)) from error
-    measured = _measured(network, compiled.schedule, checked) if run or checked else None
+    measured = None
+    if run or checked:
+        from nnhal_cascade.command.running import measure
+
+        measured = measure(network, compiled.schedule, checked)
     replays = replay(compiled.schedule)
     report = schedule_report(
         network.name, request.budget, compiled.schedule, replays, compiled.frontier, measured, recompute
@@ -148,7 +151,10 @@ def cascade(
         others += shortages(shared, steps)
         report = replace(report, together=shared)
     if disassemble is not None:
-        disassemble.write_text(_listing(compiled.schedule))
+        from nnhal_cascade.stream.disassembler import disassemble as listing
+        from nnhal_cascade.stream.emit import emit
+
+        disassemble.write_text(listing(emit(compiled.schedule)))
     if html is not None:
         html.write_text(page(report, memory_uses(compiled.schedule, replays)))
     tell(asdict(report), report_parts(report), as_json)
@@ -211,16 +217,3 @@ def _others(
         else:
             told.append(f"{step.name}: {formatting.size(schedule.peak)}, {formatting.short(schedule.cycles)} cycles")
             yield step.name, schedule
-
-
-def _measured(network: Network, schedule: Schedule, checked: bool) -> RunFigures:
-    from nnhal_cascade.command.running import measure
-
-    return measure(network, schedule, checked)
-
-
-def _listing(schedule: Schedule) -> str:
-    from nnhal_cascade.stream.disassembler import disassemble
-    from nnhal_cascade.stream.emit import emit
-
-    return disassemble(emit(schedule))

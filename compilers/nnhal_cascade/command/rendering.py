@@ -56,7 +56,7 @@ def report_parts(report: CascadeReport) -> Iterator[TerminalPart]:
 def page(report: CascadeReport, uses: Iterable[MemoryUse]) -> str:
     """Return a whole HTML document. ``uses`` are those of the working memory."""
     # A terminal shows no pictures.
-    from nnhal_cascade.command.pictures.frontier import frontier_drawing
+    from nnhal_cascade.command.pictures import frontier_drawing
 
     sections: list[tuple[str, Sequence[PagePart]]] = [
         ("Summary", (_sums(report), f"The peak is {formatting.made_of(report)}.", *_bounds(report)))
@@ -197,7 +197,7 @@ def _frontier(report: CascadeReport) -> ReportTable[FrontierPoint]:
 
 
 def _cascades(report: CascadeReport) -> tuple[PagePart, ...]:
-    from nnhal_cascade.command.pictures.cascades import cascade_drawing
+    from nnhal_cascade.command.pictures import cascade_drawing
 
     if not report.cascades:
         return ("None: each part runs to its end before the next one starts.",)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
-from nnhal_mlip.command.layer_names import layer_title
 from nnhal_mlip.program.binary import MlipBinary
 from nnhal_mlip.program.program import (
     DdrTransfer,
@@ -32,7 +31,7 @@ def listing(binary: MlipBinary) -> Iterator[str]:
             scale = f", scale {port.scale:g}" if port.scale != 1 else ""
             yield f"  {what} {port.name}: {port.type.name.lower()} {shape}{layout} at {port.offset:#x}{scale}"
     for number, layer in enumerate(program.layers):
-        yield f"  layer {number} {layer.name} {layer.kind}: {layer_title(layer.user_names, '(added)')}"
+        yield f"  layer {number} {layer.name} {layer.kind}: {' + '.join(layer.user_names) or '(added)'}"
     yield "DMA engine"
     for number, transfer in enumerate(program.transfers):
         yield f"  {number}: {_transfer(transfer)}"

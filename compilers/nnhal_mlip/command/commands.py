@@ -268,14 +268,13 @@ def build(
     profile: Profile = "cn106",
 ) -> None:
     """Compile a pair of a nodes file and a constants file into the binary NAME.bin, in the working directory."""
-    from nnhal_mlip.command.pair import compile_pair
+    from nnhal_mlip.command import mrvl
     from nnhal_mlip.timing.profile import read_profile
 
     figures = read_profile(profile)
-    compiled = compile_pair(
+    compiled = mrvl.build(
         nodes,
         consts,
-        figures,
         arch=arch,
         quantize=quantize,
         num_tiles=num_tiles,
@@ -284,6 +283,7 @@ def build(
         dram_addr_relocatable=dram_addr_relocatable,
         wb_pin_ocm=wb_pin_ocm,
         ranges=ranges,
+        profile=profile,
     )
     target = Path(f"{model_name}.bin")
     target.write_bytes(compiled.binary)
@@ -314,16 +314,16 @@ def run(
     profile: Profile = "cn106",
 ) -> None:
     """Run a binary on the simulator, and save its outputs, one behind the other, to NAME-output.bin."""
-    from nnhal_mlip.command.pair import output_bytes, run_binary
+    from nnhal_mlip.command import mrvl
     from nnhal_mlip.flow.files.options import parse_options
     from nnhal_mlip.simulator.report import perf_report
     from nnhal_mlip.timing.profile import read_profile
 
     parse_options(f"arch={arch}")
     figures = read_profile(profile)
-    simulator, result = run_binary(model_binary, inputs, figures)
+    simulator, result = mrvl.run_binary(model_binary, inputs, profile)
     target = output or Path(f"{model_binary.stem}-output.bin")
-    target.write_bytes(output_bytes(result))
+    target.write_bytes(mrvl.output_bytes(result))
     print(
         f"{simulator.program.name}: modelled {result.timeline.total:,} cycles, {result.hardware_ns / 1000:.1f} µs, and "
         f"{result.firmware_ns / 1000:.1f} µs of firmware by profile {figures.name}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,6 @@ import numpy as np
 from nnhal.types.layout import describe
 from nnhal.v1 import admin_pb2
 from nnhal_mlip.command.compiling import CompiledBinary, CompiledNetwork
-from nnhal_mlip.command.layer_names import counted, layer_title, some
 from nnhal_mlip.command.network_perf import NetworkPerf, network_perf
 from nnhal_mlip.command.partition_report import Told
 from nnhal_mlip.command.simulation import SimulationResult
@@ -44,16 +44,32 @@ _SHOWN = 8
 """Values of an output that are printed."""
 
 
+def _title(user_names: Sequence[str]) -> str:
+    """Return the user's names of a layer, or say that a pass has added it."""
+    return " + ".join(user_names) or "(added)"
+
+
+def _counted(words: Iterable[str]) -> str:
+    """Return the words with the number of their occurrences, unless that is 1: ``20 Conv2D, Maxpool2D``."""
+    counts = Counter(words)
+    return ", ".join(word if count == 1 else f"{count} {word}" for word, count in counts.items())
+
+
+def _some(count: int, word: str, several: str = "") -> str:
+    """Return a number with its word: ``1 layer``, ``2 binaries``. ``several`` is the plural unless an s makes it."""
+    return f"{count} {word if count == 1 else several or word + 's'}"
+
+
 def partition_parts(report: Told, explain: bool) -> list[TerminalPart]:
     """Say what the accelerator has and what the host has; if ``explain``, layer by layer and with reasons."""
     flow = "the public flow" if report["public"] else "beyond the public flow"
     subgraphs, host = report["subgraphs"], report["host"]
     parts: list[TerminalPart] = [
-        f"{report['model']}: {some(sum(len(each['kernels']) for each in subgraphs), 'layer')} in "
-        f"{some(len(subgraphs), 'subgraph')}, {some(len(host), 'operator')} on the host ({flow})"
+        f"{report['model']}: {_some(sum(len(each['kernels']) for each in subgraphs), 'layer')} in "
+        f"{_some(len(subgraphs), 'subgraph')}, {_some(len(host), 'operator')} on the host ({flow})"
     ]
     for subgraph in subgraphs:
-        kinds = counted(kernel["layer"] for kernel in subgraph["kernels"])
+        kinds = _counted(kernel["layer"] for kernel in subgraph["kernels"])
         ends = f"{', '.join(subgraph['inputs'])} to {', '.join(subgraph['outputs'])}"
         parts.append(f"{subgraph['symbol']}: {kinds}; {ends}")
         if explain:
@@ -70,7 +86,7 @@ def partition_parts(report: Told, explain: bool) -> list[TerminalPart]:
 def _kernels(subgraph: Told) -> list[TerminalPart]:
     notes = Footnotes()
     columns: list[Column[Told]] = [
-        Column("nodes", lambda kernel: Name(layer_title(kernel["user_names"], "(added)")), wraps=True),
+        Column("nodes", lambda kernel: Name(_title(kernel["user_names"])), wraps=True),
         Column("layer", lambda kernel: kernel["layer"]),
         Column("operators", lambda kernel: ", ".join(kernel["operators"]), wraps=True),
         Column("shape", lambda kernel: "x".join(map(str, kernel["shape"]))),
@@ -100,8 +116,8 @@ def compilation_parts(network: CompiledNetwork, folder: Path, files: Sequence[st
     target, profile = network.request.target, network.request.profile
     hosts = [step.name for step in network.host]
     parts: list[TerminalPart] = [
-        f"{network.model.name}: {some(len(network.binaries), 'binary', 'binaries')} for at most "
-        f"{some(target.num_tiles, 'tile')}; {some(len(hosts), 'operator')} on the host"
+        f"{network.model.name}: {_some(len(network.binaries), 'binary', 'binaries')} for at most "
+        f"{_some(target.num_tiles, 'tile')}; {_some(len(hosts), 'operator')} on the host"
         + (f": {', '.join(hosts)}" if hosts else "")
     ]
     pinned = ", weights pinned" if target.wb_pin_ocm else ""
@@ -211,7 +227,7 @@ def _note(perf: NetworkPerf) -> str:
 
 def _perf_layers(report: PerfReport) -> ReportTable[LayerPerf]:
     columns: list[Column[LayerPerf]] = [
-        Column("nodes", lambda layer: Name(layer_title(layer.user_names, "(added)")), wraps=True),
+        Column("nodes", lambda layer: Name(_title(layer.user_names)), wraps=True),
         Column("layer", lambda layer: layer.kind),
         Column("split", lambda layer: _split_word(layer.split, layer.tiles_used, layer.spills)),
         Column("tiles", lambda layer: f"{layer.tiles_used}", number=True),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from xml.etree.ElementTree import Element, fromstring
 
-from nnhal_cascade.command.pictures.cascades import cascade_drawing
-from nnhal_cascade.command.pictures.frontier import frontier_drawing
+from nnhal_cascade.command.pictures import cascade_drawing, frontier_drawing
 from nnhal_pages.svg import Drawing
 from tests.support.cascades import story
 
