@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 from nnhal.arrays import Bytes
 from nnhal.clock import now_ns
@@ -18,44 +17,23 @@ from nnhal_devices.host.memory.arguments import BoundArguments
 from nnhal_devices.host.memory.device_memory import DeviceBuffer
 from nnhal_devices.host.memory.staging import Staging, UsedPool
 from nnhal_devices.host.recording.active import ActiveRecording, client_of
+from nnhal_devices.host.recording.calls import SERVED
 from nnhal_devices.host.recording.notes import RunNote, Values
 from nnhal_devices.host.recording.requests import form_of
 from nnhal_devices.host.runs.bound_run import Conclude
 from nnhal_devices.host.runs.execution import BURST, LAUNCH_CHANNEL, Execution, Wanted
 from nnhal_devices.host.runs.prepared_model import PoolOpener, PreparedModel
 
-
-class ServedMethod:
-    """One call, from its arrival until it is answered."""
-
-    __slots__ = ("is_noted", "name")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        """As recordings and conditions of faults have it."""
-        self.is_noted = False
-        """True if the recording has the call: a request that it has bound, or an execution."""
-
-
-SERVED: ContextVar[ServedMethod | None] = ContextVar("served", default=None)
-
 _NOTHING: Values = ()
 
 
-class ExecutionRecorder(Protocol):
-    """Recorder of executions."""
-
-    active: ActiveRecording | None
-    """The recording that is being made."""
-
-
 class RecordingPreparedModel(PreparedModel):
-    """A prepared model that tells a recorder of its requests."""
+    """A prepared model that tells a recording of its requests."""
 
-    def __init__(self, recorder: ExecutionRecorder, *arguments: Any) -> None:
-        """``arguments`` are those of any prepared model."""
+    def __init__(self, recording: Callable[[], ActiveRecording | None], *arguments: Any) -> None:
+        """``recording`` returns the one that is being made; ``arguments`` are those of any prepared model."""
         super().__init__(*arguments)
-        self.recorder = recorder
+        self.recording = recording
 
     def bind(
         self,
@@ -65,7 +43,7 @@ class RecordingPreparedModel(PreparedModel):
         allow_unspecified_output: bool = True,
     ) -> Execution:
         """Bind a request to memory, as any prepared model does; record it, also if it is refused."""
-        active = self.recorder.active
+        active = self.recording()
         if active is None:
             return super().bind(request, config, opener, allow_unspecified_output)
         started_ns, method = now_ns(), _method(BURST)
@@ -84,12 +62,12 @@ class RecordingPreparedModel(PreparedModel):
     def make_execution(
         self, request: Request, pools: Mapping[int, UsedPool], arguments: BoundArguments, config: ExecutionConfig
     ) -> Execution:
-        """Make an execution that tells the recorder of its runs."""
+        """Make an execution that tells the recording of its runs."""
         return RecordingExecution(self, request, pools, arguments, config)
 
 
 class RecordingExecution(Execution):
-    """An execution that tells a recorder of its runs."""
+    """An execution that tells a recording of its runs."""
 
     def __init__(
         self,
@@ -103,7 +81,7 @@ class RecordingExecution(Execution):
         self.prepared_model = prepared
         self.form = form_of(request, client_of(prepared))
         self.config = config
-        self._recorder = prepared.recorder
+        self._recording = prepared.recording
         self._used = pools
         self._dimensions = [output.dimensions for output in arguments.outputs]
         self._values: dict[int, tuple[Values, Values]] = {}
@@ -117,44 +95,38 @@ class RecordingExecution(Execution):
         self, deadline_ns: int, is_wanted: Wanted | None = None, asked_over: str = "", lengths: Lengths = ()
     ) -> tuple[ExecutionResult, Staging]:
         """Run it once, and record that. Raises as any execution."""
-        active = self._recorder.active
+        active = self._recording()
         if active is None:
             return Execution.run(self, deadline_ns, is_wanted, asked_over, lengths)
-        started_ns = now_ns()
-        try:
-            done = Execution.run(self, deadline_ns, is_wanted, asked_over, lengths)
-        except HalError as error:
-            failure = HalError(error.status, error.message)
-            self._note(active, asked_over or _method(BURST), started_ns, deadline_ns, failure, lengths)
-            raise
-        self._note(active, asked_over or _method(BURST), started_ns, deadline_ns, done[0], lengths)
-        return done
+
+        def run() -> tuple[ExecutionResult, Staging]:
+            return Execution.run(self, deadline_ns, is_wanted, asked_over, lengths)
+
+        return self._noted(active, run, asked_over or _method(BURST), deadline_ns, lengths)
 
     def run_held(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
         """Run it once, while it is held, and record that if it was launched. Raises as any execution."""
-        active = self._recorder.active
+        active = self._recording()
         if active is None or not (active.wants_contents or self.is_reserved or self.uses is not None):
             return super().run_held(deadline_ns)
         for buffer in self.buffers:
             active.meet(buffer, client_of(self.prepared_model))
-        started_ns = now_ns()
-        inputs = self._input_values(active)
-        try:
-            done = super().run_held(deadline_ns)
-        except HalError as error:
-            self._keep(inputs, _NOTHING)
-            if self.is_reserved:
-                failure = HalError(error.status, error.message)
-                self._note(active, _method(LAUNCH_CHANNEL), started_ns, deadline_ns, failure)
-            raise
-        self._keep(inputs, self._output_values(active, done[0]))
-        if self.is_reserved:
-            self._note(active, _method(LAUNCH_CHANNEL), started_ns, deadline_ns, done[0])
-        return done
+
+        def run() -> tuple[ExecutionResult, Staging]:
+            inputs = self._input_values(active)
+            try:
+                done = Execution.run_held(self, deadline_ns)
+            except HalError:
+                self._keep(inputs, _NOTHING)
+                raise
+            self._keep(inputs, self._output_values(active, done[0]))
+            return done
+
+        return self._noted(active, run, _method(LAUNCH_CHANNEL), deadline_ns) if self.is_reserved else run()
 
     def enqueue_held(self, deadline_ns: int) -> Conclude:
         """Enqueue a run, and record it when it has been concluded. Raises as any execution."""
-        active = self._recorder.active
+        active = self._recording()
         if active is None or not self.can_be_enqueued:
             return super().enqueue_held(deadline_ns)  # which may be a run of the one above
         started_ns, method = now_ns(), _method(LAUNCH_CHANNEL)
@@ -168,6 +140,25 @@ class RecordingExecution(Execution):
             return done
 
         return conclude_and_note
+
+    def _noted(
+        self,
+        active: ActiveRecording,
+        run: Callable[[], tuple[ExecutionResult, Staging]],
+        method: str,
+        deadline_ns: int,
+        lengths: Lengths = (),
+    ) -> tuple[ExecutionResult, Staging]:
+        """Return what a run returns, and note how it has ended."""
+        started_ns = now_ns()
+        try:
+            done = run()
+        except HalError as error:
+            failure = HalError(error.status, error.message)
+            self._note(active, method, started_ns, deadline_ns, failure, lengths)
+            raise
+        self._note(active, method, started_ns, deadline_ns, done[0], lengths)
+        return done
 
     def _keep(self, inputs: Values, outputs: Values) -> None:
         """Keep the values of a run until it is noted, by the same thread."""
@@ -236,4 +227,4 @@ def _method(asked_over: str) -> str:
     if served is None:
         return asked_over
     served.is_noted = True
-    return served.name
+    return served.title

@@ -15,9 +15,9 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_devices.driver import Driver
 from nnhal_devices.host.recording.active import ActiveRecording
+from nnhal_devices.host.recording.calls import RecordedCalls
 from nnhal_devices.host.recording.executions import RecordingPreparedModel
 from nnhal_devices.host.recording.notes import NoteLimits
-from nnhal_devices.host.recording.points import RecordedCalls
 from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions
 from nnhal_devices.host.sessions.wrapped_servicer import intercepted
 from nnhal_hosting.logs import get_logger
@@ -69,7 +69,7 @@ class DeviceRecorder(Closing):
 
     def prepared_model(self, *arguments: Any) -> RecordingPreparedModel:
         """Return a prepared model whose executions are recorded, in whatever way they are asked for."""
-        return RecordingPreparedModel(self, *arguments)
+        return RecordingPreparedModel(lambda: self.active, *arguments)
 
     def figures(self, client: ClientSession) -> wire.RecordingFigures:
         """Return the figures of a client's recording. Raises GENERAL_FAILURE if it has none."""
