@@ -1,4 +1,4 @@
-"""Devices that die, that are stopped, and that compute in the call: what becomes of executions that were asked for."""
+"""Devices that die, that hang, that are stopped, and that compute in the call: what becomes of executions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from nnhal.admin import EXIT_STATUS
 from nnhal.clock import now_ns
 from nnhal.endpoint import Endpoint
-from nnhal.errors import DeadObjectError, HalError
+from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.fence import FenceError, FenceState, create_fence
 from nnhal.remote import RemoteDevice, RemoteExecution, RemoteLauncher
 from nnhal.types import ErrorStatus, ExecutionConfig
@@ -22,9 +23,10 @@ from nnhal_conformance.forms import gather_request, gathering
 from nnhal_conformance.ways import LAUNCHES
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.calls import held_by, session_with
+from tests.support.faulty_drivers import write_faulty_driver
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, refusal
-from tests.support.waiting import wait_until
+from tests.support.waiting import SECONDS, wait_until
 
 MOMENT_NS = 100_000_000
 
@@ -129,3 +131,37 @@ def test_a_device_that_computes_in_the_call_returns_no_fence_and_has_the_result_
         prepared = device.prepare_model(addition_model())
         info = prepared.execute_fenced(addition.request, config=ExecutionConfig(measure_timing=True)).info()
         assert 0 <= info.timing_launched.time_on_device_ns <= info.timing_launched.time_in_driver_ns
+
+
+@pytest.mark.slow
+def test_a_device_whose_driver_hangs_ends_and_says_why(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_faulty_driver(tmp_path, "Hanging", endless="ADD")
+    monkeypatch.setenv("NNHAL_DEVICE_STOP_SECONDS", "0.1")
+    with device_process("Hanging", tmp_path, "--backend-path", str(tmp_path)) as (child, endpoint):
+        with session_with(endpoint) as session:
+            held = held_by(session, addition_model())
+            with pytest.raises(TransportError):
+                held.execute(addition_in_ashmem().request, deadline_ns=now_ns() + MOMENT_NS)
+        assert child.process.wait(SECONDS) == EXIT_STATUS
+    assert re.search("an execution does not end.*prepared model 1 of nnhal-check.*ADD", capfd.readouterr().err)
+
+
+@pytest.mark.slow
+def test_a_run_that_takes_far_longer_than_those_before_is_ended_with_its_process(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_faulty_driver(tmp_path, "Hanging", endless="ADD", runs_first=1)
+    for setting in ("STOP", "HANG"):
+        monkeypatch.setenv(f"NNHAL_DEVICE_{setting}_SECONDS", "0.1")
+    with (
+        device_process("Hanging", tmp_path, "--backend-path", str(tmp_path)) as (child, endpoint),
+        session_with(endpoint) as session,
+    ):
+        held = held_by(session, addition_model())
+        burst, bound = held.burst(), held.bind(addition_in_ashmem().request)
+        burst.run(bound)
+        burst.channel.send(burst.call_of(bound.handle).SerializeToString())
+        assert child.process.wait(SECONDS) == EXIT_STATUS
+    assert re.search("an execution does not end.*it hangs: it has run for.*ADD", capfd.readouterr().err)

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandLifeTime, OperationType
-from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal.support import Unsupported
+from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.driver import DONE
 
 BACKEND_ID = "{name}"
 API_VERSION = (1, 0)
@@ -75,11 +76,16 @@ class Faulty:
 
 
 class Endless:
+    runs_first = {runs_first}
+
     def bind(self, inputs, outputs):
         return self
 
     def run(self, control):
-        threading.Event().wait()
+        if not self.runs_first:
+            threading.Event().wait()
+        self.runs_first -= 1
+        return DONE
 
 
 class Falling:
@@ -103,6 +109,7 @@ def write_faulty_driver(
     only_inside: bool = False,
     deadly: str = "",
     endless: str = "",
+    runs_first: int = 0,
     crashing: str = "",
     falling: str = "",
     asked: str = "",
@@ -111,7 +118,7 @@ def write_faulty_driver(
 
     With ``only_inside`` it does so only if the operation reads what no client can see, as a compiler that fuses. It
     declines the operations ``declined``. Its process ends if it is to prepare the operation ``deadly`` alone. Executing
-    the operation ``endless`` never ends.
+    the operation ``endless`` never ends, but for the first ``runs_first`` times.
     Its process is killed by SIGSEGV if it is to prepare the operation ``crashing``, alone or with others, and by
     SIGABRT if it is to run ``falling``, by SIGSEGV also if it is asked about ``asked``.
     """
@@ -123,6 +130,7 @@ def write_faulty_driver(
         only_inside=only_inside,
         deadly=deadly,
         endless=endless,
+        runs_first=runs_first,
         crashing=crashing,
         falling=falling,
         asked=asked,

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from nnhal.remote.admin import FrameworkAdmin
 from nnhal.v1 import framework_admin_pb2 as wire
 from tests.support.model_server import Served
+from tests.support.waiting import SECONDS
 
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ class Beside(Generic[T]):
 
     def result(self) -> T:
         """Wait for its end. Raises what it has raised."""
-        self._thread.join(30)
+        self._thread.join(SECONDS)
         if self._error:
             raise self._error[0]
         assert self._result, "the call has not ended"

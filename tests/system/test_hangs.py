@@ -18,7 +18,7 @@ import pytest
 from nnhal.errors import HalError
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
-from nnhal_client import Binding, connect
+from nnhal_client import Binding, Model, connect
 from tests.support.front_workers import Connection
 from tests.support.held_device import NAME, HeldDevice, HeldExecution, held_device, held_process
 from tests.support.model_server import Devices, Served, model_server
@@ -253,35 +253,35 @@ def test_a_device_that_is_busy_with_a_first_run_is_left_alone(impatient: Held) -
     assert is_used(impatient)
 
 
-def test_a_device_that_prepares_a_model_is_left_alone(impatient: Held, tmp_path: Path) -> None:
+@contextmanager
+def preparing(impatient: Held, files: Path) -> Iterator[tuple[Beside[Model], HeldExecution]]:
+    """Have the device prepare another model, which is held. Yields the loading of the model and the preparation."""
     run_once(impatient)
-    other = tmp_path / "other.onnx"
+    other = files / "other.onnx"
     other.write_bytes(onnx_file(shape=(1, 16)))
     with connect(impatient.served.endpoint.directory) as client:
         impatient.device.hold_preparations()
-        preparing = Beside(lambda: client.load(other, pins={"name:*": NAME}))
-        preparation = impatient.device.next_preparation()
+        loading = Beside(lambda: client.load(other, pins={"name:*": NAME}))
+        yield loading, impatient.device.next_preparation()
+
+
+def test_a_device_that_prepares_a_model_is_left_alone(impatient: Held, tmp_path: Path) -> None:
+    with preparing(impatient, tmp_path) as (loading, preparation):
         second = Beside(impatient.infer)
         execution = impatient.device.next()
         is_left_alone(impatient, preparation, "it prepares a model")
         execution.let_go()
         second.result()
-        preparing.result()
+        loading.result()
     assert is_used(impatient)
 
 
 def test_a_device_that_was_stopped_while_it_prepares_is_fallen_back_from(impatient: Held, tmp_path: Path) -> None:
-    run_once(impatient)
-    other = tmp_path / "other.onnx"
-    other.write_bytes(onnx_file(shape=(1, 16)))
-    with connect(impatient.served.endpoint.directory) as client:
-        impatient.device.hold_preparations()
-        preparing = Beside(lambda: client.load(other, pins={"name:*": NAME}))
-        preparation = impatient.device.next_preparation()
+    with preparing(impatient, tmp_path) as (loading, preparation):
         stop(impatient.pid)
         Beside(impatient.infer).result()
         with pytest.raises(HalError) as caught:  # it may run nowhere else
-            preparing.result()
+            loading.result()
         assert caught.value.status == ErrorStatus.DEVICE_UNAVAILABLE
         os.kill(impatient.pid, signal.SIGCONT)
         preparation.let_go()

@@ -25,6 +25,7 @@ from nnhal_hosting.supervision import Child
 from tests.support.drawn_values import integers
 from tests.support.nursery import Nursery
 from tests.support.processes import WARM
+from tests.support.refusals import MISSED
 from tests.support.resources import resident_bytes, resources_of, threads_of
 from tests.support.searching import further
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
@@ -155,7 +156,6 @@ RPC_THREADS = 16
 LAG = KILLS // 2
 """How many descriptors may wait for the next message or garbage collection to be closed."""
 GROWTH_BYTES = 10 << 20
-MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
 SOCKETS = ["device.sock", "link.sock"]
 
 
@@ -405,16 +405,26 @@ def test_a_stopped_device_does_not_delay_the_use_of_others_and_is_used_when_it_c
 @pytest.mark.slow
 @pytest.mark.contract("QS-05")
 @pytest.mark.parametrize(
-    ("victim", "fallback"), [("gpu_acc", "allow"), ("ethos_n", "deny"), ("cpu_acc", "allow"), ("cpu_ref", "deny")]
+    ("victim", "fallback", "is_launched"),
+    [
+        ("gpu_acc", "allow", False),
+        ("ethos_n", "deny", False),
+        ("cpu_acc", "allow", False),
+        ("cpu_acc", "allow", True),
+        ("cpu_ref", "deny", False),
+    ],
 )
-def test_a_run_whose_device_is_stopped_ends_by_its_deadline(relay: Relay, victim: str, fallback: Fallback) -> None:
+def test_a_run_whose_device_is_stopped_ends_by_its_deadline(
+    relay: Relay, victim: str, fallback: Fallback, is_launched: bool
+) -> None:
     with connect(relay.framework) as session:
         binding = relay.load(session, fallback).bind()
         binding.inputs["x"][...] = feed(5)
         binding.run()
         with relay.nursery.stopped(victim):
+            deadline_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 200_000_000
             with pytest.raises(HalError) as caught:
-                binding.run(deadline_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 200_000_000)
+                binding.launch(deadline_ns=deadline_ns).wait() if is_launched else binding.run(deadline_ns)
             assert caught.value.status in MISSED
         wait_until_used(session, victim)
         # The run continues when its device does, and then ends.

@@ -37,8 +37,7 @@ def run_by_call(framework: Framework, binding: Binding) -> object:
 
 
 def launch(framework: Framework, binding: Binding) -> object:
-    request = wire.LaunchRunRequest(binding=binding._handle, deadline_ns=NO_DEADLINE, duration_ns=NO_DEADLINE)
-    return framework.calls.call(framework.stub.LaunchRun, request)
+    return binding.launch()
 
 
 def run(framework: Framework, binding: Binding) -> object:

@@ -6,17 +6,15 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 
 import pytest
 from onnx import helper
 
 from nnhal.errors import HalError
-from nnhal.fence import Fence, FenceError
 from nnhal.inference import grpc_service_pb2 as v2
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
-from nnhal_client import Binding, Framework, Model, V2Server, connect
+from nnhal_client import Framework, Model, V2Server, connect
 from tests.support.model_server import Devices, Served, model_server
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import write
@@ -73,19 +71,7 @@ def by_run(session: Framework, model: Model) -> Callable[[], object]:
 
 def launched(session: Framework, model: Model) -> Callable[[], object]:
     binding = model.bind(direct=False)
-    request = wire.LaunchRunRequest(binding=binding._handle, deadline_ns=NO_DEADLINE, duration_ns=NO_DEADLINE)
-
-    def launch() -> Binding:
-        made = session.calls.call(session.stub.LaunchRun, request)
-        with suppress(FenceError):
-            Fence(session.calls.take(made.fence_descriptor_id)).wait(30)
-        ended = session.calls.call(session.stub.GetLaunchedRun, wire.GetLaunchedRunRequest(launched=made.launched))
-        session.calls.call(session.stub.ReleaseLaunchedRun, wire.ReleaseLaunchedRunRequest(launched=made.launched))
-        if ended.status:
-            raise HalError(ErrorStatus(ended.status), ended.message)
-        return binding
-
-    return launch
+    return lambda: binding.launch().wait()
 
 
 def by_binding(session: Framework, model: Model) -> Callable[[], object]:
