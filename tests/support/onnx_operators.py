@@ -11,18 +11,13 @@ import onnx
 from onnx import helper
 
 from nnhal.arrays import Array
-from tests.support.random_models import FLOATS, INTEGERS, NUMBERS, Drawing, Limit, Maker, Value
+from tests.support.random_models import FLOATS, INTEGERS, NUMBERS, Drawing, Limit, Makers, Value
 
 _ANY = (*NUMBERS, np.bool_, np.object_)
 _REAL = (np.float32, np.float32, np.float16)
 _UNSIGNED = (np.uint8, np.uint32)
 
-MAKERS: dict[str, Maker] = {}
-"""What adds an operator to a model that is being drawn, by the operator's name."""
-
-
-def _add(name: str, maker: Maker) -> None:
-    MAKERS[name] = maker
+MAKERS = Makers()
 
 
 def _if(condition: bool, **attributes: Any) -> dict[str, Any]:
@@ -32,6 +27,7 @@ def _if(condition: bool, **attributes: Any) -> dict[str, Any]:
 def _unary(name: str, kinds: Any = _REAL, limit: Limit = Limit.FUNCTION, exact: bool = False, **ranges: Any) -> None:
     """A function of one value, whose float attributes are drawn from ranges."""
 
+    @MAKERS.add(name)
     def make(d: Drawing) -> None:
         attributes = {key: d.one_of(*choices) for key, choices in ranges.items() if d.chance()}
         value = d.pick(kinds, exact=exact)
@@ -39,8 +35,6 @@ def _unary(name: str, kinds: Any = _REAL, limit: Limit = Limit.FUNCTION, exact: 
         if name == "Shrink" and value.array.dtype.kind == "i" and (np.abs(value.array.astype(float)) > 1e6).any():
             return
         d.node(name, [value], limit, **attributes)
-
-    _add(name, make)
 
 
 for _name in ("Abs", "Neg", "Identity", "Sign"):
@@ -67,6 +61,7 @@ _unary("Size", _ANY, Limit.EXACT)
 
 
 def _binary(name: str, kinds: Any, limit: Limit = Limit.EXACT, exact: bool = False, **attributes: Any) -> None:
+    @MAKERS.add(name)
     def make(d: Drawing) -> None:
         left = d.pick(kinds, exact=exact)
         right = d.like(left)
@@ -78,8 +73,6 @@ def _binary(name: str, kinds: Any, limit: Limit = Limit.EXACT, exact: bool = Fal
         if name in ("Div", "Mod") and (given[1].array == 0).any() and left.array.dtype.kind != "f":
             return
         d.node(name, given, limit, **{key: d.one_of(*choices) for key, choices in attributes.items()})
-
-    _add(name, make)
 
 
 for _name in ("Add", "Sub", "Mul"):
@@ -99,12 +92,14 @@ _binary("BitShift", _UNSIGNED, direction=("LEFT", "RIGHT"))
 _binary("PRelu", (*_REAL, np.int32), Limit.ROUNDED)
 
 
+@MAKERS.add("Where")
 def _where(d: Drawing) -> None:
     left = d.pick(_ANY)
     right = d.like(left)
     d.node("Where", [d.fresh(d.array(left.array.shape, np.bool_)), left, right])
 
 
+@MAKERS.add("Clip")
 def _clip(d: Drawing) -> None:
     x = d.pick(NUMBERS)
     ends = [
@@ -113,12 +108,14 @@ def _clip(d: Drawing) -> None:
     d.node("Clip", [x, *ends])
 
 
+@MAKERS.add("Cast")
 def _cast(d: Drawing) -> None:
     to = d.one_of(1, 6, 7, 10, 11, 2, 3, 9, 12, 13)
     d.node("Cast", [d.pick(_ANY, exact=True)], to=to)
 
 
 def _reduce(name: str, limit: Limit, kinds: Any = (np.float32, np.int32)) -> None:
+    @MAKERS.add(name)
     def make(d: Drawing) -> None:
         x = d.pick(kinds, exact=limit == Limit.FUNCTION)
         if name == "ReduceLogSumExp" and np.isnan(x.array).any():
@@ -127,8 +124,6 @@ def _reduce(name: str, limit: Limit, kinds: Any = (np.float32, np.int32)) -> Non
         if d.chance():
             inputs.append(d.fresh(np.asarray(d.axes(x.array.ndim), np.int64)))
         d.node(name, inputs, limit, keepdims=d.number(0, 1), noop_with_empty_axes=d.number(0, 1))
-
-    _add(name, make)
 
 
 for _name in ("ReduceMax", "ReduceMin"):
@@ -139,24 +134,20 @@ for _name in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp"):
     _reduce(_name, Limit.FUNCTION, FLOATS)
 
 
-def _arg(name: str) -> None:
-    def make(d: Drawing) -> None:
-        x = d.pick((np.float32, np.int32, np.int8, np.uint8), 1, exact=True)
-        d.node(name, [x], axis=d.axis(x.array.ndim), keepdims=d.number(0, 1), select_last_index=d.number(0, 1))
-
-    _add(name, make)
+@MAKERS.each("ArgMax", "ArgMin")
+def _arg(name: str, d: Drawing) -> None:
+    x = d.pick((np.float32, np.int32, np.int8, np.uint8), 1, exact=True)
+    d.node(name, [x], axis=d.axis(x.array.ndim), keepdims=d.number(0, 1), select_last_index=d.number(0, 1))
 
 
-_arg("ArgMax")
-_arg("ArgMin")
-
-
+@MAKERS.add("CumSum")
 def _cumsum(d: Drawing) -> None:
     x = d.pick((np.float32, np.int32, np.int64), 1)
     axis = d.fresh(np.asarray(d.axis(x.array.ndim), np.int64))
     d.node("CumSum", [x, axis], Limit.SUM, exclusive=d.number(0, 1), reverse=d.number(0, 1))
 
 
+@MAKERS.add("TopK")
 def _topk(d: Drawing) -> None:
     x = d.pick((np.float32, np.int32, np.int64), 1, exact=True)
     axis = d.axis(x.array.ndim)
@@ -164,18 +155,13 @@ def _topk(d: Drawing) -> None:
     d.node("TopK", [x, k], outputs=2, axis=axis, largest=d.number(0, 1))
 
 
-def _softmax(name: str) -> None:
-    def make(d: Drawing) -> None:
-        x = d.pick(_REAL, 1, exact=name == "Hardmax")
-        d.node(name, [x], Limit.FUNCTION, axis=d.axis(x.array.ndim))
-
-    _add(name, make)
+@MAKERS.each("Softmax", "LogSoftmax", "Hardmax")
+def _softmax(name: str, d: Drawing) -> None:
+    x = d.pick(_REAL, 1, exact=name == "Hardmax")
+    d.node(name, [x], Limit.FUNCTION, axis=d.axis(x.array.ndim))
 
 
-for _name in ("Softmax", "LogSoftmax", "Hardmax"):
-    _softmax(_name)
-
-
+@MAKERS.add("Reshape")
 def _reshape(d: Drawing) -> None:
     x = d.pick(_ANY)
     size, target = x.array.size, []
@@ -192,28 +178,33 @@ def _reshape(d: Drawing) -> None:
     d.node("Reshape", [x, d.fresh(np.asarray(target, np.int64))], allowzero=int(d.empties and d.chance()))
 
 
+@MAKERS.add("Transpose")
 def _transpose(d: Drawing) -> None:
     x = d.pick(_ANY)
     perm = d.permutation(x.array.ndim)
     d.node("Transpose", [x], **_if(bool(perm) and d.chance(), perm=perm))
 
 
+@MAKERS.add("Flatten")
 def _flatten(d: Drawing) -> None:
     x = d.pick(NUMBERS, 1)
     d.node("Flatten", [x], axis=d.number(-x.array.ndim, x.array.ndim))
 
 
+@MAKERS.add("Squeeze")
 def _squeeze(d: Drawing) -> None:
     x = d.pick(_ANY)
     ones = [n for n, length in enumerate(x.array.shape) if length == 1]
     d.node("Squeeze", [x, d.fresh(np.asarray(ones[: d.number(0, len(ones))], np.int64))] if d.chance() else [x])
 
 
+@MAKERS.add("Unsqueeze")
 def _unsqueeze(d: Drawing) -> None:
     x = d.pick(_ANY, 0, 3)
     d.node("Unsqueeze", [x, d.fresh(np.asarray(d.axes(x.array.ndim + 1, 1)[:1], np.int64))])
 
 
+@MAKERS.add("Concat")
 def _concat(d: Drawing) -> None:
     first = d.pick(_ANY, 1)
     axis = d.axis(first.array.ndim)
@@ -225,6 +216,7 @@ def _concat(d: Drawing) -> None:
     d.node("Concat", [first, *others], axis=axis)
 
 
+@MAKERS.add("Split")
 def _split(d: Drawing) -> None:
     x = d.pick(NUMBERS, 1)
     axis = d.axis(x.array.ndim)
@@ -238,6 +230,7 @@ def _split(d: Drawing) -> None:
     d.node("Split", [x, d.constant(sizes, np.int64)], outputs=len(sizes), axis=axis)
 
 
+@MAKERS.add("Slice")
 def _slice(d: Drawing) -> None:
     x = d.pick(_ANY, 1)
     axes = d.axes(x.array.ndim, 1)
@@ -248,6 +241,7 @@ def _slice(d: Drawing) -> None:
     d.node("Slice", [x, *(add(np.asarray(v, np.int64)) for v in (starts, ends, axes, steps))])
 
 
+@MAKERS.add("Pad")
 def _pad(d: Drawing) -> None:
     x = d.pick((np.float32, np.int32, np.int8, np.uint8, np.int64), 1)
     axes = d.axes(x.array.ndim, 1) if d.chance() else None
@@ -259,11 +253,13 @@ def _pad(d: Drawing) -> None:
     d.node("Pad", given, mode=d.one_of("constant", "reflect", "edge", "wrap"))
 
 
+@MAKERS.add("Tile")
 def _tile(d: Drawing) -> None:
     x = d.pick(_ANY, 1)
     d.node("Tile", [x, d.fresh(np.asarray([d.number(0 if d.empties else 1, 2) for _ in x.array.shape], np.int64))])
 
 
+@MAKERS.add("Expand")
 def _expand(d: Drawing) -> None:
     x = d.pick(_ANY)
     shape = [d.number(1, 3) if length == 1 else d.one_of(length, 1) for length in x.array.shape]
@@ -275,6 +271,7 @@ def _indexes(d: Drawing, shape: Any, length: int) -> Value:
     return d.fresh(d.array(shape, d.one_of(np.int64, np.int32), -length, length - 1))
 
 
+@MAKERS.add("Gather")
 def _gather(d: Drawing) -> None:
     x = d.pick(_ANY, 1)
     axis = d.axis(x.array.ndim)
@@ -285,6 +282,7 @@ def _gather(d: Drawing) -> None:
         d.node("Gather", [x, d.fresh(indexes)], axis=axis)
 
 
+@MAKERS.add("GatherElements")
 def _gather_elements(d: Drawing) -> None:
     x = d.pick(NUMBERS, 1)
     axis = d.axis(x.array.ndim)
@@ -293,6 +291,7 @@ def _gather_elements(d: Drawing) -> None:
         d.node("GatherElements", [x, _indexes(d, shape, x.array.shape[axis])], axis=axis)
 
 
+@MAKERS.add("GatherND")
 def _gather_nd(d: Drawing) -> None:
     x = d.pick(NUMBERS, 1)
     if x.array.size:
@@ -303,6 +302,7 @@ def _gather_nd(d: Drawing) -> None:
         d.node("GatherND", [x, d.fresh(indexes)])
 
 
+@MAKERS.add("ScatterElements")
 def _scatter_elements(d: Drawing) -> None:
     x = d.pick((np.float32, np.int32, np.int64), 1)
     axis = d.axis(x.array.ndim)
@@ -318,6 +318,7 @@ def _scatter_elements(d: Drawing) -> None:
         d.node("ScatterElements", [x, indexes, updates], limit, axis=axis, reduction=reduction)
 
 
+@MAKERS.add("ScatterND")
 def _scatter_nd(d: Drawing) -> None:
     x = d.pick((np.float32, np.int32, np.int64), 1)
     if x.array.size:
@@ -327,36 +328,43 @@ def _scatter_nd(d: Drawing) -> None:
         d.node("ScatterND", [x, d.fresh(indexes), updates], Limit.ROUNDED, reduction=reduction)
 
 
+@MAKERS.add("DepthToSpace")
 def _depth_to_space(d: Drawing) -> None:
     x = d.fresh(d.array((d.number(1, 2), 4 * d.number(1, 2), d.number(1, 3), d.number(1, 3))))
     d.node("DepthToSpace", [x], blocksize=2, mode=d.one_of("DCR", "CRD"))
 
 
+@MAKERS.add("SpaceToDepth")
 def _space_to_depth(d: Drawing) -> None:
     d.node("SpaceToDepth", [d.fresh(d.array((1, d.number(1, 3), 2 * d.number(1, 2), 4)))], blocksize=2)
 
 
+@MAKERS.add("OneHot")
 def _onehot(d: Drawing) -> None:
     indexes = d.fresh(d.array(d.shape(0, 2, 4), d.one_of(np.int64, np.int32, np.float32), -5, 5))
     values = d.fresh(d.array((2,), d.one_of(np.float32, np.int64, np.int32)))
     d.node("OneHot", [indexes, d.constant(d.number(1, 4), np.int64), values], axis=d.axis(indexes.array.ndim + 1))
 
 
+@MAKERS.add("Trilu")
 def _trilu(d: Drawing) -> None:
     x = d.pick((np.float32, np.int64, np.int32, np.bool_), 2)
     d.node("Trilu", [x, d.fresh(np.asarray(d.number(-4, 4), np.int64))] if d.chance() else [x], upper=d.number(0, 1))
 
 
+@MAKERS.add("Shape")
 def _shape_of(d: Drawing) -> None:
     x = d.pick(_ANY)
     ends: dict[str, Any] = {key: d.number(-5, 5) for key in ("start", "end") if d.chance()}
     d.node("Shape", [x], **ends)
 
 
+@MAKERS.add("NonZero")
 def _nonzero(d: Drawing) -> None:
     d.node("NonZero", [d.pick((np.float32, np.int32, np.bool_, np.int64, np.uint8), 1, exact=True)])
 
 
+@MAKERS.add("Compress")
 def _compress(d: Drawing) -> None:
     x = d.pick(NUMBERS, 1)
     if d.chance():
@@ -366,6 +374,7 @@ def _compress(d: Drawing) -> None:
         d.node("Compress", [x, d.fresh(d.array((max(1, x.array.size // 2),), np.bool_))])
 
 
+@MAKERS.add("ReverseSequence")
 def _reverse_sequence(d: Drawing) -> None:
     x = d.pick((np.float32, np.int32, np.int64), 2)
     batch = d.number(0, 1)
@@ -373,6 +382,7 @@ def _reverse_sequence(d: Drawing) -> None:
     d.node("ReverseSequence", [x, lengths], batch_axis=batch, time_axis=1 - batch)
 
 
+@MAKERS.add("Range")
 def _range(d: Drawing) -> None:
     kind = d.one_of(np.int64, np.int32, np.float32)
     ends = [d.fresh(np.asarray(value, kind)) for value in (d.number(-3, 3), d.number(-3, 9), d.one_of(1, 2, -1))]
@@ -404,6 +414,7 @@ def _image(d: Drawing, channels: int, rank: int, kinds: Any = FLOATS) -> Value:
     )
 
 
+@MAKERS.add("Conv")
 def _conv(d: Drawing) -> None:
     rank, groups, per_group = d.one_of(2, 1, 3), d.one_of(1, 2, 3), d.number(1, 3)
     kernel = [d.number(1, 3) for _ in range(rank)]
@@ -414,6 +425,7 @@ def _conv(d: Drawing) -> None:
     d.node("Conv", [x, w, *bias], Limit.SUM, group=groups, **_windows(d, rank, kernel, False))
 
 
+@MAKERS.add("ConvTranspose")
 def _conv_transpose(d: Drawing) -> None:
     rank, groups, per_group = d.one_of(2, 1), d.one_of(1, 2), d.number(1, 2)
     kernel = [d.number(1, 3) for _ in range(rank)]
@@ -427,60 +439,51 @@ def _conv_transpose(d: Drawing) -> None:
     d.node("ConvTranspose", [x, w, *bias], Limit.SUM, group=groups, **more)
 
 
-def _pool(name: str) -> None:
-    def make(d: Drawing) -> None:
-        rank = d.one_of(2, 1, 3)
-        kernel = [d.number(1, 3) for _ in range(rank)]
-        x = _image(d, d.number(1, 3), rank)
-        more: dict[str, Any] = _windows(d, rank, kernel, True)
-        reaches = [(k - 1) * n + 1 for k, n in zip(kernel, more.get("dilations", [1] * rank), strict=True)]
-        if any(map(gt, reaches, x.array.shape[2:])) or any(map(gt, more.get("strides", [1]), kernel)):
-            return  # ONNX Runtime may then count a window beyond the image, or lay it before its own pads
-        if name == "AveragePool":
-            more["count_include_pad"] = d.number(0, 1)
-        d.node(name, [x], Limit.EXACT if name == "MaxPool" else Limit.SUM, kernel_shape=kernel, **more)
-
-    _add(name, make)
+@MAKERS.each("MaxPool", "AveragePool", "LpPool")
+def _pool(name: str, d: Drawing) -> None:
+    rank = d.one_of(2, 1, 3)
+    kernel = [d.number(1, 3) for _ in range(rank)]
+    x = _image(d, d.number(1, 3), rank)
+    more: dict[str, Any] = _windows(d, rank, kernel, True)
+    reaches = [(k - 1) * n + 1 for k, n in zip(kernel, more.get("dilations", [1] * rank), strict=True)]
+    if any(map(gt, reaches, x.array.shape[2:])) or any(map(gt, more.get("strides", [1]), kernel)):
+        return  # ONNX Runtime may then count a window beyond the image, or lay it before its own pads
+    if name == "AveragePool":
+        more["count_include_pad"] = d.number(0, 1)
+    d.node(name, [x], Limit.EXACT if name == "MaxPool" else Limit.SUM, kernel_shape=kernel, **more)
 
 
-for _name in ("MaxPool", "AveragePool", "LpPool"):
-    _pool(_name)
+_NORMALIZATIONS = ("BatchNormalization", "InstanceNormalization", "GroupNormalization", "LayerNormalization")
+_OTHERS = ("LRN", "LpNormalization", "GlobalAveragePool", "GlobalMaxPool", "MeanVarianceNormalization")
 
 
-def _normalization(name: str, limit: Limit = Limit.SUM) -> None:
-    def make(d: Drawing) -> None:
-        x = _image(d, d.one_of(4, 2), d.one_of(2, 1) if name != "MeanVarianceNormalization" else 2)
-        channels = x.array.shape[1]
-        per_channel = [d.fresh(d.array((channels,), low=0.25, high=2)) for _ in range(4)]
-        if name == "BatchNormalization":
-            d.node(name, [x, *per_channel], limit, epsilon=d.one_of(1e-5, 0.25))
-        elif name == "InstanceNormalization":
-            d.node(name, [x, *per_channel[:2]], limit, epsilon=d.one_of(0.01, 0.25))
-        elif name == "GroupNormalization":
-            d.node(name, [x, *per_channel[:2]], limit, num_groups=d.one_of(1, 2), epsilon=0.25)
-        elif name == "LRN":
-            d.node(
-                name, [x], limit, size=d.one_of(3, 1, 5), alpha=0.25, beta=d.one_of(0.75, 0.5), bias=d.one_of(1.0, 2.0)
-            )
-        elif name == "LpNormalization":
-            d.node(name, [x], limit, axis=d.axis(x.array.ndim), p=d.number(1, 2))
-        elif name == "LayerNormalization":
-            axis = d.axis(x.array.ndim)
-            shape = x.array.shape[axis:]
-            bias = [d.fresh(d.array(shape))] if d.chance() else []
-            d.node(name, [x, d.fresh(d.array(shape)), *bias], Limit.FUNCTION, axis=axis, epsilon=0.25)
-        else:
-            d.node(name, [x], limit)
-
-    _add(name, make)
+@MAKERS.each(*_NORMALIZATIONS, *_OTHERS)
+def _normalization(name: str, d: Drawing) -> None:
+    x = _image(d, d.one_of(4, 2), d.one_of(2, 1) if name != "MeanVarianceNormalization" else 2)
+    channels = x.array.shape[1]
+    per_channel = [d.fresh(d.array((channels,), low=0.25, high=2)) for _ in range(4)]
+    if name == "BatchNormalization":
+        d.node(name, [x, *per_channel], Limit.SUM, epsilon=d.one_of(1e-5, 0.25))
+    elif name == "InstanceNormalization":
+        d.node(name, [x, *per_channel[:2]], Limit.SUM, epsilon=d.one_of(0.01, 0.25))
+    elif name == "GroupNormalization":
+        d.node(name, [x, *per_channel[:2]], Limit.SUM, num_groups=d.one_of(1, 2), epsilon=0.25)
+    elif name == "LRN":
+        d.node(
+            name, [x], Limit.SUM, size=d.one_of(3, 1, 5), alpha=0.25, beta=d.one_of(0.75, 0.5), bias=d.one_of(1.0, 2.0)
+        )
+    elif name == "LpNormalization":
+        d.node(name, [x], Limit.SUM, axis=d.axis(x.array.ndim), p=d.number(1, 2))
+    elif name == "LayerNormalization":
+        axis = d.axis(x.array.ndim)
+        shape = x.array.shape[axis:]
+        bias = [d.fresh(d.array(shape))] if d.chance() else []
+        d.node(name, [x, d.fresh(d.array(shape)), *bias], Limit.FUNCTION, axis=axis, epsilon=0.25)
+    else:
+        d.node(name, [x], Limit.SUM)
 
 
-for _name in ("BatchNormalization", "InstanceNormalization", "GroupNormalization", "LayerNormalization", "LRN"):
-    _normalization(_name)
-for _name in ("LpNormalization", "GlobalAveragePool", "GlobalMaxPool", "MeanVarianceNormalization"):
-    _normalization(_name)
-
-
+@MAKERS.add("Gemm")
 def _gemm(d: Drawing) -> None:
     turned, other = d.number(0, 1), d.number(0, 1)
     rows, inner, columns = d.number(1, 4), d.number(0 if d.empties else 1, 4), d.number(1, 4)
@@ -492,6 +495,7 @@ def _gemm(d: Drawing) -> None:
     )
 
 
+@MAKERS.add("MatMul")
 def _matmul(d: Drawing) -> None:
     a = d.pick((np.float32, np.float32, np.int32, np.float64), 1)
     inner = a.array.shape[-1]
@@ -500,6 +504,7 @@ def _matmul(d: Drawing) -> None:
     d.node("MatMul", [a, d.fresh(d.array(shape, a.array.dtype))], Limit.SUM)
 
 
+@MAKERS.add("Einsum")
 def _einsum(d: Drawing) -> None:
     equation = d.one_of("ij,jk->ik", "bij,bjk->bik", "ij->ji", "ij->i", "ii->i", "bij,bkj->bik", "i,j->ij")
     lengths = {letter: 3 if equation == "ii->i" else d.number(1, 4) for letter in "bijk"}
@@ -507,6 +512,7 @@ def _einsum(d: Drawing) -> None:
     d.node("Einsum", [d.fresh(d.array([lengths[c] for c in term])) for term in terms], Limit.SUM, equation=equation)
 
 
+@MAKERS.add("GridSample")
 def _grid_sample(d: Drawing) -> None:
     x = _image(d, d.number(1, 2), 2)
     grid = d.fresh(d.array((x.array.shape[0], d.number(1, 3), d.number(1, 3), 2), low=-1.5, high=1.5))
@@ -515,6 +521,7 @@ def _grid_sample(d: Drawing) -> None:
     d.node("GridSample", [x, grid], Limit.SUM, mode=mode, padding_mode=padding, align_corners=d.number(0, 1))
 
 
+@MAKERS.add("Resize")
 def _resize(d: Drawing) -> None:
     x = _image(d, d.number(1, 2), 2)
     sizes = [*x.array.shape[:2], d.number(1, 9), d.number(1, 9)]
@@ -541,6 +548,7 @@ def _scale_of(d: Drawing, x: Value, kind: Any, axis: int | None) -> list[Value]:
     return [scale, d.fresh(d.array(shape, kind, low, high))]
 
 
+@MAKERS.add("QuantizeLinear")
 def _quantize(d: Drawing) -> None:
     x = d.pick(FLOATS, 1, exact=True)
     axis = d.axis(x.array.ndim) if d.chance() else None
@@ -548,6 +556,7 @@ def _quantize(d: Drawing) -> None:
     d.node("QuantizeLinear", [x, *_scale_of(d, x, kind, axis)], **_if(axis is not None, axis=axis))
 
 
+@MAKERS.add("DequantizeLinear")
 def _dequantize(d: Drawing) -> None:
     x = d.pick((np.uint8, np.int8), 1)
     axis = d.axis(x.array.ndim) if d.chance() else None
@@ -555,12 +564,14 @@ def _dequantize(d: Drawing) -> None:
     d.node("DequantizeLinear", given, Limit.ROUNDED, **_if(axis is not None, axis=axis))
 
 
+@MAKERS.add("DynamicQuantizeLinear")
 def _dynamic_quantize(d: Drawing) -> None:
     x = d.pick(FLOATS, 1, exact=True)
     if np.isfinite(x.array).all():  # ONNX Runtime finds those NaN of a range that lie in certain places
         d.node("DynamicQuantizeLinear", [x], Limit.ROUNDED, outputs=3)
 
 
+@MAKERS.add("MatMulInteger")
 def _matmul_integer(d: Drawing) -> None:
     a = d.pick((np.uint8, np.int8), 2, 3)
     b = d.fresh(d.array((a.array.shape[-1], d.number(1, 4)), d.one_of(np.int8, np.uint8), -4, 9))
@@ -569,6 +580,7 @@ def _matmul_integer(d: Drawing) -> None:
         d.node("MatMulInteger", [a, b, *zeros])
 
 
+@MAKERS.add("QLinearMatMul")
 def _qlinear_matmul(d: Drawing) -> None:
     kind = d.one_of(np.uint8, np.int8)
     a, b = d.fresh(d.array((2, 3), kind, 0, 99)), d.fresh(d.array((3, 4), kind, 0, 99))
@@ -578,6 +590,7 @@ def _qlinear_matmul(d: Drawing) -> None:
 
 
 def _recurrent(name: str, gates: int) -> None:
+    @MAKERS.add(name)
     def make(d: Drawing) -> None:
         steps, batch, size, hidden = d.number(1, 4), d.number(1, 2), d.number(1, 3), d.number(1, 3)
         direction = d.one_of("forward", "reverse", "bidirectional")
@@ -601,8 +614,6 @@ def _recurrent(name: str, gates: int) -> None:
         outputs = 3 if name == "LSTM" else 2
         d.node(name, [x, w, r, b, lengths, *states], Limit.FUNCTION, outputs=outputs, **more)
 
-    _add(name, make)
-
 
 _recurrent("RNN", 1)
 _recurrent("GRU", 3)
@@ -618,6 +629,7 @@ def _inner(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], **inputs: Ar
     return helper.make_graph(nodes, "inner", taken, [onnx.ValueInfoProto(name=name) for name in outputs])
 
 
+@MAKERS.add("If")
 def _if_else(d: Drawing) -> None:
     condition, x = d.fresh(d.array((), np.bool_)), d.pick(FLOATS)
     other = d.pick(FLOATS)  # of another rank, it may be
@@ -626,6 +638,7 @@ def _if_else(d: Drawing) -> None:
     d.node("If", [condition], Limit.ROUNDED, outer=[x, other], then_branch=then, else_branch=otherwise)
 
 
+@MAKERS.add("Loop")
 def _loop(d: Drawing) -> None:
     x = d.pick((np.float32, np.int64, np.int32))
     more = d.like(x)
@@ -642,6 +655,7 @@ def _loop(d: Drawing) -> None:
     d.node("Loop", [trips, start, x], Limit.SUM, outputs=2, outer=[more], body=body)
 
 
+@MAKERS.add("Scan")
 def _scan(d: Drawing) -> None:
     x = d.pick(FLOATS, 1)
     row = x.array[:1].reshape(x.array.shape[1:]) if len(x.array) else np.zeros(x.array.shape[1:], np.float32)
@@ -654,6 +668,7 @@ def _scan(d: Drawing) -> None:
     d.node("Scan", [start, x], Limit.SUM, outputs=2, body=body, num_scan_inputs=1, **ways)
 
 
+@MAKERS.add("quantised")
 def _dequantised_sum(d: Drawing) -> None:
     """DequantizeLinear, operator, QuantizeLinear, which devices make one."""
     x = d.fresh(d.array((2, 3, 4, 4), d.one_of(np.uint8, np.int8), -99, 99))
@@ -673,6 +688,7 @@ def _dequantised_sum(d: Drawing) -> None:
     d.node("QuantizeLinear", [d.values[-1], d.constant(4.0, np.float32), d.constant(3, out)], Limit.STEP)
 
 
+@MAKERS.add("sequence")
 def _sequence(d: Drawing) -> None:
     """Operators over a sequence, of which the last gives an array."""
     x = d.pick((np.float32, np.int64, np.object_), 1)
@@ -696,6 +712,7 @@ def _sequence(d: Drawing) -> None:
         d.node("ConcatFromSequence", [name], outer=members, before=nodes, axis=axis, new_axis=added)
 
 
+@MAKERS.add("SplitToSequence")
 def _pieces(d: Drawing) -> None:
     x = d.pick((np.float32, np.int64), 1)
     axis = d.axis(x.array.ndim)
@@ -704,12 +721,14 @@ def _pieces(d: Drawing) -> None:
     d.node("SequenceAt", [name, d.constant(np.int64(0))], outer=[x, *([pieces] if pieces else [])], before=nodes)
 
 
+@MAKERS.add("Optional")
 def _optional(d: Drawing) -> None:
     x, name = d.pick((np.float32, np.int64)), f"s{len(d.nodes)}"
     way = d.one_of("OptionalGetElement", "OptionalHasElement")
     d.node(way, [name], outer=[x], before=[helper.make_node("Optional", [x.name], [name])])
 
 
+@MAKERS.add("BFLOAT16")
 def _bfloat16(d: Drawing) -> None:
     """To BFLOAT16 and back, by which a float is rounded."""
     x, name = d.pick(FLOATS, exact=True), f"s{len(d.nodes)}"
@@ -721,11 +740,13 @@ def _bfloat16(d: Drawing) -> None:
     d.node("Cast", [name], outer=[x], before=nodes, to=onnx.TensorProto.FLOAT)
 
 
+@MAKERS.add("StringConcat")
 def _string_concat(d: Drawing) -> None:
     x = d.pick((np.object_,))
     d.node("StringConcat", [x, d.like(x)])
 
 
+@MAKERS.add("StringNormalizer")
 def _string_normalizer(d: Drawing) -> None:
     x = d.fresh(d.array((d.number(1, 5),), np.object_))
     more: dict[str, Any] = {"case_change_action": d.one_of("NONE", "LOWER", "UPPER")}
@@ -734,69 +755,12 @@ def _string_normalizer(d: Drawing) -> None:
     d.node("StringNormalizer", [x], **more)
 
 
+@MAKERS.add("RegexFullMatch")
 def _regex(d: Drawing) -> None:
     d.node("RegexFullMatch", [d.pick((np.object_,))], pattern=d.one_of("[a-z]+", ".*", "", "[0-9]+|a b"))
 
 
+@MAKERS.add("StringSplit")
 def _string_split(d: Drawing) -> None:
     more: dict[str, Any] = {"delimiter": d.one_of("", " ", "s")} if d.chance() else {}
     d.node("StringSplit", [d.pick((np.object_,))], outputs=2, **more, **_if(d.chance(), maxsplit=1))
-
-
-for _operator, _maker in {
-    "If": _if_else,
-    "Loop": _loop,
-    "Scan": _scan,
-    "quantised": _dequantised_sum,
-    "sequence": _sequence,
-    "SplitToSequence": _pieces,
-    "Optional": _optional,
-    "BFLOAT16": _bfloat16,
-    "StringConcat": _string_concat,
-    "StringNormalizer": _string_normalizer,
-    "RegexFullMatch": _regex,
-    "StringSplit": _string_split,
-    "Where": _where,
-    "Clip": _clip,
-    "Cast": _cast,
-    "CumSum": _cumsum,
-    "TopK": _topk,
-    "Reshape": _reshape,
-    "Transpose": _transpose,
-    "Flatten": _flatten,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
-    "Concat": _concat,
-    "Split": _split,
-    "Slice": _slice,
-    "Pad": _pad,
-    "Tile": _tile,
-    "Expand": _expand,
-    "Gather": _gather,
-    "GatherElements": _gather_elements,
-    "GatherND": _gather_nd,
-    "ScatterElements": _scatter_elements,
-    "ScatterND": _scatter_nd,
-    "DepthToSpace": _depth_to_space,
-    "SpaceToDepth": _space_to_depth,
-    "OneHot": _onehot,
-    "Trilu": _trilu,
-    "Shape": _shape_of,
-    "NonZero": _nonzero,
-    "Compress": _compress,
-    "ReverseSequence": _reverse_sequence,
-    "Range": _range,
-    "Conv": _conv,
-    "ConvTranspose": _conv_transpose,
-    "Gemm": _gemm,
-    "MatMul": _matmul,
-    "Einsum": _einsum,
-    "GridSample": _grid_sample,
-    "Resize": _resize,
-    "QuantizeLinear": _quantize,
-    "DequantizeLinear": _dequantize,
-    "DynamicQuantizeLinear": _dynamic_quantize,
-    "MatMulInteger": _matmul_integer,
-    "QLinearMatMul": _qlinear_matmul,
-}.items():
-    _add(_operator, _maker)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -359,7 +360,24 @@ def examples(count: int) -> settings:
     return settings(max_examples=count, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
-Maker = Callable[[Drawing], None]
+Maker = Callable[[Any], None]
+"""Adds an operator to a model that is being drawn."""
+
+
+class Makers(dict[str, Maker]):
+    """Makers by the names of their operators."""
+
+    def add(self, name: str) -> Callable[[Maker], Maker]:
+        """Return a decorator for the maker of an operator."""
+        return lambda maker: self.setdefault(name, maker)
+
+    def each(self, *names: str) -> Callable[[Callable[[str, Any], None]], None]:
+        """Return a decorator for what makes each of several operators, when it is given the name of one."""
+
+        def add(maker: Callable[[str, Any], None]) -> None:
+            self.update({name: partial(maker, name) for name in names})
+
+        return add
 
 
 def models(

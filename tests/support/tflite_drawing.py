@@ -14,7 +14,7 @@ import numpy as np
 from tflite import ActivationFunctionType
 
 from nnhal.arrays import Array
-from tests.support.random_models import Case, Drawing, Limit, Maker, Value, difference
+from tests.support.random_models import Case, Drawing, Limit, Makers, Value, difference
 from tests.support.tflite_files import CODES, Options, Spec, TfliteFile
 from tests.support.tflite_operators import OPTIMISED, REFERENCE, by_any_kernel, by_litert
 
@@ -239,8 +239,7 @@ def run_plainly(content: bytes, inputs: Mapping[str, Array], resolver: Any = Non
     return None
 
 
-MAKERS: dict[str, Maker] = {}
-"""What adds an operator to a model that is being drawn, by the operator's name."""
+MAKERS = Makers()
 _NONE = ActivationFunctionType.NONE
 _ACTIVATIONS = (0, 0, 1, 2, 3)
 
@@ -262,6 +261,7 @@ def _unary(
 ) -> None:
     """A function of one value; ``out`` has the quantisation that a type's results must have."""
 
+    @MAKERS.add(code)
     def make(d: Any) -> None:
         x = d.pick(kinds, least, exact=exact)
         if least and not x.array.size:
@@ -271,8 +271,6 @@ def _unary(
         made = x if same else (kind, *fixed) if fixed else kind
         chosen = {key: d.one_of(*choices) for key, choices in fields.items()}
         d.operator(code, [x], [made], limit, (options, chosen) if options else None)
-
-    MAKERS[code] = make
 
 
 _I16 = (1 / 32768, 0)
@@ -303,8 +301,6 @@ for _code in ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"):
     _unary(_code, (np.float32, *BYTES), Limit.ROUNDED)
 _unary("LOGICAL_NOT", (np.bool_,), Limit.EXACT)
 _unary("ZEROS_LIKE", (np.float32, *INTEGERS), Limit.EXACT)
-_unary("REAL", (np.complex64,), Limit.EXACT)
-MAKERS.pop("REAL")
 
 
 def _binary(
@@ -319,6 +315,7 @@ def _binary(
 ) -> None:
     """A function of two values that are broadcast."""
 
+    @MAKERS.add(code)
     def make(d: Any) -> None:
         left = d.pick(kinds, exact=exact)
         element = left.array.dtype
@@ -343,8 +340,6 @@ def _binary(
         limit_here = Limit.EXACT if element.kind == "i" and element.itemsize > 2 else limit
         d.operator(code, [left, right], [made], limit_here, (options, fields) if options else None)
 
-    MAKERS[code] = make
-
 
 _binary("ADD", NUMBERS, options="AddOptions", fused=True)
 _binary("SUB", NUMBERS, options="SubOptions", fused=True)
@@ -366,15 +361,8 @@ _binary("RIGHT_SHIFT", (np.int32,), Limit.EXACT)
 _binary("PRELU", (np.float32, *BYTES))
 
 
-def _add(code: str) -> Callable[[Maker], Maker]:
-    def added(maker: Maker) -> Maker:
-        MAKERS[code] = maker
-        return maker
-
-    return added
-
-
 def _reduce(code: str, kinds: Any, limit: Limit) -> None:
+    @MAKERS.add(code)
     def make(d: Any) -> None:
         x = d.pick(kinds, 1, exact=True)
         if not x.array.size and np.size(x.scale) and code in ("SUM", "REDUCE_PROD"):
@@ -382,8 +370,6 @@ def _reduce(code: str, kinds: Any, limit: Limit) -> None:
         axes = d.indexes(d.axes(x.array.ndim, 1))
         made = x if code in ("REDUCE_MAX", "REDUCE_MIN") or d.chance() else x.array.dtype
         d.operator(code, [x, axes], [made], limit, ("ReducerOptions", {"KeepDims": d.chance()}))
-
-    MAKERS[code] = make
 
 
 _reduce("MEAN", (np.float32, *QUANTISED, *INTEGERS), Limit.SUM)
@@ -395,35 +381,29 @@ for _code in ("REDUCE_ANY", "REDUCE_ALL"):
     _reduce(_code, (np.bool_,), Limit.EXACT)
 
 
-def _arg(code: str) -> None:
-    def make(d: Any) -> None:
-        x = d.pick((np.float32, *BYTES, np.int32), 1, exact=True)
-        kind = d.one_of(np.int32, np.int64)
-        options = (f"Arg{code[4:].capitalize()}Options", {"OutputType": CODES[np.dtype(kind)]})
-        d.operator(code, [x, d.indexes(d.axis(x.array.ndim))], [kind], options=options)
-
-    MAKERS[code] = make
+@MAKERS.each("ARG_MAX", "ARG_MIN")
+def _arg(name: str, d: Any) -> None:
+    x = d.pick((np.float32, *BYTES, np.int32), 1, exact=True)
+    kind = d.one_of(np.int32, np.int64)
+    options = (f"Arg{name[4:].capitalize()}Options", {"OutputType": CODES[np.dtype(kind)]})
+    d.operator(name, [x, d.indexes(d.axis(x.array.ndim))], [kind], options=options)
 
 
-_arg("ARG_MAX")
-_arg("ARG_MIN")
-
-
-@_add("CUMSUM")
+@MAKERS.add("CUMSUM")
 def _cumsum(d: Any) -> None:
     x = d.pick((np.float32, *INTEGERS), 1, exact=True)
     options = ("CumsumOptions", {"Exclusive": d.chance(), "Reverse": d.chance()})
     d.operator("CUMSUM", [x, d.indexes(d.axis(x.array.ndim))], [x], Limit.SUM, options)
 
 
-@_add("TOPK_V2")
+@MAKERS.add("TOPK_V2")
 def _topk(d: Any) -> None:
     x = d.pick((np.float32, *QUANTISED, *INTEGERS), 1, exact=True)
     k = d.indexes(d.number(min(1, x.array.shape[-1]), x.array.shape[-1]))
     d.operator("TOPK_V2", [x, k], [x, np.int32])
 
 
-@_add("RESHAPE")
+@MAKERS.add("RESHAPE")
 def _reshape(d: Any) -> None:
     x = d.pick(ANY, most=5)
     size, target = x.array.size, []
@@ -441,26 +421,26 @@ def _reshape(d: Any) -> None:
         d.operator("RESHAPE", [x, d.indexes(target)], [x])
 
 
-@_add("TRANSPOSE")
+@MAKERS.add("TRANSPOSE")
 def _transpose(d: Any) -> None:
     x = d.pick(ANY, 1, 5)
     d.operator("TRANSPOSE", [x, d.indexes(d.permutation(x.array.ndim))], [x])
 
 
-@_add("SQUEEZE")
+@MAKERS.add("SQUEEZE")
 def _squeeze(d: Any) -> None:
     x = d.pick(ANY, 1)
     ones = [n - d.one_of(0, x.array.ndim) for n, length in enumerate(x.array.shape) if length == 1]
     d.operator("SQUEEZE", [x], [x], options=("SqueezeOptions", {"SqueezeDims": ones[: d.number(0, len(ones))]}))
 
 
-@_add("EXPAND_DIMS")
+@MAKERS.add("EXPAND_DIMS")
 def _expand_dims(d: Any) -> None:
     x = d.pick(ANY)
     d.operator("EXPAND_DIMS", [x, d.indexes(d.axis(x.array.ndim + 1))], [x])
 
 
-@_add("CONCATENATION")
+@MAKERS.add("CONCATENATION")
 def _concatenation(d: Any) -> None:
     x = d.pick(ANY, 1)
     axis = d.axis(x.array.ndim)
@@ -476,7 +456,7 @@ def _concatenation(d: Any) -> None:
     d.operator("CONCATENATION", given, [made], Limit.ROUNDED if np.size(x.scale) else Limit.EXACT, options)
 
 
-@_add("PACK")
+@MAKERS.add("PACK")
 def _pack(d: Any) -> None:
     x = d.pick(ANY, 0, 3)
     others = [d.alike(x, d.array(x.array.shape, x.array.dtype)) for _ in range(d.number(0, 2))]
@@ -484,7 +464,7 @@ def _pack(d: Any) -> None:
     d.operator("PACK", [x, *others], [x], options=options)
 
 
-@_add("UNPACK")
+@MAKERS.add("UNPACK")
 def _unpack(d: Any) -> None:
     x = d.pick(ANY, 1)
     axis = d.axis(x.array.ndim)
@@ -493,7 +473,7 @@ def _unpack(d: Any) -> None:
         d.operator("UNPACK", [x], [x] * count, options=("UnpackOptions", {"Num": count, "Axis": axis}))
 
 
-@_add("SPLIT")
+@MAKERS.add("SPLIT")
 def _split(d: Any) -> None:
     x = d.pick((np.float32, *QUANTISED, np.int32), 1)
     axis = d.axis(x.array.ndim)
@@ -501,7 +481,7 @@ def _split(d: Any) -> None:
     d.operator("SPLIT", [d.indexes(axis), x], [x] * count, options=("SplitOptions", {"NumSplits": count}))
 
 
-@_add("SPLIT_V")
+@MAKERS.add("SPLIT_V")
 def _split_v(d: Any) -> None:
     x = d.pick((np.float32, *QUANTISED, *INTEGERS), 1)
     axis = d.axis(x.array.ndim)
@@ -510,7 +490,7 @@ def _split_v(d: Any) -> None:
     d.operator("SPLIT_V", [x, d.indexes(sizes), d.indexes(axis)], [x, x], options=("SplitVOptions", {"NumSplits": 2}))
 
 
-@_add("SLICE")
+@MAKERS.add("SLICE")
 def _slice(d: Any) -> None:
     x = d.pick(ANY, 1)
     begins = [d.number(0, max(0, length - 1)) for length in x.array.shape]
@@ -519,7 +499,7 @@ def _slice(d: Any) -> None:
     d.operator("SLICE", [x, d.indexes(begins, kind), d.indexes(sizes, kind)], [x])
 
 
-@_add("STRIDED_SLICE")
+@MAKERS.add("STRIDED_SLICE")
 def _strided_slice(d: Any) -> None:
     x = d.pick(ANY, 1)
     rank = d.number(1, x.array.ndim)
@@ -541,19 +521,19 @@ def _pads(d: Any, x: Value, most: int = 2) -> Any:
     return d.indexes([[d.number(0, most), d.number(0, most)] for _ in x.array.shape], kind)
 
 
-@_add("PAD")
+@MAKERS.add("PAD")
 def _pad(d: Any) -> None:
     x = d.pick(NUMBERS, 1)
     d.operator("PAD", [x, _pads(d, x)], [x], options=("PadOptions", {}))
 
 
-@_add("PADV2")
+@MAKERS.add("PADV2")
 def _pad_v2(d: Any) -> None:
     x = d.pick(NUMBERS, 1)
     d.operator("PADV2", [x, _pads(d, x), d.alike(x, d.array((), x.array.dtype))], [x])
 
 
-@_add("MIRROR_PAD")
+@MAKERS.add("MIRROR_PAD")
 def _mirror_pad(d: Any) -> None:
     x = d.pick((np.float32, np.int8, np.int32), 1)
     mode = d.number(0, 1)
@@ -562,14 +542,14 @@ def _mirror_pad(d: Any) -> None:
         d.operator("MIRROR_PAD", [x, _pads(d, x, min(most, 2))], [x], options=("MirrorPadOptions", {"Mode": mode}))
 
 
-@_add("TILE")
+@MAKERS.add("TILE")
 def _tile(d: Any) -> None:
     x = d.pick((np.float32, np.int8, *INTEGERS, np.bool_), 1)
     times = [d.number(0 if d.empties else 1, 2) for _ in x.array.shape]
     d.operator("TILE", [x, d.indexes(times, d.one_of(*INTEGERS))], [x])
 
 
-@_add("BROADCAST_TO")
+@MAKERS.add("BROADCAST_TO")
 def _broadcast_to(d: Any) -> None:
     x = d.pick(NUMBERS)
     shape = [d.number(1, 3) if length == 1 else length for length in x.array.shape]
@@ -577,7 +557,7 @@ def _broadcast_to(d: Any) -> None:
     d.operator("BROADCAST_TO", [x, d.indexes([*extra, *shape], d.one_of(*INTEGERS))], [x], version=2)
 
 
-@_add("GATHER")
+@MAKERS.add("GATHER")
 def _gather(d: Any) -> None:
     x = d.pick(ANY, 1)
     batch = d.number(0, min(1, x.array.ndim - 1))
@@ -590,7 +570,7 @@ def _gather(d: Any) -> None:
     d.operator("GATHER", [x, indexes], [x], options=("GatherOptions", options))
 
 
-@_add("GATHER_ND")
+@MAKERS.add("GATHER_ND")
 def _gather_nd(d: Any) -> None:
     x = d.pick((np.float32, np.int8, np.uint8, *INTEGERS), 1)
     if x.array.size:
@@ -600,14 +580,14 @@ def _gather_nd(d: Any) -> None:
         d.operator("GATHER_ND", [x, d.fresh(np.stack(rows, axis=-1))], [x])
 
 
-@_add("REVERSE_V2")
+@MAKERS.add("REVERSE_V2")
 def _reverse(d: Any) -> None:
     x = d.pick(NUMBERS, 1)
     if x.array.size:  # else LiteRT ends the process
         d.operator("REVERSE_V2", [x, d.indexes([d.axis(x.array.ndim)])], [x])
 
 
-@_add("REVERSE_SEQUENCE")
+@MAKERS.add("REVERSE_SEQUENCE")
 def _reverse_sequence(d: Any) -> None:
     x = d.pick((np.float32, *INTEGERS), 2)
     batch = d.number(0, 1)
@@ -618,20 +598,19 @@ def _reverse_sequence(d: Any) -> None:
 
 
 def _blocks(code: str, options: str) -> None:
+    @MAKERS.add(code)
     def make(d: Any) -> None:
         channels, side = (4 * d.number(1, 2), d.number(1, 3)) if code[0] == "D" else (d.number(1, 3), 2)
         shape = (d.number(1, 2), 2 * side, 2 * d.number(1, 2), channels)
         x = d.fresh(d.array(shape, d.one_of(np.float32, *BYTES, np.int32)))
         d.operator(code, [x], [x], options=(options, {"BlockSize": 2}))
 
-    MAKERS[code] = make
-
 
 _blocks("DEPTH_TO_SPACE", "DepthToSpaceOptions")
 _blocks("SPACE_TO_DEPTH", "SpaceToDepthOptions")
 
 
-@_add("SPACE_TO_BATCH_ND")
+@MAKERS.add("SPACE_TO_BATCH_ND")
 def _space_to_batch(d: Any) -> None:
     rank = d.one_of(2, 2, 1)
     blocks = [d.number(1, 2) for _ in range(rank)]
@@ -641,7 +620,7 @@ def _space_to_batch(d: Any) -> None:
     d.operator("SPACE_TO_BATCH_ND", [x, d.indexes(blocks), d.indexes(pads)], [x])
 
 
-@_add("BATCH_TO_SPACE_ND")
+@MAKERS.add("BATCH_TO_SPACE_ND")
 def _batch_to_space(d: Any) -> None:
     rank = d.one_of(2, 2, 1)
     blocks = [d.number(1, 2) for _ in range(rank)]
@@ -651,51 +630,45 @@ def _batch_to_space(d: Any) -> None:
     d.operator("BATCH_TO_SPACE_ND", [x, d.indexes(blocks), d.indexes(crops)], [x])
 
 
-def _select(code: str) -> None:
-    def make(d: Any) -> None:
-        x = d.pick(ANY)
-        other = d.alike(x, d.array(x.array.shape, x.array.dtype))
-        shape = x.array.shape if code == "SELECT" else [n if d.chance() else 1 for n in x.array.shape]
-        shape = x.array.shape[:1] if code == "SELECT" and d.number(0, 3) == 3 else shape
-        d.operator(code, [d.fresh(d.array(shape, np.bool_)), x, other], [x])
-
-    MAKERS[code] = make
+@MAKERS.each("SELECT", "SELECT_V2")
+def _select(name: str, d: Any) -> None:
+    x = d.pick(ANY)
+    other = d.alike(x, d.array(x.array.shape, x.array.dtype))
+    shape = x.array.shape if name == "SELECT" else [n if d.chance() else 1 for n in x.array.shape]
+    shape = x.array.shape[:1] if name == "SELECT" and d.number(0, 3) == 3 else shape
+    d.operator(name, [d.fresh(d.array(shape, np.bool_)), x, other], [x])
 
 
-_select("SELECT")
-_select("SELECT_V2")
-
-
-@_add("WHERE")
+@MAKERS.add("WHERE")
 def _where(d: Any) -> None:
     d.operator("WHERE", [d.pick((np.bool_,), 1)], [np.int64])
 
 
-@_add("FILL")
+@MAKERS.add("FILL")
 def _fill(d: Any) -> None:
     value = d.fresh(d.array((), d.one_of(*ANY)))
     d.operator("FILL", [d.indexes(d.shape(0), d.one_of(*INTEGERS)), value], [value])
 
 
-@_add("RANGE")
+@MAKERS.add("RANGE")
 def _range(d: Any) -> None:
     kind = d.one_of(np.float32, *INTEGERS)
     ends = [d.fresh(np.asarray(v, kind)) for v in (d.number(-3, 3), d.number(4, 9), d.one_of(1, 2))]
     d.operator("RANGE", ends, [kind])
 
 
-@_add("SHAPE")
+@MAKERS.add("SHAPE")
 def _shape_of(d: Any) -> None:
     kind = d.one_of(*INTEGERS)
     d.operator("SHAPE", [d.pick(ANY)], [kind], options=("ShapeOptions", {"OutType": CODES[np.dtype(kind)]}))
 
 
-@_add("RANK")
+@MAKERS.add("RANK")
 def _rank(d: Any) -> None:
     d.operator("RANK", [d.pick(ANY)], [np.int32])
 
 
-@_add("ONE_HOT")
+@MAKERS.add("ONE_HOT")
 def _one_hot(d: Any) -> None:
     indexes = d.fresh(d.array(d.shape(0, 2, 4), d.one_of(*INTEGERS), -2, 5))
     kind = d.one_of(np.float32, np.int32, np.int64, np.bool_)
@@ -704,14 +677,14 @@ def _one_hot(d: Any) -> None:
     d.operator("ONE_HOT", [indexes, d.indexes(d.number(1, 4)), *ends], [kind], options=options)
 
 
-@_add("SCATTER_ND")
+@MAKERS.add("SCATTER_ND")
 def _scatter_nd(d: Any) -> None:
     updates = d.fresh(d.array((2, 3), d.one_of(np.float32, *INTEGERS)))
     rows = d.fresh(d.array((2, 1), np.int32, 0, 3))
     d.operator("SCATTER_ND", [rows, updates, d.indexes([4, 3])], [updates], Limit.ROUNDED)
 
 
-@_add("CAST")
+@MAKERS.add("CAST")
 def _cast(d: Any) -> None:
     x = d.pick((np.float32, *INTEGERS, np.bool_), exact=True)
     kind = d.one_of(np.float32, *INTEGERS, np.bool_, np.float16)
@@ -719,13 +692,13 @@ def _cast(d: Any) -> None:
     d.operator("CAST", [x], [kind], options=("CastOptions", codes))
 
 
-@_add("QUANTIZE")
+@MAKERS.add("QUANTIZE")
 def _quantize(d: Any) -> None:
     x = d.pick((np.float32, np.float32, *QUANTISED), exact=True)
     d.operator("QUANTIZE", [x], [d.one_of(*QUANTISED)], Limit.ROUNDED)
 
 
-@_add("DEQUANTIZE")
+@MAKERS.add("DEQUANTIZE")
 def _dequantize(d: Any) -> None:
     x = d.pick((*QUANTISED, np.float16), exact=True)
     d.operator("DEQUANTIZE", [x], [np.float32], Limit.ROUNDED)
@@ -774,7 +747,7 @@ def _image(d: Any, channels: int, kinds: Any = _IMAGES) -> Value:
     return found
 
 
-@_add("CONV_2D")
+@MAKERS.add("CONV_2D")
 def _conv(d: Any) -> None:
     groups = d.one_of(1, 1, 1, 2)
     x = _image(d, groups * d.number(1, 3))
@@ -786,7 +759,7 @@ def _conv(d: Any) -> None:
     d.operator("CONV_2D", given, [x.array.dtype], Limit.SUM, ("Conv2DOptions", options))
 
 
-@_add("DEPTHWISE_CONV_2D")
+@MAKERS.add("DEPTHWISE_CONV_2D")
 def _depthwise(d: Any) -> None:
     x = _image(d, d.number(1, 3))
     times = d.number(1, 2)
@@ -797,7 +770,7 @@ def _depthwise(d: Any) -> None:
     d.operator("DEPTHWISE_CONV_2D", given, [x.array.dtype], Limit.SUM, ("DepthwiseConv2DOptions", options))
 
 
-@_add("TRANSPOSE_CONV")
+@MAKERS.add("TRANSPOSE_CONV")
 def _transpose_conv(d: Any) -> None:
     x = _image(d, d.number(1, 3))
     options = _window(d)
@@ -811,7 +784,7 @@ def _transpose_conv(d: Any) -> None:
     d.operator("TRANSPOSE_CONV", given, [x.array.dtype], Limit.SUM, ("TransposeConvOptions", options))
 
 
-@_add("FULLY_CONNECTED")
+@MAKERS.add("FULLY_CONNECTED")
 def _fully_connected(d: Any) -> None:
     x = d.pick((np.float32, *QUANTISED), 1, exact=True)
     inner = x.array.shape[-1]
@@ -822,7 +795,7 @@ def _fully_connected(d: Any) -> None:
     d.operator("FULLY_CONNECTED", given, [x.array.dtype], Limit.SUM, ("FullyConnectedOptions", options))
 
 
-@_add("BATCH_MATMUL")
+@MAKERS.add("BATCH_MATMUL")
 def _batch_matmul(d: Any) -> None:
     kind = d.one_of(np.float32, np.float32, np.int8)
     turned, other = d.chance(), d.chance()
@@ -836,12 +809,11 @@ def _batch_matmul(d: Any) -> None:
 
 
 def _pool(code: str, kinds: Any, limit: Limit) -> None:
+    @MAKERS.add(code)
     def make(d: Any) -> None:
         x = _image(d, d.number(1, 3), kinds)
         options = _window(d) | {"FilterHeight": d.number(1, 3), "FilterWidth": d.number(1, 3)}
         d.operator(code, [x], [x], limit, ("Pool2DOptions", options))
-
-    MAKERS[code] = make
 
 
 _pool("AVERAGE_POOL_2D", _IMAGES, Limit.SUM)
@@ -850,19 +822,18 @@ _pool("L2_POOL_2D", FLOAT, Limit.SUM)
 
 
 def _resize(code: str, options: str, limit: Limit) -> None:
+    @MAKERS.add(code)
     def make(d: Any) -> None:
         x = _image(d, d.number(1, 2), (np.float32, np.float32, *QUANTISED))
         flags = d.one_of({}, {"AlignCorners": True}, {"HalfPixelCenters": True})
         d.operator(code, [x, d.indexes([d.number(1, 9), d.number(1, 9)])], [x], limit, (options, flags))
-
-    MAKERS[code] = make
 
 
 _resize("RESIZE_BILINEAR", "ResizeBilinearOptions", Limit.SUM)
 _resize("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions", Limit.EXACT)
 
 
-@_add("LOCAL_RESPONSE_NORMALIZATION")
+@MAKERS.add("LOCAL_RESPONSE_NORMALIZATION")
 def _lrn(d: Any) -> None:
     x = _image(d, d.number(1, 5), FLOAT)
     fields = {"Radius": d.number(0, 3), "Bias": d.one_of(1.0, 2.0), "Alpha": 0.25, "Beta": d.one_of(0.75, 0.5)}
@@ -870,21 +841,21 @@ def _lrn(d: Any) -> None:
     d.operator("LOCAL_RESPONSE_NORMALIZATION", [x], [x], Limit.FUNCTION, options)
 
 
-@_add("ADD_N")
+@MAKERS.add("ADD_N")
 def _add_n(d: Any) -> None:
     x = d.pick((np.float32, np.int32))
     others = [d.alike(x, d.array(x.array.shape, x.array.dtype)) for _ in range(d.number(1, 3))]
     d.operator("ADD_N", [x, *others], [x], Limit.ROUNDED, ("AddNOptions", {}))
 
 
-@_add("EMBEDDING_LOOKUP")
+@MAKERS.add("EMBEDDING_LOOKUP")
 def _embedding(d: Any) -> None:
     table = d.fresh(d.array((d.number(1, 4), *d.shape(1, 2)), FLOAT[0]))
     rows = d.fresh(d.array((d.number(1, 3),), np.int32, 0, table.array.shape[0] - 1))
     d.operator("EMBEDDING_LOOKUP", [rows, table], [table])
 
 
-@_add("CONV_3D")
+@MAKERS.add("CONV_3D")
 def _conv_3d(d: Any) -> None:
     x = d.input(d.array((1, 3, 4, 3, d.number(1, 2))))
     w = d.constant(d.array((2, d.number(1, 2), 2, x.array.shape[-1], d.number(1, 2))))
@@ -912,6 +883,7 @@ def _steps(d: Any, code: str, batch: int, steps: int, size: int) -> tuple[Value,
 
 
 def _rnn(code: str, options: str) -> None:
+    @MAKERS.add(code)
     def make(d: Any) -> None:
         batch, steps, size, units = _sizes(d)
         x, fields = _steps(d, code, batch, steps, size)
@@ -919,14 +891,13 @@ def _rnn(code: str, options: str) -> None:
         fields |= {"FusedActivationFunction": d.one_of(0, 1, 3)}
         d.operator(code, [x, *cell, d.variable((batch, units))], [np.float32], Limit.SUM, (options, fields))
 
-    MAKERS[code] = make
-
 
 _rnn("RNN", "RNNOptions")
 _rnn("UNIDIRECTIONAL_SEQUENCE_RNN", "SequenceRNNOptions")
 
 
 def _lstm(code: str, options: str) -> None:
+    @MAKERS.add(code)
     def make(d: Any) -> None:
         batch, steps, size, units = _sizes(d)
         x, fields = _steps(d, code, batch, steps, size)
@@ -943,14 +914,12 @@ def _lstm(code: str, options: str) -> None:
             code, [x, *cell, *states, *norms], [np.float32], Limit.MAGNIFIED if norms else Limit.SUM, (options, fields)
         )
 
-    MAKERS[code] = make
-
 
 _lstm("LSTM", "LSTMOptions")
 _lstm("UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions")
 
 
-@_add("SVDF")
+@MAKERS.add("SVDF")
 def _svdf(d: Any) -> None:
     batch, memory, size, units = _sizes(d)
     rank = d.number(1, 2)
@@ -967,7 +936,7 @@ def _applied(file: TfliteFile, code: str, x: int, spec: Spec) -> list[int]:
     return file.operator(code, [x], {"r": spec})
 
 
-@_add("IF")
+@MAKERS.add("IF")
 def _if(d: Any) -> None:
     x, codes = d.pick(FLOAT, exact=True), [d.one_of(*_BRANCHES) for _ in range(2)]
 
@@ -979,7 +948,7 @@ def _if(d: Any) -> None:
     d.operator("IF", [d.input(d.array((), np.bool_)), x], [x], Limit.FUNCTION, branches)
 
 
-@_add("WHILE")
+@MAKERS.add("WHILE")
 def _while(d: Any) -> None:
     x, code, turns = d.pick(FLOAT, exact=True), d.one_of(*_BRANCHES), d.number(0, 3)
     number = Spec((), np.int32)
