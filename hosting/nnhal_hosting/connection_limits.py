@@ -47,13 +47,10 @@ class StallTimer:
         self._connection = connection
         self._limits = limits
         self._loop = loop
-        self._since = loop.time()
+        self.since = loop.time()
+        """When the client has last done what it was to do, by the loop's clock; set it when it has done more."""
         self._unsent = 0
         self._next: asyncio.Handle = loop.call_soon(self.look)
-
-    def restart(self) -> None:
-        """Note that the client has done what it was to do."""
-        self._since = self._loop.time()
 
     def cancel(self) -> None:
         self._next.cancel()
@@ -63,9 +60,9 @@ class StallTimer:
         connection, limits, now = self._connection, self._limits, self._loop.time()
         unsent = connection.transport.get_write_buffer_size()
         if unsent != self._unsent or (not unsent and connection.waits_for_server):
-            self._unsent, self._since = unsent, now
+            self._unsent, self.since = unsent, now
         is_idle = connection.is_idle and not unsent
-        due = self._since + (limits.idle_seconds if is_idle else limits.stalled_seconds)
+        due = self.since + (limits.idle_seconds if is_idle else limits.stalled_seconds)
         if now < due:
             next_look = now + min(limits.stalled_seconds, limits.idle_seconds)
             self._next = self._loop.call_at(min(due, next_look), self.look)
@@ -73,5 +70,5 @@ class StallTimer:
             connection.transport.abort()
         else:
             connection.time_is_up()
-            self._since = now  # of what is sent last
+            self.since = now  # of what is sent last
             self._next = self._loop.call_later(limits.stalled_seconds, self.look)

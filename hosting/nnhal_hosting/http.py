@@ -173,7 +173,7 @@ class LimitedConnection(HttpToolsProtocol):
             self._discard(data)
             return
         if self._awaited is _Awaited.BODY:
-            self._timer.restart()
+            self._timer.since = self.loop.time()
         self._unread = self._unread + data if self._unread else data
         self._read_on()
 
@@ -262,7 +262,7 @@ class LimitedConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """The response to the first of the requests has been written, but may not have been sent yet."""
         self._unanswered.pop(0)
-        self._timer.restart()
+        self._timer.since = self.loop.time()
         if self._refusal is not None and not self._waits_for_answers:
             self._answer_refusal(self._refusal)
             return
@@ -278,7 +278,7 @@ class LimitedConnection(HttpToolsProtocol):
         self._awaited = _Awaited.REQUEST
 
     def end_serving(self) -> None:
-        self._timer.restart()
+        self._timer.since = self.loop.time()
         self._read_on_soon()
 
     @property
@@ -378,7 +378,7 @@ class LimitedConnection(HttpToolsProtocol):
         """Refuse the request that is read, once those before it have been answered, and read no other."""
         is_answered = self._awaited is _Awaited.BODY and not self._is_serving  # without its body
         self._awaited, self._unread = _Awaited.NOTHING, b""
-        self._timer.restart()
+        self._timer.since = self.loop.time()
         if is_answered:
             self._linger()
         elif self._waits_for_answers:
@@ -412,7 +412,7 @@ class LimitedConnection(HttpToolsProtocol):
 
     def _expect(self, awaited: _Awaited) -> None:
         self._awaited = awaited
-        self._timer.restart()
+        self._timer.since = self.loop.time()
 
     @property
     def is_idle(self) -> bool:

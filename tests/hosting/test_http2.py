@@ -33,7 +33,7 @@ class Echo:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._data = b""
+        self._data = stream.first
         if dict(stream.headers)[b":path"] == b"/large":
             stream.respond(((b":status", b"200"),))
             stream.send(LARGE)
@@ -43,6 +43,8 @@ class Echo:
             self._task = asyncio.get_running_loop().create_task(self._answer_in_parts())
         elif stream.is_whole:
             self._answer()
+        else:
+            stream.take(len(stream.first))
 
     def receive(self, data: bytes, is_last: bool) -> None:
         self._data += data

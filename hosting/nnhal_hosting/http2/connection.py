@@ -36,7 +36,10 @@ _WHILE_IT_LASTS = suppress(ngh2.NGH2Error)
 
 
 class StreamUser(Protocol):
-    """Serves a stream. The connection calls it in the loop, and what it raises ends the connection."""
+    """Serves a stream. The connection calls it in the loop, and what it raises ends the connection.
+
+    What has come with the head is in ``Stream.first`` when the stream is opened; ``receive`` takes what follows.
+    """
 
     def receive(self, data: bytes, is_last: bool) -> None:
         """Take what has come of the request, and no more than what the window lets in."""
@@ -49,7 +52,7 @@ class StreamUser(Protocol):
 
 
 OpenStream = Callable[["Stream"], None]
-"""Sets the user of a new stream, or answers it at once."""
+"""Sets the user of a new stream, or answers it at once. Of most requests all has come by then."""
 
 
 @dataclass(slots=True)
@@ -68,14 +71,18 @@ class Stream:
     """A request and its answer. Sending to one that is over does nothing."""
 
     __slots__ = (
-        "_connection", "_drained", "_end", "_held", "_is_wide", "_left", "_unsent", "headers", "is_open", "is_whole",
-        "number", "since", "user",
+        "_connection", "_drained", "_end", "_held", "_is_wide", "_left", "_unsent", "_waits", "first", "headers",
+        "is_open", "is_whole", "number", "peer", "since", "user",
     )  # fmt: skip
 
     def __init__(self, connection: Http2Connection, number: int, headers: Sequence[Header], is_whole: bool) -> None:
         self._connection = connection
+        self.peer = connection.peer
+        """The client."""
         self.number = number
         self.headers = headers
+        self.first = b""
+        """What had come of the request when the stream was opened."""
         self.is_whole = is_whole
         """True if the client has sent all of the request."""
         self.is_open = True
@@ -83,17 +90,12 @@ class Stream:
         self.since = 0.0
         self._held = 0
         """Bytes of the request that have not been taken."""
-        self._is_wide = False
+        self._is_wide = self._waits = False
         self._left = 0
         """Bytes of the answer that ngh2 held when they were looked at last."""
         self._unsent: deque[memoryview] = deque()
         self._end: Sequence[Header] | None = None
         self._drained: asyncio.Future[None] | None = None
-
-    @property
-    def peer(self) -> PeerState:
-        """The client."""
-        return self._connection.peer
 
     @property
     def is_sent(self) -> bool:
@@ -108,18 +110,22 @@ class Stream:
     @property
     def _queued(self) -> int:
         """The bytes of the answer that ngh2 has."""
-        with _WHILE_IT_LASTS:
+        try:
             return self._connection.http2.queued_body_size(self.number)
-        return 0
+        except ngh2.NGH2Error:
+            return 0
 
     def wait_for_client(self) -> None:
         """Note that the stream waits for its client."""
         if self.is_open:
+            self._waits = True
             self._connection.waiting.add(self)
 
     def go_on(self) -> None:
         """Note that it does not wait any more."""
-        self._connection.waiting.discard(self)
+        if self._waits:
+            self._waits = False
+            self._connection.waiting.discard(self)
 
     def give_up(self, why: str) -> None:
         if self._end is None and self.user is not None:
@@ -138,6 +144,24 @@ class Stream:
         self._held -= size
         if self.is_open:
             self._connection.acknowledge(self, size)
+
+    def answer(self, headers: Iterable[Header], data: bytes, trailers: Sequence[Header]) -> None:
+        """Send a whole answer, as far as the client and the network take it; the rest follows when they do."""
+        if not self.is_open:
+            return
+        http2, number = self._connection.http2, self.number
+        try:
+            http2.send_response(number, headers)
+            if len(data) > _PIECE_BYTES or self._unsent:
+                self.send(data)
+                self.end(trailers)
+            else:
+                self._end = trailers
+                http2.send_data(number, data)
+                http2.send_trailers(number, trailers)
+        except ngh2.NGH2Error:
+            return  # it has been reset, which is told next
+        self.flush()
 
     def respond(self, headers: Iterable[Header], is_last: bool = False) -> None:
         """Begin the answer. It is sent with what follows, or by ``flush``."""
@@ -179,7 +203,9 @@ class Stream:
             self.wait_for_client()
 
     async def drained(self) -> None:
-        """Wait until all that was added has been handed to the network, or the stream is over."""
+        """Wait until all that was added has been handed to the network, or the stream is over. There is nothing to wait
+        for once it is not open.
+        """
         if self.is_open and self.number in self._connection.sending:
             self._drained = asyncio.get_running_loop().create_future()
             await self._drained
@@ -200,6 +226,12 @@ class Stream:
             self.take(len(data))
         else:
             self.user.receive(data, is_last)
+
+    def receive_first(self, data: bytes, is_last: bool) -> None:
+        """The client has sent a part of the request before the stream was opened."""
+        self.first = self.first + data if self.first else data
+        self._held += len(data)
+        self.is_whole = is_last
 
     def feed(self) -> bool:
         """Hand more of the answer to ngh2. Return whether it has some that it did not have."""
@@ -223,12 +255,15 @@ class Stream:
         """The stream is over."""
         if not self.is_open:
             return
-        self._connection.acknowledge(self, self._held)
+        connection = self._connection
+        connection.acknowledge(self, self._held)
         self.is_open = False
-        self._connection.sending.pop(self.number, None)
+        connection.sending.pop(self.number, None)
         self._unsent.clear()
-        self.go_on()
-        self._set_drained()
+        if self._waits:
+            connection.waiting.discard(self)
+        if self._drained is not None:
+            self._set_drained()
         user, self.user = self.user, None
         if user is not None:
             user.close()
@@ -338,7 +373,8 @@ class Http2Connection(asyncio.Protocol):
             self.transport.abort()
             return
         self._handle(self.http2.events())
-        self.flush()
+        if self.http2.want_write or self.sending or self.ending or not self.http2.want_read:
+            self.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._count.add(-1)
@@ -386,9 +422,11 @@ class Http2Connection(asyncio.Protocol):
         self.flush()
 
     def acknowledge(self, stream: Stream, size: int) -> None:
-        with suppress(ValueError, ngh2.NGH2Error):  # ngh2 has forgotten a stream that is over
-            if size:
+        if size:
+            try:
                 self.http2.acknowledge_received_data(size, stream.number)
+            except (ValueError, ngh2.NGH2Error):
+                return  # ngh2 has forgotten a stream that is over
 
     def flush(self) -> None:
         """Send what is to be sent, as far as the network takes it."""
@@ -405,7 +443,9 @@ class Http2Connection(asyncio.Protocol):
 
     def _send(self) -> bool:
         """Send something. Return whether there may be more."""
-        fed = [stream for stream in list(self.sending.values()) if stream.is_open and stream.feed()]
+        fed = False
+        if self.sending:
+            fed = [stream.feed() for stream in list(self.sending.values()) if stream.is_open].count(True) > 0
         sent = self.http2.data_to_send(_MOST_WRITTEN)
         if sent:
             self.transport.write(sent)
@@ -424,25 +464,33 @@ class Http2Connection(asyncio.Protocol):
         return False
 
     def _handle(self, events: Iterable[ngh2.Event]) -> None:
+        opened: dict[int, Stream] = {}
         for event in events:
             if isinstance(event, ngh2.RequestReceived):
-                stream = Stream(self, event.stream_id, cast(Sequence[Header], event.headers), event.end_stream)
-                self._streams[event.stream_id] = stream
-                self._timer.restart()
-                self._open(stream)
+                number = event.stream_id
+                opened[number] = self._streams[number] = Stream(self, number, event.headers, event.end_stream)
+                self._timer.since = self.loop.time()
             elif isinstance(event, ngh2.DataReceived):
-                if (known := self._streams.get(event.stream_id)) is not None:
+                if (new := opened.get(event.stream_id)) is not None:
+                    new.receive_first(event.data, event.end_stream)
+                elif (known := self._streams.get(event.stream_id)) is not None:
                     known.receive(event.data, event.end_stream)
             elif isinstance(event, ngh2.TrailersReceived):
-                if (known := self._streams.get(event.stream_id)) is not None:
+                if (new := opened.get(event.stream_id)) is not None:
+                    new.receive_first(b"", True)
+                elif (known := self._streams.get(event.stream_id)) is not None:
                     known.receive(b"", True)
             elif isinstance(event, ngh2.StreamClosed):
+                opened.pop(event.stream_id, None)
                 over = self._streams.pop(event.stream_id, None)
                 if over is not None:
                     over.close()
-                    self._timer.restart()
+                    self._timer.since = self.loop.time()
             elif isinstance(event, ngh2.SettingsReceived):
                 self._has_greeted = True
-                self._timer.restart()
+                self._timer.since = self.loop.time()
             elif isinstance(event, ngh2.ConnectionClosed):
                 self.transport.close()
+        for stream in opened.values():
+            if stream.is_open:
+                self._open(stream)

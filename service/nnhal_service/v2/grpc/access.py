@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
@@ -11,10 +13,9 @@ from nnhal_hosting.access import AccessRole
 from nnhal_service.access import Guard
 from nnhal_service.access.roles import role_for_call
 from nnhal_service.serving.errors import ServingError
-from nnhal_service.v2.grpc.calls import GrpcContext
+from nnhal_service.v2.grpc.calls import Call, GrpcContext
 from nnhal_service.v2.grpc.compression import plain
 
-AUTHORIZATION = "authorization"
 _SETTINGS: Mapping[str, type[wire.TraceSettingRequest | wire.LogSettingsRequest]] = {
     "/inference.GRPCInferenceService/TraceSetting": wire.TraceSettingRequest,
     "/inference.GRPCInferenceService/LogSettings": wire.LogSettingsRequest,
@@ -22,38 +23,41 @@ _SETTINGS: Mapping[str, type[wire.TraceSettingRequest | wire.LogSettingsRequest]
 """Calls that change settings, or only read them if the request has none."""
 
 
-def changes_settings(method: str) -> bool:
-    """Return whether a call of this full name changes settings, or reads them, as its message says."""
-    return method in _SETTINGS
-
-
-def admission(method: str, guard: Guard) -> Callable[[bytes, GrpcContext], None] | None:
-    """Return what admits a call by its request, None if nothing does; it raises ServingError if the guard refuses the
-    call.
+def admission(method: str, guard: Guard) -> Callable[[GrpcContext], None] | None:
+    """Return what admits a call by its head; None if that admits every call. It raises ServingError if the guard
+    refuses the call.
 
     ``method`` is its full name, such as ``/inference.GRPCInferenceService/ModelInfer``.
     """
-    needed, changes = role_for_call(method), changes_settings(method)
-    if needed == AccessRole.NOBODY or not guard.has_rules:
+    needed = role_for_call(method)
+    if method in _SETTINGS or needed == AccessRole.NOBODY or not guard.has_rules:
         return None
+    return partial(admit_call, guard, needed)
 
-    def admit(request: bytes, context: GrpcContext) -> None:
-        role = AccessRole.VIEW if changes and _only_reads(method, request) else needed
-        admit_call(guard, role, context)
 
-    return admit
+def admitted_by_message(method: str, guard: Guard, call: Call) -> Call:
+    """Return a call that is admitted by its message too, if that says whether it changes settings."""
+    if method not in _SETTINGS or not guard.has_rules:
+        return call
+    needed = role_for_call(method)
+
+    def admitted(message: bytes, context: GrpcContext) -> Coroutine[Any, Any, bytes]:
+        admit_call(guard, AccessRole.VIEW if _only_reads(method, message) else needed, context)
+        return call(message, context)
+
+    return admitted
 
 
 def admit_call(guard: Guard, role: AccessRole, context: GrpcContext) -> None:
     """Raise ServingError if the guard refuses a call. The client's user is asked for once a connection."""
-    authorization = metadata_value(context, AUTHORIZATION) if guard.asks_for_tokens else ""
-    guard.admit(role, authorization, context.peer(), context.user_is_admitted)
-    context.user_is_admitted = True
+    peer = context.peer
+    guard.admit(role, context.head.authorization, peer.name, peer.user_is_admitted)
+    peer.user_is_admitted = True
 
 
 def metadata_value(context: GrpcContext, key: str) -> str:
     """Return what the client sent under a key; empty if it sent nothing."""
-    for name, value in context.invocation_metadata():
+    for name, value in context.head.metadata:
         if name == key:
             return str(value)
     return ""

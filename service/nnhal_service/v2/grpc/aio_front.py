@@ -7,6 +7,7 @@ import socket
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,7 +18,7 @@ from nnhal_hosting.access import Tls
 from nnhal_hosting.calls.limits import connections_option, read_ahead_options
 from nnhal_hosting.link_server import remove_stale_socket
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.grpc.calls import Metadata, Method
+from nnhal_service.v2.grpc.calls import CallHead, Metadata, Method, deadline_in
 from nnhal_service.v2.grpc.compression import AS_RECEIVED
 from nnhal_service.v2.grpc.limits import UNIX, GrpcLimits
 from nnhal_service.v2.grpc.statuses import STATUS, answer_for
@@ -97,22 +98,23 @@ class AioFront:
         return f"{address.rpartition(':')[0]}:{port}"
 
 
+@dataclass(slots=True)
+class _Peer:
+    """The CallPeer of a call."""
+
+    name: str
+    user_is_admitted: bool = False
+
+
 class _AioContext:
     """The GrpcContext of a call of grpc.aio, which does not tell its connections apart."""
 
     def __init__(self, context: _Context) -> None:
         self._context = context
-        self.user_is_admitted = False
-
-    def peer(self) -> str:
-        return self._context.peer()
-
-    def invocation_metadata(self) -> Metadata:
-        return tuple(self._context.invocation_metadata() or ())
-
-    def time_remaining(self) -> float | None:
-        left: float | None = self._context.time_remaining()
-        return left
+        self.peer = _Peer(context.peer())
+        left: float | None = context.time_remaining()
+        self.head = CallHead.of(b"", left, b"", tuple(context.invocation_metadata() or ()))
+        self.deadline_ns = deadline_in(left)
 
     def set_trailing_metadata(self, metadata: Metadata) -> None:
         self._context.set_trailing_metadata(tuple(metadata))
@@ -135,18 +137,23 @@ async def _answer(method: Method, context: _AioContext) -> bytes:
     data = await context.read()
     if data is None:
         raise ServingError(ErrorKind.INVALID_ARGUMENT, "a call without a request, expected one message")
-    return await method.answer(data, context)
+    assert method.unary is not None
+    with method.limit:
+        return await method.unary(data, context)
 
 
 async def _serve(method: Method, context: _AioContext) -> None:
-    await method.serve(context)
+    assert method.stream is not None
+    with method.limit:
+        await method.stream(context)
 
 
 def _answered(method: Method, serve: Callable[[Method, _AioContext], Any]) -> Any:
     async def answered(_: object, context: _Context) -> Any:
         call = _AioContext(context)
         try:
-            method.admit_early(call)
+            if method.admit is not None:
+                method.admit(call)
             return await serve(method, call)
         except Exception as error:
             refusal = answer_for(error, method.name)

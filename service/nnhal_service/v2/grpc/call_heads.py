@@ -6,17 +6,17 @@ import binascii
 import re
 from base64 import b64decode
 from collections.abc import Sequence
-from typing import NamedTuple
 from urllib.parse import quote
 
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.grpc.calls import Metadata
+from nnhal_service.v2.grpc.calls import CallHead, Metadata
 from nnhal_service.v2.grpc.statuses import STATUS
 
 _UNIT_SECONDS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _TIMEOUT = re.compile(rb"(\d{1,8})([HMSmun])")
+TIMEOUT = b"grpc-timeout"
 _CONTENT_TYPE = re.compile(rb"application/grpc(?:$|[+;])")
-_NO_METADATA = frozenset((b"te", b"content-type", b"grpc-timeout", b"grpc-encoding", b"grpc-accept-encoding"))
+_NO_METADATA = frozenset((b"te", b"content-type", TIMEOUT, b"grpc-encoding", b"grpc-accept-encoding"))
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 _SHOWN = 80
 """Bytes of a value in a message."""
@@ -37,16 +37,6 @@ class NotGrpcError(Exception):
         self.status = status
 
 
-class CallHead(NamedTuple):
-    """The head of a call."""
-
-    path: bytes
-    timeout: float | None
-    """In seconds; None without a deadline."""
-    encoding: bytes
-    metadata: Metadata
-
-
 def head_of_call(headers: Headers) -> CallHead:
     """Read a head. Raises NotGrpcError, and ServingError if what is gRPC's in it is malformed."""
     given = dict(headers)
@@ -57,9 +47,9 @@ def head_of_call(headers: Headers) -> CallHead:
     if given.get(b"te") != b"trailers":
         message = "the call has no header 'te: trailers', which a proxy may have taken away"
         raise ServingError(ErrorKind.INTERNAL, message)
-    return CallHead(
+    return CallHead.of(
         given.get(b":path", b""),
-        _timeout(given.get(b"grpc-timeout")),
+        timeout_of(given.get(TIMEOUT)),
         given.get(b"grpc-encoding", b"identity"),
         tuple([_metadata(*header) for header in headers if header[0][:1] != b":" and header[0] not in _NO_METADATA]),
     )
@@ -76,7 +66,8 @@ def trailers_of(metadata: Metadata) -> tuple[tuple[bytes, bytes], ...]:
     return tuple([(name.encode(), value.encode() if isinstance(value, str) else value) for name, value in metadata])
 
 
-def _timeout(value: bytes | None) -> float | None:
+def timeout_of(value: bytes | None) -> float | None:
+    """Return the seconds that a header gives a call; None without one. Raises INVALID_ARGUMENT if it is malformed."""
     if value is None:
         return None
     found = _TIMEOUT.fullmatch(value)

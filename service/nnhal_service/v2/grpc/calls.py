@@ -10,34 +10,65 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from nnhal.clock import now_ns
+from nnhal.types import NO_DEADLINE
+from nnhal_service.observability import TRACEPARENT
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 T = TypeVar("T")
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
+AUTHORIZATION = "authorization"
 
 
 class BrokenStreamError(ServingError):
     """What a client has sent is no stream of messages, or too long a message: nothing after it can be read."""
 
 
+class CallHead(NamedTuple):
+    """The head of a call, which most calls of a connection have in common but for the deadline."""
+
+    path: bytes
+    timeout: float | None
+    """In seconds; None without a deadline."""
+    encoding: bytes
+    metadata: Metadata
+    """Names are in lower case; values are bytes if they end in ``-bin``."""
+    authorization: str
+    """From the metadata, as the next one; empty if the client has sent none."""
+    traceparent: str
+
+    @classmethod
+    def of(cls, path: bytes, timeout: float | None, encoding: bytes, metadata: Metadata) -> CallHead:
+        found = dict(reversed(metadata))
+        authorization, traceparent = (str(found.get(key, "")) for key in (AUTHORIZATION, TRACEPARENT))
+        return cls(path, timeout, encoding, metadata, authorization, traceparent)
+
+
+class CallPeer(Protocol):
+    """The client at the other end of a call's connection."""
+
+    name: str
+    """Its address. All clients of a unix socket have the same."""
+    user_is_admitted: bool
+    """True if its user has been admitted; set it once that is so."""
+
+
 class GrpcContext(Protocol):
     """A call, as what serves it sees it. Each of the two servers gives its own."""
 
-    user_is_admitted: bool
-    """True if the user at the other end of the connection has been admitted; set it once that is so."""
+    @property
+    def peer(self) -> CallPeer:
+        """The client."""
 
-    def peer(self) -> str:
-        """Return the address of the connection. All clients of a unix socket have the same address."""
+    @property
+    def head(self) -> CallHead:
+        """What the client has sent before its messages."""
 
-    def invocation_metadata(self) -> Metadata:
-        """Return what the client has sent with its call. Names are in lower case; values are bytes if they end in
-        ``-bin``.
-        """
-
-    def time_remaining(self) -> float | None:
-        """Return the seconds until the call's deadline; None without one."""
+    @property
+    def deadline_ns(self) -> int:
+        """The instant of CLOCK_BOOTTIME by which the call must have ended; NO_DEADLINE without one."""
 
     def set_trailing_metadata(self, metadata: Metadata) -> None:
         """Have this sent with the status."""
@@ -50,7 +81,7 @@ class GrpcContext(Protocol):
 
 
 Call: TypeAlias = Callable[[bytes, GrpcContext], Coroutine[Any, Any, bytes]]
-"""A unary call takes the request and returns the response."""
+"""A unary call takes the request and returns the response. Its caller should drop the request, which it holds."""
 StreamCall: TypeAlias = Callable[[GrpcContext], Coroutine[Any, Any, None]]
 """A stream reads and writes with the context."""
 
@@ -86,35 +117,17 @@ class Method:
     """Bounds its calls, perhaps with those of other methods."""
     unary: Call | None = None
     stream: StreamCall | None = None
-    admit: Callable[[bytes, GrpcContext], None] | None = None
-    """Raises ServingError if a call with this message is refused; None if none ever is."""
-    admits_by_message: bool = False
-    """True if whether a call is admitted depends on its message; otherwise it is admitted before that has come."""
+    admit: Callable[[GrpcContext], None] | None = None
+    """Raises ServingError if a call of which no message has come is refused; None if none is as yet."""
 
     @property
     def name(self) -> str:
         return self.path.rpartition("/")[2]
 
-    def admit_early(self, context: GrpcContext) -> None:
-        """Admit a call of which no message has come, if that is enough. Raises ServingError."""
-        if self.admit is not None and not self.admits_by_message:
-            self.admit(b"", context)
 
-    async def answer(self, message: bytes, context: GrpcContext) -> bytes:
-        """Serve a unary call that ``admit_early`` has let pass."""
-        assert self.unary is not None
-        if self.admit is not None and self.admits_by_message:
-            self.admit(message, context)
-        with self.limit:
-            answer = self.unary(message, context)
-            del message  # this frame waits for the answer: the message must not
-            return await answer
-
-    async def serve(self, context: GrpcContext) -> None:
-        """Serve a stream that ``admit_early`` has let pass."""
-        assert self.stream is not None
-        with self.limit:
-            await self.stream(context)
+def deadline_in(seconds: float | None) -> int:
+    """Return the instant of CLOCK_BOOTTIME after so many seconds; NO_DEADLINE for None."""
+    return NO_DEADLINE if seconds is None else now_ns() + int(seconds * 1e9)
 
 
 async def ended(work: asyncio.Future[T]) -> T:

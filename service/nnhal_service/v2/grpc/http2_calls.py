@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from nnhal.types import NO_DEADLINE
 from nnhal_hosting.http2 import Header, Stream
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -14,15 +15,16 @@ from nnhal_service.v2.grpc.call_heads import (
     CONTENT_TYPE,
     ENCODINGS,
     OK,
-    CallHead,
+    TIMEOUT,
     Headers,
     NotGrpcError,
     head_of_call,
     status_of,
+    timeout_of,
     trailers_of,
 )
-from nnhal_service.v2.grpc.calls import BrokenStreamError, Metadata, Method
-from nnhal_service.v2.grpc.incoming import PREFIX, IncomingMessages
+from nnhal_service.v2.grpc.calls import BrokenStreamError, CallHead, Metadata, Method, deadline_in
+from nnhal_service.v2.grpc.incoming import PREFIX, IncomingMessages, is_one_message
 from nnhal_service.v2.grpc.statuses import answer_for
 
 _JOINED_BYTES = 1 << 16
@@ -42,65 +44,50 @@ class Http2Calls:
 
     def open(self, stream: Stream) -> None:
         """Serve a stream, or refuse it."""
-        try:
-            head = _head_of(stream)
-        except NotGrpcError as error:
-            stream.respond(((b":status", error.status),), is_last=True)
-            stream.flush()
-            return
-        except ServingError as error:
-            _refuse(stream, error)
-            return
-        method = self._methods.get(head.path)
+        kept: _KeptHead | None = stream.peer.kept
+        if kept is None or kept.headers != stream.headers:
+            try:
+                kept = _head_of(stream.headers, kept)
+            except NotGrpcError as error:
+                stream.respond(((b":status", error.status),), is_last=True)
+                stream.flush()
+                return
+            except ServingError as error:
+                _refuse(stream, error)
+                return
+            stream.peer.kept = kept
+        method = self._methods.get(kept.head.path)
         if method is None:
             _refuse(stream, ServingError(ErrorKind.UNSUPPORTED, "no such method"))
             return
-        call = Http2Call(self, stream, head, method)
-        stream.user = call
-        call.begin()
+        Http2Call(self, stream, kept.head, method).begin()
 
 
 class Http2Call:
     """A call, and the GrpcContext of what serves it."""
 
     __slots__ = (
-        "_calls", "_deadline", "_has_begun", "_head", "_incoming", "_is_answered", "_method", "_reader", "_reason",
-        "_stream", "_task", "_timer", "_trailers",
+        "_calls", "_has_begun", "_incoming", "_is_answered", "_is_served", "_method", "_reader", "_reason", "_stream",
+        "_task", "_timer", "_trailers", "deadline_ns", "head", "peer",
     )  # fmt: skip
 
     def __init__(self, calls: Http2Calls, stream: Stream, head: CallHead, method: Method) -> None:
         self._calls = calls
         self._stream = stream
-        self._head = head
+        self.head = head
+        self.peer = stream.peer
         self._method = method
-        self._incoming = IncomingMessages(stream, head.encoding, calls.message_bytes)
+        self._incoming: IncomingMessages | None = None
+        """None as long as there is but the one message that has come with the head."""
         self._trailers: tuple[Header, ...] = OK
         self._task: asyncio.Task[None] | None = None
         self._reader: asyncio.Future[bytes | None] | None = None
         self._reason: ServingError | None = None
         """Ends the call in place of what serves it."""
-        self._has_begun = self._is_answered = False
-        self._deadline = self._timer = None
-        if head.timeout is not None:
-            self._deadline = calls.loop.time() + head.timeout
-            self._timer = calls.loop.call_at(self._deadline, self._expire)
-
-    @property
-    def user_is_admitted(self) -> bool:
-        return self._stream.peer.user_is_admitted
-
-    @user_is_admitted.setter
-    def user_is_admitted(self, value: bool) -> None:
-        self._stream.peer.user_is_admitted = value
-
-    def peer(self) -> str:
-        return self._stream.peer.name
-
-    def invocation_metadata(self) -> Metadata:
-        return self._head.metadata
-
-    def time_remaining(self) -> float | None:
-        return None if self._deadline is None else max(0.0, self._deadline - self._calls.loop.time())
+        self._has_begun = self._is_answered = self._is_served = False
+        self.deadline_ns = NO_DEADLINE
+        self._timer: asyncio.TimerHandle | None = None
+        stream.user = self
 
     def set_trailing_metadata(self, metadata: Metadata) -> None:
         self._trailers = (*OK, *trailers_of(metadata))
@@ -108,11 +95,11 @@ class Http2Call:
     async def read(self) -> bytes | None:
         reader: asyncio.Future[bytes | None] = self._calls.loop.create_future()
         self._reader = reader
-        self._go_on()
+        incoming = self._go_on()
         if not reader.done():
             self._stream.flush()  # the client may wait for a window
         message = await reader
-        self._incoming.release()  # whoever reads it charges it now
+        incoming.release()  # whoever reads it charges it now
         return message
 
     async def write(self, message: bytes) -> None:
@@ -122,20 +109,31 @@ class Http2Call:
 
     def begin(self) -> None:
         """Begin to serve it."""
-        try:
-            self._method.admit_early(self)
-        except ServingError as error:
-            self._fail(error)
-            return
-        if self._method.stream is not None:
+        method, stream, first = self._method, self._stream, self._stream.first
+        if self.head.timeout is not None:
+            self.deadline_ns = deadline_in(self.head.timeout)
+            self._timer = self._calls.loop.call_later(self.head.timeout, self._expire)
+        if method.admit is not None:
+            try:
+                method.admit(self)
+            except ServingError as error:
+                self._fail(error)
+                return
+        if method.stream is not None:
             self._start(self._serve())
-        elif not self._stream.is_whole:
-            self._stream.wait_for_client()
-        else:
+        elif stream.is_whole and is_one_message(first, self._calls.message_bytes):
+            stream.first = b""
+            self._start(self._answer(first[PREFIX.size :]))
+        elif first or stream.is_whole:
             self._go_on()
+        else:
+            stream.wait_for_client()
 
     def receive(self, data: bytes, is_last: bool) -> None:
-        self._incoming.add(data)
+        if self._incoming is None:
+            self._stream.first += data
+        else:
+            self._incoming.add(data)
         if self._reader is not None or (self._task is None and not self._is_answered):
             self._go_on()
 
@@ -148,19 +146,26 @@ class Http2Call:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._incoming.release()
+        if self._incoming is not None:
+            self._incoming.release()
         if self._task is not None and not self._is_answered:
             self._task.cancel()
 
-    def _go_on(self) -> None:
+    def _go_on(self) -> IncomingMessages:
         """Hand on the next message, if it has come."""
+        incoming = self._incoming
+        if incoming is None:
+            stream, first = self._stream, self._stream.first
+            incoming = self._incoming = IncomingMessages(stream, self.head.encoding, self._calls.message_bytes)
+            stream.first = b""
+            incoming.add(first)
         try:
-            message = self._incoming.cut(self._calls.budget)
+            message = incoming.cut(self._calls.budget)
             if message is None and not self._stream.is_whole:
-                if self._incoming.has_begun or self._reader is None:
+                if incoming.has_begun or self._reader is None:
                     self._stream.wait_for_client()
-                return
-            if message is None and self._incoming.has_begun:
+                return incoming
+            if message is None and incoming.has_begun:
                 raise BrokenStreamError(ErrorKind.INVALID_ARGUMENT, "the request ends within a message")
             if message is None and self._reader is None:
                 raise ServingError(ErrorKind.INVALID_ARGUMENT, "a call without a request, expected one message")
@@ -171,7 +176,7 @@ class Http2Call:
                 self._fail(error)
             elif not reader.done():
                 reader.set_exception(error)
-            return
+            return incoming
         self._stream.go_on()
         reader, self._reader = self._reader, None
         if reader is None:
@@ -179,38 +184,53 @@ class Http2Call:
             self._start(self._answer(message))
         elif not reader.done():
             reader.set_result(message)
+        return incoming
 
     def _start(self, serving: Coroutine[Any, Any, None]) -> None:
         self._task = task = self._calls.loop.create_task(serving)
         self._calls.tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._calls.tasks.discard(task)
-        if task.cancelled() and self._reason is not None:
-            self._fail(self._reason)
+        task.add_done_callback(self._calls.tasks.discard)
 
     async def _answer(self, message: bytes) -> None:
         """Serve a unary call. Its task ends when the client has the answer."""
+        self._is_served = True
+        method, stream = self._method, self._stream
+        assert method.unary is not None
         try:
-            self._incoming.release()  # whoever serves it charges it now
-            answer = self._method.answer(message, self)
-            del message
-            response = await answer
+            if self._incoming is not None:
+                self._incoming.release()  # whoever serves it charges it now
+            with method.limit:
+                answer = method.unary(message, self)
+                del message
+                response = await answer
         except Exception as error:
-            self._fail(self._reason or answer_for(error, self._method.name))
+            self._fail(self._reason or answer_for(error, method.name))
+        except asyncio.CancelledError:
+            self._fail_by_reason()
+            raise
         else:
-            self._send(response)
+            self._is_answered = True
+            if len(response) <= _JOINED_BYTES:
+                stream.answer(BEGUN, PREFIX.pack(0, len(response)) + response, self._trailers)
+            else:
+                self._send(response)
+                self._finish()
             del response
-            self._finish()
-        await self._stream.drained()
+        if stream.is_open:
+            await stream.drained()
 
     async def _serve(self) -> None:
         """Serve a stream."""
+        self._is_served = True
+        assert self._method.stream is not None
         try:
-            await self._method.serve(self)
+            with self._method.limit:
+                await self._method.stream(self)
         except Exception as error:
             self._fail(self._reason or answer_for(error, self._method.name))
+        except asyncio.CancelledError:
+            self._fail_by_reason()
+            raise
         else:
             self._begin()
             self._finish()
@@ -249,21 +269,39 @@ class Http2Call:
         """End the call, whatever it does."""
         if self._is_answered:
             return
-        if self._task is None:
+        if self._task is None or not self._is_served:
             self._fail(reason)
         else:
             self._reason = reason
+        if self._task is not None:
             self._task.cancel()
 
+    def _fail_by_reason(self) -> None:
+        if self._reason is not None:
+            self._fail(self._reason)
 
-def _head_of(stream: Stream) -> CallHead:
-    """The head of a call. Most calls of a connection have the same, which is read once."""
-    kept: tuple[Headers, CallHead] | None = stream.peer.kept
-    if kept is not None and kept[0] == stream.headers:
-        return kept[1]
-    head = head_of_call(stream.headers)
-    stream.peer.kept = (stream.headers, head)
-    return head
+
+class _KeptHead(NamedTuple):
+    """The head of the last call of a connection."""
+
+    headers: Headers
+    head: CallHead
+    timeout_at: int
+    """Which header gives the call its time; -1 for none."""
+
+
+def _head_of(headers: Headers, last: _KeptHead | None) -> _KeptHead:
+    """The head of a call. It is read anew if more than its time is not the last one's.
+
+    Raises as ``head_of_call``.
+    """
+    if last is not None and last.timeout_at >= 0 and len(headers) == len(last.headers):
+        at, (name, value) = last.timeout_at, headers[last.timeout_at]
+        if name == TIMEOUT and headers[:at] == last.headers[:at] and headers[at + 1 :] == last.headers[at + 1 :]:
+            return _KeptHead(headers, last.head._replace(timeout=timeout_of(value)), at)
+    head = head_of_call(headers)
+    places = [at for at, (name, _) in enumerate(headers) if name == TIMEOUT]
+    return _KeptHead(headers, head, places[0] if len(places) == 1 else -1)
 
 
 def _refuse(stream: Stream, error: ServingError) -> None:

@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInferResponse
-from nnhal.types import NO_DEADLINE
 from nnhal_hosting.access import AccessRole
 from nnhal_service.access import FREE_COPIES, Charge, Guard, RequestMemoryBudget
-from nnhal_service.observability import TRACEPARENT, RequestScope
+from nnhal_service.observability import RequestScope
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP, ServingLoop
 from nnhal_service.serving.requests.client_memory import PlacedTensor
@@ -55,7 +54,7 @@ _NO_REQUEST = CutRequest(b"", "", [])
 
 def peer(context: GrpcContext) -> str:
     """The address of the connection. All clients of a unix socket have the same address."""
-    return context.peer()
+    return context.peer.name
 
 
 class InferCalls:
@@ -83,7 +82,7 @@ class InferCalls:
 
     async def infer(self, data: bytes, context: GrpcContext) -> bytes:
         arrived_ns = time.monotonic_ns()
-        with RequestScope(metadata_value(context, TRACEPARENT)) as scope:
+        with RequestScope(context.head.traceparent) as scope:
             try:
                 with self._budget.charge(len(data)) as charge:
                     data = await self._decompressed(data, charge)
@@ -99,7 +98,7 @@ class InferCalls:
     async def stream_infer(self, context: GrpcContext) -> None:
         """ModelStreamInfer: each request is read and runs when the one before it has been answered."""
         by_status = metadata_value(context, _STATUS_HEADER) == "true"
-        traceparent = metadata_value(context, TRACEPARENT)
+        traceparent = context.head.traceparent
         is_first = True
         while True:
             cut = _NO_REQUEST
@@ -157,7 +156,7 @@ class InferCalls:
         self, head: Head, cut: CutRequest, context: GrpcContext, form: _Form, arrived_ns: int, charge: Charge
     ) -> bytes:
         with self._repository.model(head.model_name, head.model_version) as lease:
-            model, deadline_ns = lease.model, _deadline_ns(context)
+            model, deadline_ns = lease.model, context.deadline_ns
             asked = head.asked() if cut.has_short_head else await ended(self._loop.compute(head.asked))
             caller = Caller(self._owner(context), self._memory) if asked.has_regions else _WITHOUT_REGIONS
             given = (asked, cut, caller, deadline_ns, arrived_ns, charge)
@@ -166,7 +165,7 @@ class InferCalls:
                 request = await ended(self._loop.compute(request_from_wire, *given))
             else:
                 request = request_from_wire(*given)
-            with await model.infer(request, context.peer()) as response:
+            with await model.infer(request, context.peer.name) as response:
                 answer = (response, asked, model, caller, cut.id, form)
                 copied, cost = _copied_bytes(response)
                 charge.copy(copied)
@@ -196,12 +195,6 @@ def _copied_bytes(response: InferenceResponse) -> tuple[int, int]:
             size += array.nbytes
             cost += array.size * _STRING_COST if array.dtype.hasobject else array.nbytes
     return size, cost
-
-
-def _deadline_ns(context: GrpcContext) -> int:
-    """The instant of CLOCK_BOOTTIME by which the call must have ended."""
-    left = context.time_remaining()
-    return NO_DEADLINE if left is None else time.clock_gettime_ns(time.CLOCK_BOOTTIME) + int(left * 1e9)
 
 
 def _stream_refusal(request_id: str, error: ServingError) -> bytes:

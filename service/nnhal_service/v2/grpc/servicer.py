@@ -22,7 +22,6 @@ from nnhal_service.v2.backend import (
     SharedRegion,
     TraceSettings,
 )
-from nnhal_service.v2.grpc.access import AUTHORIZATION, metadata_value
 from nnhal_service.v2.grpc.calls import GrpcContext
 from nnhal_service.v2.grpc.infer import InferCalls, Owner, peer
 from nnhal_service.v2.requested import enabled, refuse
@@ -82,8 +81,8 @@ class InferenceServicer:
         self, request: wire.ServerMetadataRequest, context: GrpcContext
     ) -> wire.ServerMetadataResponse:
         server = self._server
-        is_near = self._native_directory and is_on_this_host(context.peer(), context.invocation_metadata())
-        if is_near and self._guard.allows(AccessRole.INFER, metadata_value(context, AUTHORIZATION)):
+        is_near = self._native_directory and is_on_this_host(context.peer.name, context.head.metadata)
+        if is_near and self._guard.allows(AccessRole.INFER, context.head.authorization):
             context.set_trailing_metadata(((NATIVE_DIRECTORY, self._native_directory),))
         return wire.ServerMetadataResponse(name=server.name, version=server.version, extensions=server.extensions)
 

@@ -275,11 +275,14 @@ def test_of_too_many_calls_that_wait_for_their_clients_the_oldest_end(short_path
     with (
         serving(short_path, FakeModel(), GrpcLimits(waiting=2)) as served,
         idle_calls(address(served), 2, half_sent(INFER.decode())) as calls,
+        http2_client(address(served)) as client,
     ):
         waiting: list[Any] = calls
 
         def one_has_ended() -> bool:
-            infer(served.channel, REQUEST)
+            third = client.request(INFER, data=None, is_whole=False)
+            client.answer(client.request(LIVE))  # the third has come before
+            client.reset(third)
             return any(call.done() for call in waiting)
 
         wait_until(one_has_ended, "one of them makes room")
