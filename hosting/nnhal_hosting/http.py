@@ -23,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from nnhal_hosting.connection_limits import ConnectionLimits, StallTimer
 from nnhal_hosting.http_heads import RefusedError, require_plain, require_trailer
-from nnhal_hosting.shared_numbers import LocalNumber, SharedNumber
+from nnhal_hosting.shared_numbers import SharedNumber
 from nnhal_hosting.whole_requests import DirectWay, KeptHeads, WholeRequests
 
 
@@ -40,7 +40,7 @@ class ConnectionLimiter:
         requests that it knows how to.
         """
         self.limits = limits
-        self.open = LocalNumber() if connections is None else connections
+        self.open = SharedNumber() if connections is None else connections
         self.whole_requests = whole_requests
 
     def protocol(self) -> type[asyncio.Protocol]:
@@ -160,6 +160,8 @@ class LimitedConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))  # a stream's; uvloop's is no subclass
         self.flow = _Flow(self.transport)
+        if self.direct is not None:
+            self.direct.connection_made()
         self._limiter.open.add(1)
         self._timer = StallTimer(self, self._limiter.limits, self.loop)
         if self._limiter.open.total > self._limiter.limits.connections:
@@ -271,7 +273,7 @@ class LimitedConnection(HttpToolsProtocol):
         self._read_on_soon()
 
     def begin_whole(self) -> None:
-        """A request that uvicorn does not see has begun, with its head."""
+        """A request that uvicorn does not see has begun, of which more has to come."""
         self._expect(_Awaited.BODY)
 
     def end_whole(self) -> None:
@@ -279,7 +281,8 @@ class LimitedConnection(HttpToolsProtocol):
 
     def end_serving(self) -> None:
         self._timer.since = self.loop.time()
-        self._read_on_soon()
+        if self._unread:
+            self._read_on_soon()
 
     @property
     def _waits_for_answers(self) -> bool:
@@ -315,7 +318,7 @@ class LimitedConnection(HttpToolsProtocol):
                     continue
             start += self._parse(data[start : start + _MOST_PARSED])
         self._unread = b""
-        if self._awaited is not _Awaited.NOTHING:
+        if self.flow.is_held and self._awaited is not _Awaited.NOTHING:
             self.flow.release()
 
     def _parse(self, piece: bytes) -> int:

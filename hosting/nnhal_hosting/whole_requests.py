@@ -26,6 +26,7 @@ _MOST_GATHERED = HIGH_WATER_LIMIT
 _LONGEST_HEAD = 2048
 """The longest head that is kept."""
 _END_OF_HEAD = b"\r\n\r\n"
+_CLOSE = ((b"connection", b"close"),)
 _NOT_WHOLE = (b"transfer-encoding", b"expect", b"upgrade", b"content-encoding")
 """Headers of requests whose body is not the bytes that follow."""
 
@@ -129,10 +130,10 @@ class WholeConnection(Protocol):
     server_state: ServerState
 
     def begin_whole(self) -> None:
-        """A request that uvicorn does not see has begun, with its head."""
+        """A request that uvicorn does not see has begun, of which more has to come."""
 
     def end_whole(self) -> None:
-        """Its body has come."""
+        """The rest of it has come."""
 
     def end_serving(self) -> None:
         """It has been answered."""
@@ -147,7 +148,7 @@ class DirectWay:
         """True if a request has begun and has not been answered."""
         self.closes = False
         """True if the connection is closed after the request that is served."""
-        self._peer = ""
+        self.peer = ""
         self._connection = connection
         self._requests = requests
         self._heads = heads
@@ -161,10 +162,9 @@ class DirectWay:
         self._writable: asyncio.Future[None] | None = None
         """Has a result when the client has taken enough of an answer; None if it has."""
 
-    @property
-    def peer(self) -> str:
-        self._peer = self._peer or peer_name(self._connection.client)
-        return self._peer
+    def connection_made(self) -> None:
+        """The client is known from now on."""
+        self.peer = peer_name(self._connection.client)
 
     @property
     def is_gathering(self) -> bool:
@@ -183,13 +183,15 @@ class DirectWay:
         end = start + head.length - len(self._body)
         body: bytes | bytearray = data[start:end]
         if end > len(data):
+            if begins:
+                self._connection.begin_whole()
             self._head = head
             self._body += body
             return len(data)
         if not begins:
             self._body += body
             body, self._head, self._body = self._body, None, bytearray()
-        self._connection.end_whole()
+            self._connection.end_whole()
         task = self._connection.loop.create_task(self._serve(head, bytes(body)))
         self._connection.tasks.add(task)
         task.add_done_callback(self._connection.tasks.discard)
@@ -204,7 +206,6 @@ class DirectWay:
         if self._admitted is None:
             return None
         self.is_serving = True
-        self._connection.begin_whole()
         return head
 
     def on_lost(self, lost: Callable[[], None]) -> None:
@@ -213,13 +214,17 @@ class DirectWay:
             lost()
 
     def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], content: bytes) -> None:
+        connection = self._connection
         if not self._is_lost:
-            self._connection.transport.write(self._start_of(status, headers, len(content)) + content)
+            close = _CLOSE if self.closes else ()
+            given = (*connection.server_state.default_headers, *headers, *close)
+            connection.transport.write(_head(status, given, len(content)) + content)
 
     async def respond_in_pieces(
         self, status: int, headers: Sequence[tuple[bytes, bytes]], content: bytes, size: int
     ) -> None:
-        head = self._start_of(status, headers, len(content))
+        close = _CLOSE if self.closes else ()
+        head = _head(status, (*self._connection.server_state.default_headers, *headers, *close), len(content))
         for start in range(0, len(content), size):
             if self._writable is not None:
                 await self._writable
@@ -257,10 +262,6 @@ class DirectWay:
             if self.closes or not is_answered:
                 self._connection.transport.close()
             self._connection.end_serving()
-
-    def _start_of(self, status: int, headers: Sequence[tuple[bytes, bytes]], length: int) -> bytes:
-        close = ((b"connection", b"close"),) if self.closes else ()
-        return _head(status, (*self._connection.server_state.default_headers, *headers, *close), length)
 
 
 @lru_cache(_KEPT_HEADS)

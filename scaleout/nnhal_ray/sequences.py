@@ -66,7 +66,7 @@ class StreamSequences:
 
 def _head_of(message: bytes) -> tuple[Head, Mapping[str, object]]:
     head = head_of(cut_request(message).head)
-    return head, head.asked().parameters.others
+    return head, head.ask().parameters.others
 
 
 def _of_json(headers: Mapping[str, str], body: bytes) -> Mapping[str, object]:

@@ -412,7 +412,7 @@ class ModelServer:
             config,
             self._loop,
             self._observers,
-            [self._tracer.sampler, monitor.log],
+            [self._tracer.sampler, monitor.log] if self._tracer.may_trace else [monitor.log],
             register=monitor.models,
             run_log=monitor.log,
             memory=self._instance_memory,

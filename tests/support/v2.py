@@ -82,6 +82,9 @@ class FakeLease:
 
     model: FakeModel
 
+    def release(self) -> None:
+        """There is nothing to release."""
+
     def __enter__(self) -> FakeLease:
         return self
 

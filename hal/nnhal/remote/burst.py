@@ -92,7 +92,13 @@ class RemoteBurst:
 
     def finish(self, execution: RemoteExecution) -> BurstOutcome:
         """Wait for the answer to ``start``. Raises as ``run``."""
-        answer, (message, known, outcome) = self._receive(), self._last
+        try:
+            answer = self._channel.receive()
+        except (ChannelClosedError, ProtocolError) as error:
+            raise self._failure(error) from error
+        finally:
+            self._busy.release()
+        message, known, outcome = self._last
         if answer == message and known is execution.outputs:
             return outcome
         return self._outcome(answer, execution.outputs)
@@ -138,10 +144,15 @@ class RemoteBurst:
 
     def _exchange(self, message: bytes) -> bytes:
         self._send(message)
-        return self._receive()
+        try:
+            return self._channel.receive()
+        except (ChannelClosedError, ProtocolError) as error:
+            raise self._failure(error) from error
+        finally:
+            self._busy.release()
 
     def _send(self, message: bytes) -> None:
-        """Send a call; the burst is busy until ``_receive``, unless this raises."""
+        """Send a call; the burst is busy until its answer is received, unless this raises."""
         if not self._busy.acquire(False):
             general_failure("the burst runs an execution already; one at a time is allowed")
         try:
@@ -153,14 +164,6 @@ class RemoteBurst:
             if isinstance(error, ChannelClosedError | ProtocolError):
                 raise self._failure(error) from error
             raise
-
-    def _receive(self) -> bytes:
-        try:
-            return self._channel.receive()
-        except (ChannelClosedError, ProtocolError) as error:
-            raise self._failure(error) from error
-        finally:
-            self._busy.release()
 
     def _failure(self, error: ChannelClosedError | ProtocolError) -> TransportError:
         self.is_over = True

@@ -14,7 +14,7 @@ import ngh2
 from nnhal_hosting.access import peer_name
 from nnhal_hosting.connection_limits import ConnectionLimits, StallTimer
 from nnhal_hosting.http2.waiting import WaitingStreams
-from nnhal_hosting.shared_numbers import LocalNumber
+from nnhal_hosting.shared_numbers import SharedNumber
 
 Header: TypeAlias = tuple[bytes, bytes]
 _STREAM_WINDOW = 1 << 16
@@ -71,7 +71,7 @@ class Stream:
     """A request and its answer. Sending to one that is over does nothing."""
 
     __slots__ = (
-        "_connection", "_drained", "_end", "_held", "_is_wide", "_left", "_unsent", "_waits", "first", "headers",
+        "_connection", "_drained", "_end", "_is_wide", "_left", "_unsent", "_waits", "first", "headers", "held",
         "is_open", "is_whole", "number", "peer", "since", "user",
     )  # fmt: skip
 
@@ -88,7 +88,7 @@ class Stream:
         self.is_open = True
         self.user: StreamUser | None = None
         self.since = 0.0
-        self._held = 0
+        self.held = 0
         """Bytes of the request that have not been taken."""
         self._is_wide = self._waits = False
         self._left = 0
@@ -141,7 +141,7 @@ class Stream:
 
     def take(self, size: int) -> None:
         """Let the client send others in place of so many bytes."""
-        self._held -= size
+        self.held -= size
         if self.is_open:
             self._connection.acknowledge(self, size)
 
@@ -161,7 +161,10 @@ class Stream:
                 http2.send_trailers(number, trailers)
         except ngh2.NGH2Error:
             return  # it has been reset, which is told next
-        self.flush()
+        if self.is_whole:
+            self._connection.flush()
+        if self.is_open:  # not all of it has been sent
+            self.flush()
 
     def respond(self, headers: Iterable[Header], is_last: bool = False) -> None:
         """Begin the answer. It is sent with what follows, or by ``flush``."""
@@ -220,18 +223,12 @@ class Stream:
     def receive(self, data: bytes, is_last: bool) -> None:
         """The client has sent a part of the request."""
         self.since = self._connection.now
-        self._held += len(data)
+        self.held += len(data)
         self.is_whole = is_last
         if self._end is not None or self.user is None:  # it has been answered
             self.take(len(data))
         else:
             self.user.receive(data, is_last)
-
-    def receive_first(self, data: bytes, is_last: bool) -> None:
-        """The client has sent a part of the request before the stream was opened."""
-        self.first = self.first + data if self.first else data
-        self._held += len(data)
-        self.is_whole = is_last
 
     def feed(self) -> bool:
         """Hand more of the answer to ngh2. Return whether it has some that it did not have."""
@@ -256,7 +253,8 @@ class Stream:
         if not self.is_open:
             return
         connection = self._connection
-        connection.acknowledge(self, self._held)
+        if self.held:
+            connection.acknowledge(self, self.held)
         self.is_open = False
         connection.sending.pop(self.number, None)
         self._unsent.clear()
@@ -294,7 +292,7 @@ class Http2Connection(asyncio.Protocol):
         waiting: WaitingStreams,
         connections: dict[Http2Connection, None],
         by_peer: dict[str, object],
-        count: LocalNumber,
+        count: SharedNumber,
         open_stream: OpenStream,
     ) -> None:
         """``streams`` are those that may be open at a time. ``connections`` are those of the server, ``by_peer`` its
@@ -432,36 +430,34 @@ class Http2Connection(asyncio.Protocol):
         """Send what is to be sent, as far as the network takes it."""
         if self._is_flushing or self.is_paused or self.transport.is_closing():
             return
-        self._is_flushing = True
+        self._is_flushing = is_more = True
         try:
-            while self._send() and not self.is_paused:
-                pass
+            while is_more and not self.is_paused:
+                fed = False
+                if self.sending:
+                    fed = [stream.feed() for stream in list(self.sending.values()) if stream.is_open].count(True) > 0
+                sent = self.http2.data_to_send(_MOST_WRITTEN)
+                if sent:
+                    self.transport.write(sent)
+                if events := self.http2.events():
+                    self._handle(events)
+                is_more = fed or len(sent) == _MOST_WRITTEN or (bool(sent) and bool(self.sending))
+                if not is_more and self.ending:
+                    is_more = self._end_early()
+                elif not is_more and not self.http2.want_read and not self.http2.want_write:
+                    self.transport.close()
         except ngh2.NGH2Error:  # the connection has ended by its client's fault
             self.transport.close()
         finally:
             self._is_flushing = False
 
-    def _send(self) -> bool:
-        """Send something. Return whether there may be more."""
-        fed = False
-        if self.sending:
-            fed = [stream.feed() for stream in list(self.sending.values()) if stream.is_open].count(True) > 0
-        sent = self.http2.data_to_send(_MOST_WRITTEN)
-        if sent:
-            self.transport.write(sent)
-        if events := self.http2.events():
-            self._handle(events)
-        if fed or len(sent) == _MOST_WRITTEN or (sent and self.sending):
-            return True
-        if self.ending:
-            done = [stream for stream in self.ending if stream.is_open and stream.is_sent]
-            self.ending = [stream for stream in self.ending if stream.is_open and not stream.is_sent]
-            for stream in done:
-                self.http2.reset_stream(stream.number, ngh2.ErrorCode.NO_ERROR)
-            return bool(done)
-        if not self.http2.want_read and not self.http2.want_write:
-            self.transport.close()
-        return False
+    def _end_early(self) -> bool:
+        """Reset streams that have been answered before the request was whole. Return whether there are some."""
+        done = [stream for stream in self.ending if stream.is_open and stream.is_sent]
+        self.ending = [stream for stream in self.ending if stream.is_open and not stream.is_sent]
+        for stream in done:
+            self.http2.reset_stream(stream.number, ngh2.ErrorCode.NO_ERROR)
+        return bool(done)
 
     def _handle(self, events: Iterable[ngh2.Event]) -> None:
         opened: dict[int, Stream] = {}
@@ -472,12 +468,13 @@ class Http2Connection(asyncio.Protocol):
                 self._timer.since = self.loop.time()
             elif isinstance(event, ngh2.DataReceived):
                 if (new := opened.get(event.stream_id)) is not None:
-                    new.receive_first(event.data, event.end_stream)
+                    new.first += event.data
+                    new.is_whole = event.end_stream
                 elif (known := self._streams.get(event.stream_id)) is not None:
                     known.receive(event.data, event.end_stream)
             elif isinstance(event, ngh2.TrailersReceived):
                 if (new := opened.get(event.stream_id)) is not None:
-                    new.receive_first(b"", True)
+                    new.is_whole = True
                 elif (known := self._streams.get(event.stream_id)) is not None:
                     known.receive(b"", True)
             elif isinstance(event, ngh2.StreamClosed):
@@ -493,4 +490,5 @@ class Http2Connection(asyncio.Protocol):
                 self.transport.close()
         for stream in opened.values():
             if stream.is_open:
+                stream.held = len(stream.first)
                 self._open(stream)

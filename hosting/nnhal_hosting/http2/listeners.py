@@ -12,7 +12,7 @@ from functools import partial
 from nnhal_hosting.connection_limits import ConnectionLimits
 from nnhal_hosting.http2.connection import Http2Connection, OpenStream
 from nnhal_hosting.http2.waiting import WaitingStreams
-from nnhal_hosting.shared_numbers import LocalNumber
+from nnhal_hosting.shared_numbers import SharedNumber
 
 _LOOK_SECONDS = 0.01
 _CLOSE_SECONDS = 0.5
@@ -59,7 +59,7 @@ class Http2Listeners:
                 self._waiting,
                 self._connections,
                 self._by_peer,
-                LocalNumber(),
+                SharedNumber(),
                 self._open,
             )
             if bound.family == socket.AF_UNIX:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
-from nnhal_hosting.shared_numbers import LocalNumber, SharedNumber
+from nnhal_hosting.shared_numbers import SharedNumber
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 FREE_COPIES = 1 << 19
@@ -24,7 +24,7 @@ class RequestMemoryBudget:
         """``limit`` is in bytes; 0 for no limit. ``held`` are the bytes, if other processes share the budget."""
         self._limit = limit
         self._lock = threading.Lock()
-        self._held = LocalNumber() if held is None else held
+        self._held = SharedNumber() if held is None else held
         self.reclaim: Callable[[], bool] = lambda: False
         """Gives back bytes that are kept for later; False if there are none. Called when bytes are short."""
         self.large_ended: Callable[[], None] = lambda: None
@@ -51,21 +51,23 @@ class RequestMemoryBudget:
 
     def take(self, size: int, already: int) -> None:
         """Take bytes for a request that holds ``already`` others. Raises RESOURCE_EXHAUSTED, and then takes none."""
+        held_by = self._held
         while True:
             with self._lock:
-                self._held.add(size)
-                held = self._held.total if self._limit else 0
+                held_by.parts[held_by.own] += size
+                held = sum(held_by.parts) if self._limit else 0
                 if held <= self._limit:
                     return
-                self._held.add(-size)
+                held_by.parts[held_by.own] -= size
             if size + already > self._limit or not self.reclaim():
                 self.notify_others()
                 raise self._refusal(already + size, held - size - already)
 
     def give_back(self, size: int) -> None:
         """Undo ``take``."""
+        held_by = self._held
         with self._lock:
-            self._held.add(-size)
+            held_by.parts[held_by.own] -= size
         if size >= LARGE_BYTES:
             self.large_ended()
 

@@ -31,24 +31,9 @@ class NumberTable:
 
     def number(self, row: int, column: int) -> SharedNumber:
         """The number of a row, for the process with a column."""
-        return _TableNumber(self._numbers[row * self._columns : (row + 1) * self._columns], column)
+        return SharedNumber(self._numbers[row * self._columns : (row + 1) * self._columns], column)
 
     def clear(self, column: int) -> None:
         """Forget the parts of a process that has ended."""
         for index in range(column, len(self._numbers), self._columns):
             self._numbers[index] = 0
-
-
-class _TableNumber:
-    __slots__ = ("_column", "_parts")
-
-    def __init__(self, parts: memoryview[int], column: int) -> None:
-        self._parts = parts
-        self._column = column
-
-    @property
-    def total(self) -> int:
-        return sum(self._parts)
-
-    def add(self, more: int) -> None:
-        self._parts[self._column] += more

@@ -49,7 +49,7 @@ class Guard:
             objection = self._users.objection(peer)
             if objection:
                 raise ServingError(ErrorKind.PERMISSION_DENIED, objection)
-        identity = self._identity(authorization)
+        identity = _EVERYBODY if self._tokens is None else self._tokens.identity(authorization)
         if identity is None:
             got = "one that is not known" if authorization else "none"
             raise ServingError(ErrorKind.UNAUTHENTICATED, f"this needs a bearer token, got {got}")
@@ -66,8 +66,5 @@ class Guard:
 
     def allows(self, needed: AccessRole, authorization: str) -> bool:
         """Return whether the caller's token has a role. The call itself may need another one."""
-        identity = self._identity(authorization)
+        identity = _EVERYBODY if self._tokens is None else self._tokens.identity(authorization)
         return identity is not None and identity.role >= needed
-
-    def _identity(self, authorization: str) -> Identity | None:
-        return _EVERYBODY if self._tokens is None else self._tokens.identity(authorization)

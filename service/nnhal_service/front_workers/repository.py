@@ -46,7 +46,7 @@ class RemoteRepository:
         with self._lock:
             kept = self._found.get((name, version))
             if kept is not None:
-                return kept.ready.lease()
+                return Lease(kept.ready)
             changes = self._changes
         while True:
             opened = self._framework.open(name, version)
@@ -55,7 +55,7 @@ class RemoteRepository:
                     kept = self._keep(opened)
                     if version in ("", str(opened.version)):  # other spellings of a number are not worth the memory
                         self._found[name, version] = kept
-                    lease = kept.ready.lease()
+                    lease = Lease(kept.ready)
                     break
                 changes = self._changes  # what was opened may be unloaded by now
             opened.held.close()

@@ -48,17 +48,20 @@ def current_parent() -> TraceParent | None:
 
 
 class RequestScope:
-    """A context in which every log line names the request, once its name is known: in this task or thread, and in the
-    threads that work for it.
+    """Until it is left, every log line names the request, once its name is known: in this task or thread, and in the
+    threads that work for it. Use it as a context, or call ``leave``.
 
     ``traceparent`` is the header that the client sent, empty if it sent none.
     """
 
-    __slots__ = ("_traceparent", "_undo")
+    __slots__ = ("_undo",)
 
     def __init__(self, traceparent: str = "") -> None:
-        self._traceparent = traceparent
         self._undo: list[tuple[ContextVar[Any], Token[Any]]] = []
+        parent = parse_traceparent(traceparent) if traceparent else None
+        if parent is not None:
+            self._set(_parent, parent)
+            self._set(_trace_id, parent.trace_id)
 
     def name(self, model: str, request_id: str) -> None:
         """Name the request; may be called again when more is known."""
@@ -66,19 +69,19 @@ class RequestScope:
         if request_id:
             self._set(_request_id, request_id)
 
+    def leave(self) -> None:
+        """End it, in the task or thread that began it."""
+        while self._undo:
+            variable, token = self._undo.pop()
+            variable.reset(token)
+
     def __enter__(self) -> RequestScope:
-        parent = parse_traceparent(self._traceparent) if self._traceparent else None
-        if parent is not None:
-            self._set(_parent, parent)
-            self._set(_trace_id, parent.trace_id)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        while self._undo:
-            variable, token = self._undo.pop()
-            variable.reset(token)
+        self.leave()
 
     def _set(self, variable: ContextVar[T], value: T) -> None:
         self._undo.append((variable, variable.set(value)))

@@ -86,7 +86,7 @@ class RepositoryEntry(Generic[S]):
         with self._lock:
             wanted = max(self._ready, default=None) if version is None else version
             if wanted in self._ready:
-                return self._ready[wanted].lease()
+                return Lease(self._ready[wanted])
             known = bool(self._ready or self._others) if version is None else str(version) in self._others
             known |= self._expected > 0
         which = "" if version is None else f" version {version}"

@@ -64,14 +64,17 @@ Raises ServingError, and then leaves nothing behind.
 class Lease(Generic[S]):
     """Keeps a version loaded until it is released. Use as a context, or call ``release``."""
 
-    __slots__ = ("_opened", "_release", "model", "serial")
+    __slots__ = ("_held", "_opened", "model", "serial")
 
-    def __init__(self, opened: Opened[S], serial: int, release: Callable[[], None]) -> None:
-        self.model = opened.served
-        self.serial = serial
+    def __init__(self, version: ReadyVersion[S]) -> None:
+        """Hold a version, which may not have been closed."""
+        self.model = version.opened.served
+        self.serial = version.serial
         """Tells the version from another load of it."""
-        self._opened = opened
-        self._release: Callable[[], None] | None = release
+        self._opened = version.opened
+        self._held: ReadyVersion[S] | None = version
+        with version.lock:
+            version.leases += 1
 
     @property
     def name(self) -> str:
@@ -94,9 +97,12 @@ class Lease(Generic[S]):
 
     def release(self) -> None:
         """Release the version; harmless when repeated."""
-        release, self._release = self._release, None
-        if release is not None:
-            release()
+        version, self._held = self._held, None
+        if version is not None:
+            with version.lock:
+                version.leases -= 1
+                if version.is_closing:
+                    version.ended.notify_all()
 
     def __enter__(self) -> Lease[S]:
         return self
@@ -104,9 +110,7 @@ class Lease(Generic[S]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        release, self._release = self._release, None
-        if release is not None:
-            release()
+        self.release()
 
 
 class ReadyVersion(Generic[S]):
@@ -118,28 +122,17 @@ class ReadyVersion(Generic[S]):
         self.serial = next(_serials)
         """Tells it from another load of the same version."""
         self.fingerprint = fingerprint
-        self._lock = threading.Lock()
-        self._ended = threading.Condition(self._lock)
-        self._closing = False
-        self._leases = 0
-
-    def lease(self) -> Lease[S]:
-        """Hold it. May not be called once ``close`` has been."""
-        with self._lock:
-            self._leases += 1
-        return Lease(self.opened, self.serial, self._release)
+        self.lock = threading.Lock()
+        """Guards what follows, which leases use."""
+        self.ended = threading.Condition(self.lock)
+        self.is_closing = False
+        self.leases = 0
 
     def close(self, drain_seconds: float) -> None:
         """Wait up to ``drain_seconds`` for the leases to be released, then free everything."""
-        with self._lock:
-            self._closing = True
-            if not self._ended.wait_for(lambda: self._leases == 0, drain_seconds):
+        with self.lock:
+            self.is_closing = True
+            if not self.ended.wait_for(lambda: self.leases == 0, drain_seconds):
                 name, version = self.opened.name, self.opened.version
                 _log.warning("a model is closed while requests hold it", model=name, version=version)
         self.opened.served.close()
-
-    def _release(self) -> None:
-        with self._lock:
-            self._leases -= 1
-            if self._closing:
-                self._ended.notify_all()

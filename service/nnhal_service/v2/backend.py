@@ -85,6 +85,9 @@ class ModelLease(Protocol):
     def model(self) -> ModelBackend:
         """The model."""
 
+    def release(self) -> None:
+        """Let go of it; harmless when repeated."""
+
     def __enter__(self) -> ModelLease: ...
 
     def __exit__(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from nnhal_service.access import Charge
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.instances.in_place import LEAST_BYTES
 from nnhal_service.serving.requests.client_memory import Place, PlacedTensor, TensorData
-from nnhal_service.serving.requests.request import Parameter
+from nnhal_service.serving.requests.request import InferenceResponse, Parameter, ShownOutputs
 from nnhal_service.v2.backend import ModelBackend, SharedMemory
 
 PRIORITY, TIMEOUT = "priority", "timeout"
@@ -34,7 +35,7 @@ SHM_REGION, SHM_BYTE_SIZE, SHM_OFFSET = "shared_memory_region", "shared_memory_b
 CLASSIFICATION = "classification"
 _RESERVED_PREFIX = "triton_"
 _NS_PER_US = 1000
-_MOST_AXES = 32
+MOST_AXES = 32
 """As many as an array may have."""
 _LONGEST_NS = 1 << 62
 """146 years: a deadline after that time still fits into the HAL's 64 bits."""
@@ -59,6 +60,23 @@ class RegionPart(NamedTuple):
     name: str
     offset: int
     byte_size: int
+
+
+class PlainInput(NamedTuple):
+    """An input of numbers whose elements come as they lie in memory: any bytes are valid."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    byte_size: int
+
+    @classmethod
+    def of(cls, name: str, kind: Datatype, shape: tuple[int, ...]) -> PlainInput | None:
+        """Return None if elements of this kind have to be looked at, or there may be none of them."""
+        is_valid = len(shape) <= MOST_AXES and min(shape, default=1) > 0
+        if not kind.item_size or kind.dtype.kind == "b" or not is_valid:
+            return None
+        return cls(name, kind.dtype, shape, prod(shape) * kind.item_size)
 
 
 class RequestedOutput(NamedTuple):
@@ -94,7 +112,7 @@ class Caller:
         """
         memory = enabled(self.memory)
         # The elements of BYTES and BOOL are checked.
-        if kind.item_size and kind.dtype.kind != "b" and part.byte_size >= LEAST_BYTES and len(shape) <= _MOST_AXES:
+        if kind.item_size and kind.dtype.kind != "b" and part.byte_size >= LEAST_BYTES and len(shape) <= MOST_AXES:
             place = memory.place(part.name, part.offset, part.byte_size, self.owner)
             require_bytes(kind, shape, part.byte_size)
             return PlacedTensor(kind.dtype, tuple(shape), place)
@@ -124,6 +142,19 @@ class Caller:
             )
         enabled(self.memory).write(part.name, part.offset, raw, self.owner)
         return len(raw)
+
+
+WITHOUT_REGIONS = Caller("", None)
+"""The client of a request that names no regions."""
+
+
+def is_kept(response: InferenceResponse, outputs: Sequence[RequestedOutput]) -> bool:
+    """Return whether the next answer with the same outputs is encoded alike: if all are views of them, as they are."""
+    if not isinstance(response.outputs, ShownOutputs) or any(output.part or output.classes for output in outputs):
+        return False
+    arrays = [array for array in response.outputs.values() if isinstance(array, np.ndarray)]
+    are_views = all(array.flags.c_contiguous and array.dtype.isnative and not array.dtype.hasobject for array in arrays)
+    return are_views and len(arrays) == len(response.outputs)
 
 
 def refuse(message: str) -> ServingError:

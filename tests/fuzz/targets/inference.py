@@ -22,7 +22,7 @@ from nnhal_hosting.connection_limits import ConnectionLimits
 from nnhal_hosting.http import ConnectionLimiter, LimitedConnection
 from nnhal_hosting.http2 import WaitingStreams
 from nnhal_hosting.http2.connection import Http2Connection
-from nnhal_hosting.shared_numbers import LocalNumber
+from nnhal_hosting.shared_numbers import SharedNumber
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.repository.config_file import config_from_json, read_config
 from nnhal_service.repository.source import GivenSource
@@ -75,9 +75,9 @@ def _http_seeds() -> Iterator[bytes]:
 
 def _grpc(data: bytes) -> None:
     cut = cut_in_loop(data) or cut_request(data)
-    asked = head_of(cut.head).asked()
+    head = head_of(cut.head)
     with RequestMemoryBudget(_BUDGET).charge(cut.parsed_bytes) as charge:
-        request_from_wire(asked, cut, _caller(), -1, 0, charge)
+        request_from_wire(head, cut, _caller(), -1, 0, charge)
 
 
 def _grpc_seeds() -> Iterator[bytes]:
@@ -178,7 +178,7 @@ def _http2(data: bytes) -> None:
     async def talk() -> None:
         budget, waiting = RequestMemoryBudget(_BUDGET), WaitingStreams(8, 60)
         calls = Http2Calls({method.path: method for method in _METHODS}, budget, 1 << 20)
-        open_ones, count = dict[Http2Connection, None](), LocalNumber()
+        open_ones, count = dict[Http2Connection, None](), SharedNumber()
         limits = ConnectionLimits(head_bytes=2048, headers=16)
         connection = Http2Connection(limits, 8, waiting, open_ones, {}, count, calls.open)
         transport = _Transport()

@@ -43,8 +43,12 @@ class Runs:
                     model.edges[entry.source, entry.destination, entry.strategy].add(entry.bytes, entry.copied_bytes)
             elif not report.fell_back:
                 model.planned[executed.steps] += executed.runs
+                runs = executed.runs
                 for source, destination, strategy, size, copied in executed.edges:
-                    model.edges[source, destination, strategy].add(size, copied, executed.runs)
+                    sums = model.edges[source, destination, strategy]
+                    sums.count += runs
+                    sums.first += size * runs
+                    sums.second += copied * runs
 
     def take(self) -> dict[Key, RecordedRuns]:
         """Return what was recorded since the last call, which is forgotten here."""
@@ -82,10 +86,10 @@ class _Sums:
     first: int = 0
     second: int = 0
 
-    def add(self, first: int, second: int, times: int = 1) -> None:
-        self.count += times
-        self.first += first * times
-        self.second += second * times
+    def add(self, first: int, second: int) -> None:
+        self.count += 1
+        self.first += first
+        self.second += second
 
     def merge(self, more: _Sums) -> None:
         self.count += more.count

@@ -78,6 +78,11 @@ class Tracer:
         return settings
 
     @property
+    def may_trace(self) -> bool:
+        """Return whether requests can be traced at all."""
+        return self._files is not None or self._exporter is not None
+
+    @property
     def rules(self) -> TraceRules:
         """Return what is traced, for the samplers."""
         models = {name: scope.config for name, scope in self._models.items()}

@@ -82,9 +82,10 @@ class ExecutionContext:
         self._stopped: tuple[int, float] = 0, 0.0
         """Which run was stopped since it hangs, by when it began, and when that was, by the monotonic clock."""
         self._direct_runs = DirectRuns()
-        self._followed = FollowedPlan(planned, binding, way, state)
-        self._occupancy = Occupancy(self._followed.close)
-        self._retries = RunRetries(self._followed, self._occupancy, measure_timing, watcher)
+        self.followed = FollowedPlan(planned, binding, way, state)
+        """The plan by which it runs."""
+        self._occupancy = Occupancy(self.followed.close)
+        self._retries = RunRetries(self.followed, self._occupancy, measure_timing, watcher)
         for part in self.prepared.parts:
             part.member.hangs.add(self)
 
@@ -93,7 +94,7 @@ class ExecutionContext:
         is_direct, waited = self.has_run_channel, self._occupancy.taken_seconds
         if is_direct or waited > WAITED_SECONDS:
             may_be_busy = not (is_direct or self._retries.has_succeeded)
-            prepared, engine = self.prepared, self._followed.bound.engine
+            prepared, engine = self.prepared, self.followed.bound.engine
             working = {prepared.parts.fallback_device} if engine.fell_back else prepared.devices
             overdue = self._overdue_seconds(waited)
             for member in prepared.parts.members:
@@ -102,7 +103,7 @@ class ExecutionContext:
 
     def stop_if_it_hangs(self, seconds: float) -> None:
         """As ``Waiting`` says. Not a first run, one whose caller waits for fences, or one that may be of any length."""
-        slowest, followed = self._retries.slowest_seconds(), self._followed
+        slowest, followed = self._retries.slowest_seconds(), self.followed
         began, waited = self._occupancy.entered_ns, self._occupancy.taken_seconds
         is_like_others = slowest and not self._is_launched and followed.bound.takes_as_long_each_time
         if not is_like_others or waited <= max(seconds, _HANGING_TIMES * slowest) or self._stopped[0] == began:
@@ -131,28 +132,28 @@ class ExecutionContext:
 
     @property
     def plans(self) -> ActivePlan:
-        return self._followed.plans
+        return self.followed.plans
 
     @property
     def settled(self) -> Sequence[OutputReport]:
         """The dimensions of outputs that the model leaves open and those of the inputs determine."""
-        return self._followed.planned.settled
+        return self.followed.planned.settled
 
     @property
     def insufficient(self) -> Sequence[OutputReport]:
         """The dimensions of such outputs for which there is too little memory, if a plan was prepared for them."""
-        return self._followed.planned.insufficient
+        return self.followed.planned.insufficient
 
     @property
     def state(self) -> CarriedState | None:
-        return self._followed.state
+        return self.followed.state
 
     def reset_state(self) -> None:
         """Have the next run begin with the initial values of the state.
 
         Raises GENERAL_FAILURE during a run, INVALID_ARGUMENT if the model has no state.
         """
-        state = self._followed.state
+        state = self.followed.state
         if state is None:
             invalid_argument("the model has no state")
         self._occupancy.enter()
@@ -169,7 +170,7 @@ class ExecutionContext:
     @property
     def prepared(self) -> PreparedPlan:
         """The plan of the last run, or of the next one before the first."""
-        return self._followed.bound.prepared
+        return self.followed.bound.prepared
 
     def run(
         self,
@@ -194,7 +195,7 @@ class ExecutionContext:
             cancellation = self._cancellation
             if cancellation.cancelled:  # too late for an earlier run
                 cancellation = self._cancellation = RunCancellation()
-        self._current, followed = cancellation, self._followed
+        self._current, followed = cancellation, self.followed
 
         def attempt(deadline_ns: int) -> Outcome:
             if has_passed(deadline_ns):
@@ -218,7 +219,7 @@ class ExecutionContext:
 
         Raises HalError if the context is running, or closed.
         """
-        occupancy, followed, exchange = self._occupancy, self._followed, None
+        occupancy, followed, exchange = self._occupancy, self.followed, None
         occupancy.enter()
         self._current, self._ends_by_ns = cancellation or self._cancellation, deadline_ns
         try:
@@ -278,16 +279,16 @@ class ExecutionContext:
 
     @property
     def memories(self) -> ContextMemories:
-        return ContextMemories(tuple(self._followed.bindings.pools), self._followed.bound.arena)
+        return ContextMemories(tuple(self.followed.bindings.pools), self.followed.bound.arena)
 
     @property
     def lasting_devices(self) -> frozenset[str]:
         """The devices that it keeps to whatever is planned, since it is bound to memory of a domain."""
-        return self._followed.prepared.devices if self._followed.stays else frozenset()
+        return self.followed.prepared.devices if self.followed.stays else frozenset()
 
     def leave_direct_runs(self, plan: PreparedPlan) -> None:
         """Close the run channel unless it is to the steps of ``plan``, so that the client's next run is by that."""
-        if not self._followed.stays and self.direct_plan is not plan and self.has_run_channel:
+        if not self.followed.stays and self.direct_plan is not plan and self.has_run_channel:
             self.close_run_channel()
 
     def open_run_channel(self) -> RunChannelEnd | None:
@@ -303,7 +304,7 @@ class ExecutionContext:
         """
         self._enter()
         try:
-            paths = self._followed.direct_paths(takes_turns)
+            paths = self.followed.direct_paths(takes_turns)
             return self._direct_runs.open(paths) if paths else ()
         finally:
             self._occupancy.leave()
@@ -316,12 +317,12 @@ class ExecutionContext:
     @property
     def direct_plan(self) -> PreparedPlan:
         """The plan behind the latest run channel; that of the last run if there was no channel."""
-        return self._followed.direct_plan
+        return self.followed.direct_plan
 
     @property
     def lengths(self) -> Mapping[int, int]:
         """Bytes of the values that have memory of their own, by operand."""
-        return self._followed.lengths
+        return self.followed.lengths
 
     @property
     def has_run_channel(self) -> bool:
@@ -344,7 +345,7 @@ class ExecutionContext:
     @property
     def items(self) -> int:
         """The length of the first input's first axis; 1 if it has none."""
-        return self._followed.items
+        return self.followed.items
 
     def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Release it when a run in flight has ended; harmless if repeated.
@@ -363,8 +364,8 @@ class ExecutionContext:
         """Begin a run, by the plan in force. Raises GENERAL_FAILURE if another run has not ended."""
         self._occupancy.enter()
         try:
-            self._followed.take_turn(turn)
-            self._followed.follow()
+            self.followed.take_turn(turn)
+            self.followed.follow()
         except BaseException:
             self._occupancy.leave()
             raise
@@ -375,9 +376,9 @@ class ExecutionContext:
 
     def _ways(self, cancellation: Cancellation) -> LaunchMethods:
         """Return how a run can be launched. Memory whose dimensions are known only when it is used cannot be fenced."""
-        followed, retries = self._followed, self._retries
+        followed, retries = self.followed, self._retries
         bound = followed.bound
-        fenced = bound.bind_for_launch() if self._followed.used.is_empty else None
+        fenced = bound.bind_for_launch() if self.followed.used.is_empty else None
 
         def finish(launched: Sequence[Launched]) -> Outcome:
             bound.engine.fell_back = bound.engine.ran_whole = False

@@ -128,8 +128,10 @@ class FollowedPlan:
         """Return whether the next run needs nothing but what is bound: it is by a plan that has run, and memory of
         domains is as the run needs it, if there is no other than a state.
         """
-        way, state, bound = self._way, self.state, self.bound
-        if (way is not None and way.is_ready) or not bound.prepared.parts.has_run or not self.is_current:
+        way, state, prepared, plans = self._way, self.state, self.bound.prepared, self.planned.plans
+        if (way is not None and way.is_ready) or not prepared.parts.has_run:
+            return False
+        if (plans.may_change or plans.current is not prepared) and not self.is_current:
             return False
         return state.is_ready if state is not None and self.has_only_state else self.used.is_empty
 

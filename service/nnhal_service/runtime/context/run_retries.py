@@ -45,7 +45,8 @@ class RunRetries:
 
     def begin(self) -> Begun:
         instant = now_ns() if self._measure else -1
-        return Begun(instant, time.perf_counter_ns(), self._followed.bound.traffic.total)
+        traffic = self._followed.bound.traffic
+        return Begun(instant, time.perf_counter_ns(), traffic.sent + traffic.received)
 
     def run(
         self,
@@ -113,7 +114,8 @@ class RunRetries:
             outputs = [output for output in outputs if output.name not in state.output_names]
         self.has_succeeded = True
         instant, started, before = begun
-        duration, socket_bytes = time.perf_counter_ns() - started, bound.traffic.total - before
+        traffic = bound.traffic
+        duration, socket_bytes = time.perf_counter_ns() - started, traffic.sent + traffic.received - before
         fell_back = bound.engine.fell_back
         slowest_of, slowest = self._slowest
         if not fell_back and (slowest_of is not bound or duration > slowest * 1e9):

@@ -141,19 +141,18 @@ class BoundPlan:
         Raises CancelledRunError.
         """
         exchange = self._exchange
-        if exchange is None or not exchange.is_ready or self._stragglers.there_are or self._bindings.writers:
+        if exchange is None or self._stragglers.there_are or self._bindings.writers:
             return None
         if self._has_buffers and (not has_its_buffers or any(step.part.prepared.gone for step in self._bound)):
             return None
         self.engine.fell_back = self.engine.ran_whole = False
         self.engine.injected = ()
         try:
-            exchange.start(deadline_ns, cancellation)
+            return exchange if exchange.start(deadline_ns, cancellation) else None
         except CancelledRunError:
             raise
         except NnhalError:
             return None  # the device is gone, and the run will say so
-        return exchange
 
     def recover(self, deadline_ns: int, error: NnhalError, cancellation: Cancellation | None) -> Outcome:
         """Run what was started and has failed in the engine, if that is allowed. Raises as ``run`` does."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
 from nnhal.codec.lengths import Lengths
 from nnhal.errors import HalError, MissingMethodError, NnhalError, general_failure
@@ -17,7 +16,6 @@ from nnhal.remote.watch import Cancellable
 from nnhal.types import NO_DEADLINE, ExecutionConfig, Request
 from nnhal_hosting.logs import get_logger
 
-T = TypeVar("T")
 _log = get_logger(__name__)
 
 
@@ -25,18 +23,15 @@ class Cancellation:
     """Cancellation of a request or a run, which cannot be undone. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._cancelled = False
+        self.cancelled = False
+        """True once it has been cancelled, which only ``cancel`` does."""
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
-
-    @property
-    def cancelled(self) -> bool:
-        return self._cancelled
 
     def cancel(self) -> None:
         """Cancel it, and call the callbacks in this thread; harmless when repeated."""
         with self._lock:
-            self._cancelled = True
+            self.cancelled = True
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
@@ -44,7 +39,7 @@ class Cancellation:
     def on_cancel(self, callback: Callable[[], None]) -> None:
         """Call back, in any thread, when it is cancelled; at once if it already is."""
         with self._lock:
-            if not self._cancelled:
+            if not self.cancelled:
                 self._callbacks.append(callback)
                 return
         callback()
@@ -67,14 +62,14 @@ class RunCancellation(Cancellation):
         self._callback: Callable[[], None] | None = None
 
     def cancel(self) -> None:
-        self._cancelled = True
+        self.cancelled = True
         callback = self._callback
         if callback is not None:
             callback()
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         self._callback = callback
-        if self._cancelled:
+        if self.cancelled:
             callback()
 
     def forget(self, callback: Callable[[], None]) -> None:
@@ -105,7 +100,10 @@ class StoppableBurst:
         """Its bytes count in ``traffic``. Raises TransportError if the device is gone."""
         self._prepared = prepared
         self._traffic = traffic
-        self._burst = self._configured()
+        self.burst = self._configured()
+        """None if runs are calls over gRPC; after a run has been stopped, one that is over, in place of which the next
+        run has another.
+        """
         self._deadline_ns = NO_DEADLINE
         self._runs = 0
         self._call: Cancellable | None = None
@@ -113,13 +111,8 @@ class StoppableBurst:
         self._watched: tuple[Cancellation, Callable[[], None]] | None = None
 
     @property
-    def is_ready(self) -> bool:
-        """Return whether ``start`` does no more than send a message."""
-        return self._burst is not None and not self._burst.is_over
-
-    @property
     def takes_lengths(self) -> bool:
-        return self._burst is not None and self._prepared.calls.has_lengths_by_run
+        return self.burst is not None and self._prepared.calls.has_lengths_by_run
 
     def start(
         self, execution: RemoteExecution, deadline_ns: int, cancellation: Cancellation | None, lengths: Lengths = ()
@@ -127,8 +120,8 @@ class StoppableBurst:
         """Begin a run. Raises as RemoteBurst does, and then there is nothing to finish."""
         self._watch(cancellation)
         try:
-            if self._burst is not None:
-                self._burst.start(execution, deadline_ns, lengths)
+            if self.burst is not None:
+                self.burst.start(execution, deadline_ns, lengths)
             elif lengths:
                 general_failure("a device has no burst, and calls over gRPC give no lengths of inputs")
             self._deadline_ns = deadline_ns
@@ -138,15 +131,22 @@ class StoppableBurst:
 
     def fileno(self) -> int:
         """The descriptor that can be read when the run that was started has ended."""
-        if self._burst is None:
+        if self.burst is None:
             raise TypeError("there is no burst, so that nothing can be waited for")
-        return self._burst.fileno()
+        return self.burst.fileno()
 
     def finish(self, execution: RemoteExecution) -> BurstOutcome:
         """Wait for the end of a run that was started. Raises as RemoteBurst does, and CancelledRunError."""
-        if self._burst is not None:
-            return self._ended(partial(self._burst.finish, execution))
-        return self._ended(lambda: BurstOutcome(execution.execute(self._deadline_ns, self._note_call)))
+        burst = self.burst
+        try:
+            if burst is not None:
+                return burst.finish(execution)
+            return BurstOutcome(execution.execute(self._deadline_ns, self._note_call))
+        except NnhalError as error:
+            self._require_wanted(error)
+            raise
+        finally:
+            self._watch_no_more()
 
     def run(self, execution: RemoteExecution, deadline_ns: int, cancellation: Cancellation | None) -> BurstOutcome:
         """Run a reusable execution. Raises as ``finish`` does."""
@@ -158,31 +158,37 @@ class StoppableBurst:
     ) -> BurstOutcome:
         """Execute a request. Raises as ``finish`` does."""
         self._watch(cancellation)
-        if self._burst is not None:
-            return self._ended(partial(self._burst.execute, request, config=config, deadline_ns=deadline_ns))
-        return self._ended(lambda: BurstOutcome(self._prepared.execute(request, config, deadline_ns, self._note_call)))
+        try:
+            if self.burst is not None:
+                return self.burst.execute(request, config=config, deadline_ns=deadline_ns)
+            return BurstOutcome(self._prepared.execute(request, config, deadline_ns, self._note_call))
+        except NnhalError as error:
+            self._require_wanted(error)
+            raise
+        finally:
+            self._watch_no_more()
 
     def stop(self) -> None:
         """Have the device end the run under way, if there is one, in any thread."""
-        self._stop(self._runs, self._burst)
+        self._stop(self._runs, self.burst)
 
     def pause(self) -> None:
         """Release the burst until the next run, if there is one: its channel takes a descriptor at either end."""
-        if self._burst is not None:
-            self._burst.stop()
-            self._burst.close()
+        if self.burst is not None:
+            self.burst.stop()
+            self.burst.close()
 
     def close(self) -> None:
-        if self._burst is not None:
-            self._burst.close()
+        if self.burst is not None:
+            self.burst.close()
 
     def _watch(self, cancellation: Cancellation | None) -> None:
-        if self._burst is not None and self._burst.is_over:
-            self._burst.close()
-            self._burst = self._configured()
+        if self.burst is not None and self.burst.is_over:
+            self.burst.close()
+            self.burst = self._configured()
         self._runs += 1
         if cancellation is not None:
-            stop = partial(self._stop, self._runs, self._burst)
+            stop = partial(self._stop, self._runs, self.burst)
             self._watched = cancellation, stop
             cancellation.on_cancel(stop)
 
@@ -200,25 +206,17 @@ class StoppableBurst:
         elif self._call is not None:
             self._call.cancel()
 
-    def _ended(self, result: Callable[[], T]) -> T:
-        try:
-            return result()
-        except NnhalError as error:
-            if self._watch_no_more():
-                raise CancelledRunError from error
-            raise
-        finally:
-            self._call = None
-            self._watch_no_more()
+    def _require_wanted(self, error: NnhalError) -> None:
+        """Raise CancelledRunError if the run that has failed was cancelled."""
+        if self._watched is not None and self._watched[0].cancelled:
+            raise CancelledRunError from error
 
-    def _watch_no_more(self) -> bool:
-        """Forget the cancellation of the run, which has ended; return whether it was cancelled."""
-        watched, self._watched = self._watched, None
-        if watched is None:
-            return False
-        cancellation, stop = watched
-        cancellation.forget(stop)
-        return cancellation.cancelled
+    def _watch_no_more(self) -> None:
+        """Forget the run, which has ended, and its cancellation."""
+        watched, self._watched, self._call = self._watched, None, None
+        if watched is not None:
+            cancellation, stop = watched
+            cancellation.forget(stop)
 
     def _configured(self) -> RemoteBurst | None:
         """Configure a burst; returns None if the device refuses, answers with what is none, or has no numbers."""

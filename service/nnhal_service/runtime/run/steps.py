@@ -89,16 +89,14 @@ class Steps(Protocol):
 class OneExchange(Steps, Protocol):
     """Steps whose run is one message to a device and one back, so that nothing needs to wait in between.
 
-    ``run`` is ``start`` and ``finish``.
+    ``run`` is ``start`` and ``finish``, with what has to be done before.
     """
 
-    @property
-    def is_ready(self) -> bool:
-        """Return whether ``start`` does no more than send the message."""
-        ...
+    def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> bool:
+        """Send the message that begins a run, if that is all that is to be done; return whether it was sent.
 
-    def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> None:
-        """Send the message that begins a run. Raises as ``run`` does, and then there is nothing to finish."""
+        Raises as ``run`` does, and then there is nothing to finish.
+        """
         ...
 
     def fileno(self) -> int:
@@ -133,17 +131,19 @@ class SingleStep:
         return ()
 
     def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> Outcome:
-        self.start(deadline_ns, cancellation)
-        return self.finish()
-
-    @property
-    def is_ready(self) -> bool:
-        return self._burst.is_ready
-
-    def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> None:
         if self._measure:
             self._started = time.perf_counter_ns()
         self._burst.start(self._step.execution, deadline_ns, cancellation, self.lengths)
+        return self.finish()
+
+    def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> bool:
+        burst = self._burst.burst
+        if burst is None or burst.is_over:
+            return False
+        if self._measure:
+            self._started = time.perf_counter_ns()
+        self._burst.start(self._step.execution, deadline_ns, cancellation, self.lengths)
+        return True
 
     def pause(self) -> None:
         """Run seldom from now on, and keep nothing for that at the device."""

@@ -73,10 +73,16 @@ class Wired:
             step.part.prepared.calls.end_with_session(self._chain.channel)
 
     def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> Outcome:
-        self.start(deadline_ns, cancellation)
+        self._begin(deadline_ns, cancellation)
         return self.finish()
 
-    def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> None:
+    def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> bool:
+        if not self.is_ready:
+            return False
+        self._begin(deadline_ns, cancellation)
+        return True
+
+    def _begin(self, deadline_ns: int, cancellation: Cancellation | None) -> None:
         require_wanted(cancellation)
         chain = self._wired()
         self._done = None

@@ -12,7 +12,7 @@ from nnhal.reports import CopiedBytes
 from nnhal_service.runtime import RunReport
 from nnhal_service.serving.errors import ErrorKind
 from nnhal_service.serving.history.live_requests import LiveRequest
-from nnhal_service.serving.history.observer import Executed, FailureReason, Finished
+from nnhal_service.serving.history.observer import FailureReason, Finished, OfRequests
 from nnhal_service.serving.requests.request import InferenceRequest, RequestTiming
 
 RUNS_KEPT = 500
@@ -78,7 +78,7 @@ class Recorder(Protocol):
         """Take a run that was measured, or has failed; returns what the log is to keep of it, None for nothing."""
 
 
-class EndedRuns:
+class EndedRuns(OfRequests):
     """A sampler of the runs of served models, and the log of native clients' runs. Safe to use from several threads.
 
     It keeps the last RUNS_KEPT runs that went well and the last TROUBLED_KEPT others until they are taken. A run costs
@@ -107,14 +107,10 @@ class EndedRuns:
         recorded = self._recorder.recorded
         return bool(recorded) and (model_name in recorded or ALL_MODELS in recorded)
 
-    def executed(self, executed: Executed) -> None:
-        """Note a fallback; a request is kept when it has finished."""
-        report = executed.report
-        if report.fell_back and executed.timing is None:
-            self._fell_back(executed.model_name, report.failed_devices)
-
     def finished(self, finished: Finished) -> None:
         report, error = finished.report, finished.error
+        if report is not None and report.fell_back:
+            self._fell_back(finished.model_name, report.failed_devices)
         if error is not None and finished.reason is FailureReason.REJECTED and error.kind in _OVERLOAD:
             self._note_overload(finished.model_name, error.message)
         run = EndedRun(
@@ -134,7 +130,7 @@ class EndedRuns:
         if self._recorder.recorded:
             self._keep(run._replace(report=report))
         else:
-            self._append(run)
+            (self._troubled if run.fell_back or error is not None else self._ended).append(run)
 
     def _note_overload(self, model: str, why: str) -> None:
         now = time.monotonic()
@@ -165,10 +161,7 @@ class EndedRuns:
         else:
             kept = run._replace(report=None) if report is not None else run
         if kept is not None:
-            self._append(kept)
-
-    def _append(self, run: EndedRun) -> None:
-        (self._troubled if run.is_troubled else self._ended).append(run)
+            (self._troubled if kept.is_troubled else self._ended).append(kept)
 
 
 class ProcessRuns(NamedTuple):

@@ -304,10 +304,10 @@ class Executions:
             run.run_started_ns - run.input_started_ns,
             run.run_ended_ns - run.run_started_ns,
             output_ns,
-            run.copied,
+            run.account.copied,
         )
         if self._observers:
-            planned = run.planned
+            planned = run.account.planned
             executed = Executed(self._name, self._version, run.batch_size, run.report, planned.steps, planned.edges)
             for observer in self._observers:
                 observer.executed(executed)

@@ -121,7 +121,7 @@ class BoundLoadedModel:
 
     @property
     def planned(self) -> PlannedRun:
-        prepared = self.context.prepared
+        prepared = self.context.followed.bound.prepared
         if prepared is not self._prepared:
             self._prepared = prepared
             self._planned = self._planned_by(prepared)

@@ -11,7 +11,6 @@ from functools import partial
 from nnhal.arrays import Array
 from nnhal.descriptor import Descriptor
 from nnhal.memory.arena import round_up
-from nnhal.reports import CopiedBytes
 from nnhal.tensors import ClientMemory, Tensor, TensorMemory
 from nnhal.types import NO_DEADLINE, DataLocation, Memory, Priority
 from nnhal.types.layout import Dimensions
@@ -32,7 +31,8 @@ from nnhal_service.serving.instances.in_place import NO_PLACES, Places
 from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.requests.client_memory import Place, PlacedTensor, TensorData
-from nnhal_service.serving.requests.planned_run import PlannedRun
+from nnhal_service.serving.requests.planned_run import RunAccount
+from nnhal_service.serving.requests.request import ShownOutputs
 
 Shapes = tuple[Dimensions, ...]
 """The dimensions of all inputs, in the model's order."""
@@ -54,14 +54,11 @@ class AnswerWatch:
         self.exchange: AwaitedAnswer | None = exchange
         """Whose channel it watches; None once closed."""
         self._descriptor = Descriptor(os.dup(exchange.fileno()))
-        self._answered: Callable[[], None] | None = None
+        self.answered: Callable[[], None] | None = None
+        """Called once, when the run that was started last can be finished without waiting; set it when one is."""
         self._timer: asyncio.TimerHandle | None = None
         self._loop.add_reader(self._descriptor.fileno(), self._readable)
         os.set_blocking(self._descriptor.fileno(), True)  # the loop changes that, for the channel's own descriptor too
-
-    def expect(self, answered: Callable[[], None]) -> None:
-        """Call back once, when the run that was started last can be finished without waiting."""
-        self._answered = answered
 
     def wait_at_most(self, seconds: float, late: Callable[[], None]) -> None:
         """Call ``late`` in place of what is expected if that does not come in time; the watch is closed then."""
@@ -69,12 +66,12 @@ class AnswerWatch:
 
     def close(self) -> None:
         if self.exchange is not None:
-            self.exchange = self._answered = None
+            self.exchange = self.answered = None
             self._loop.remove_reader(self._descriptor.fileno())
             self._descriptor.close()
 
     def _readable(self) -> None:
-        answered, self._answered = self._answered, None
+        answered, self.answered = self.answered, None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -124,6 +121,8 @@ class Instance:
         self._uncount: Callable[[], object] = lambda: None
         self.is_spent = False
         """True if it must not run again: a device has lost memory of a client, or may still write to its own."""
+        self.uses = 0
+        """How often it was given back."""
         self._outputs = tuple(outputs)
         self._reported: dict[str, Dimensions] = {}
         placed = _placed(inputs, outputs, places)
@@ -146,9 +145,9 @@ class Instance:
         self._seen: list[Array | None] = [None] * len(self._fixed)
         self.has_fixed_outputs = all(view is not None for view in self._fixed)
         """True if each run leaves its outputs in the same places, of this memory, and in the same shapes."""
-        self.shown: Mapping[str, TensorData] | None = None
-        """All listed outputs as clients see them, once they were shown, if they are fixed."""
-        self._accounted: tuple[PlannedRun, CopiedBytes] | None = None
+        self.shown: dict[tuple[str, ...], ShownOutputs] = {}
+        """Outputs as clients see them, by the names that requests give, once they were shown, if they are fixed."""
+        self._accounted: RunAccount | None = None
         self._bound = model.bind(
             [
                 TensorBinding(t.name, locations[t.name], shape if t.is_open else ())
@@ -203,24 +202,19 @@ class Instance:
             report = self._bound.run(deadline_ns, cancellation)
         else:
             report = run_by_deadline(lambda deadline_ns: self._bound.run(deadline_ns, cancellation), deadline_ns)
-        return self._noted(report)
-
-    def finish(self, started: InstanceRun) -> RunReport | None:
-        """The report of a run that was started; None if it failed, and ``recover`` is to be called."""
-        report = started.finish()
-        return report if report is None or not (report.outputs or report.fell_back) else self._noted(report)
+        return self.note(report)
 
     def recover(self, failed: InstanceRun, deadline_ns: int) -> RunReport:
         """Recover a run that was started and has failed. Raises as ``run``."""
-        return self._noted(run_by_deadline(lambda _: failed.recover(), deadline_ns))
+        return self.note(run_by_deadline(lambda _: failed.recover(), deadline_ns))
 
-    def account(self, report: RunReport) -> tuple[PlannedRun, CopiedBytes]:
-        """Return what its last run did by the plan, and what was copied in it, that of its inputs included."""
+    def account(self, report: RunReport) -> RunAccount:
+        """Return what its last run did, and what was copied in it, that of its inputs included."""
         planned, accounted = self._bound.planned, self._accounted
-        if report.steps:  # measured: it says itself
-            return planned, planned.copied_in(report, self.filled_bytes)
-        if accounted is None or accounted[0] is not planned:
-            accounted = self._accounted = planned, planned.copied_in(report, self.filled_bytes)
+        if report.steps or report.fell_back:  # measured: it says itself
+            return RunAccount.of(planned, report, self.filled_bytes)
+        if accounted is None or accounted.planned is not planned:
+            accounted = self._accounted = RunAccount.of(planned, report, self.filled_bytes)
         return accounted
 
     def output(self, index: int) -> TensorData:
@@ -249,7 +243,10 @@ class Instance:
         """Release it when its run ends, without waiting for that."""
         self._bound.close(0)
 
-    def _noted(self, report: RunReport) -> RunReport:
+    def note(self, report: RunReport) -> RunReport:
+        """Note what is reported of a run that was started here. It is nothing new unless the run fell back, or a device
+        has reported outputs.
+        """
         self.is_spent = self.is_spent or (report.fell_back and bool(self.places.all))
         for output in report.outputs:
             self._reported[output.name] = output.dimensions

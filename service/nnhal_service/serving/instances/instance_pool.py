@@ -187,13 +187,17 @@ class InstancePool:
         self._watch(places)
         return make() if deadline_ns == NO_DEADLINE else run_by_deadline(lambda _: make(), deadline_ns, self.give_back)
 
-    def give_back(self, instance: Instance, failed: bool = False) -> None:
-        """Keep an instance for later; if that is one too many, release the one used longest ago.
+    def give_back(self, instance: Instance, failed: bool = False, use: int | None = None) -> None:
+        """Keep an instance for later; if that is one too many, release the one used longest ago. Harmless if ``use``,
+        its ``uses`` when it was taken, is not the last one any more.
 
         One that has memory of a client is released if its run has ``failed``, or if the client has given it up.
         """
         dropped: Instance | None = instance
         with self._lock:
+            if use is not None and use != instance.uses:
+                return
+            instance.uses += 1
             is_closed, is_spent = self._closed, instance.is_spent
             if not is_spent and instance.places is not NO_PLACES:
                 is_spent = _is_lost(instance.places, failed)

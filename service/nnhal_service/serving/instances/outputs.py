@@ -10,6 +10,7 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.instances.instance import Instance
 from nnhal_service.serving.queue.batch import Batch
 from nnhal_service.serving.requests.client_memory import PlacedTensor, TensorData, to_array
+from nnhal_service.serving.requests.request import MOST_KEPT_ANSWERS, ShownOutputs
 from nnhal_service.serving.requests.signature import ModelSignature, ServedTensor
 
 
@@ -29,12 +30,10 @@ class OutputShares:
         if len(requests) == 1:
             alone = requests[0]
             wanted = alone.request.outputs
-            if wanted or instance.shown is None:
-                alone.outputs = {name: self._shown(name, instance) for name in wanted or self._listed}
-                if not wanted and instance.has_fixed_outputs and not self.converts:
-                    instance.shown = alone.outputs
-            else:
-                alone.outputs = instance.shown
+            outputs = {name: self._shown(name, instance) for name in wanted or self._listed}
+            alone.outputs = outputs
+            if instance.has_fixed_outputs and not self.converts and len(instance.shown) < MOST_KEPT_ANSWERS:
+                alone.outputs = instance.shown[tuple(wanted)] = ShownOutputs(outputs)
             return
         whole = {name: self._shown(name, instance) for name in self._index}
         for name, array in whole.items():

@@ -26,7 +26,8 @@ from nnhal_service.serving.instances.instance import AnswerWatch, Instance
 from nnhal_service.serving.instances.instance_pool import InstancePool
 from nnhal_service.serving.instances.outputs import OutputShares
 from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP, ServingLoop
-from nnhal_service.serving.queue.batch import Batch, BatchRelease, BatchRun, QueuedRequest, Release
+from nnhal_service.serving.queue.batch import Batch, BatchRelease, BatchRun, QueuedRequest
+from nnhal_service.serving.queue.request_queue import NEVER
 from nnhal_service.serving.requests.client_memory import PlacedTensor, TensorData, to_array
 from nnhal_service.serving.requests.signature import ModelSignature
 
@@ -71,7 +72,11 @@ class RequestRunner:
 
     def start(self, requests: Sequence[QueuedRequest], ended: Ended) -> None:
         """Run a batch and leave its result, or an error, in each request; then call ``ended``, in the loop."""
-        live = list(filter(_is_live, requests))
+        live = requests
+        for queued in requests:
+            if queued.deadline_ns != NEVER or queued.request.cancellation.cancelled:
+                live = list(filter(_is_live, requests))
+                break
         if not live:
             ended()
             return
@@ -92,7 +97,12 @@ class RequestRunner:
                 return partial(self._run, live)  # which copies their tensors
         if copied > MOST_BYTES_IN_LOOP:
             return partial(self._run, live)
-        batch, places = self._batch_of(live), NO_PLACES
+        places = NO_PLACES
+        if len(live) == 1 and not self._has_values:
+            arrays = live[0].arrays
+            batch = Batch(live, list(zip(arrays)), tuple(map(_shape_of, arrays)), self._priorities)
+        else:
+            batch = self._batch_of(live)
         if batch.is_placed:
             if not self._placing.knows(batch.shapes):
                 return partial(self._run, live)
@@ -100,8 +110,8 @@ class RequestRunner:
         instance = self._instances.idle(batch.shapes, batch.measure, batch.priority, places)
         if instance is None:
             return partial(self._run, live)
-        self._fill(batch, instance)
         try:
+            _copy_inputs(batch, instance)
             started = instance.start(batch.deadline_ns, batch.cancellation)
         except BaseException:
             self._instances.give_back(instance, failed=True)
@@ -116,7 +126,7 @@ class RequestRunner:
                 watch = instance.watch = AnswerWatch(self._loop, started.exchange)
             except OSError:  # no descriptor is left: a thread waits for the answer
                 return partial(self._finish_in_thread, batch, instance, started)
-        watch.expect(partial(self._finish, batch, instance, started, ended))
+        watch.answered = partial(self._finish, batch, instance, started, ended)
         if batch.deadline_ns != NO_DEADLINE:
             late = partial(self._give_up, batch, instance, started, ended)
             watch.wait_at_most(seconds_to_wait(batch.deadline_ns), late)
@@ -125,7 +135,11 @@ class RequestRunner:
     def _finish(self, batch: Batch, instance: Instance, started: InstanceRun, ended: Ended) -> None:
         """Take the answer to a run, which has come."""
         try:
-            report = self._report_of(instance, started)
+            try:
+                report = started.finish()
+            except BaseException:
+                self._instances.give_back(instance, failed=True)
+                raise
             if report is None:
                 self._in_thread(batch.requests, partial(self._run_on, batch, instance, started), ended)
                 return
@@ -147,18 +161,15 @@ class RequestRunner:
         ended()
 
     def _finish_in_thread(self, batch: Batch, instance: Instance, started: InstanceRun) -> None:
-        report = self._report_of(instance, started)
+        try:
+            report = started.finish()
+        except BaseException:
+            self._instances.give_back(instance, failed=True)
+            raise
         if report is None:
             self._run_on(batch, instance, started)
         else:
             self._complete(batch, instance, report, time.monotonic_ns())
-
-    def _report_of(self, instance: Instance, started: InstanceRun) -> RunReport | None:
-        try:
-            return instance.finish(started)
-        except BaseException:
-            self._instances.give_back(instance, failed=True)
-            raise
 
     def _in_thread(self, requests: Sequence[QueuedRequest], work: Callable[[], None], ended: Ended) -> None:
         def run() -> None:
@@ -196,9 +207,6 @@ class RequestRunner:
 
     def _batch_of(self, live: Sequence[QueuedRequest]) -> Batch:
         """The batch of these requests, which begins now."""
-        alone = live[0]
-        if len(live) == 1 and not self._has_values:
-            return Batch(live, list(zip(alone.arrays)), tuple(map(_shape_of, alone.arrays)), self._priorities)
         columns: list[Sequence[TensorData]] = []
         for index, served in enumerate(self._inputs):
             parts = [queued.arrays[index] for queued in live]
@@ -253,16 +261,22 @@ class RequestRunner:
 
     def _complete(self, batch: Batch, instance: Instance, report: RunReport, ended_ns: int) -> None:
         """Give each request of a batch that has run its result. Raises if the outputs are not what they should be."""
-        try:
-            self._outputs.hand_out(batch, instance)
-        except BaseException:
-            self._instances.give_back(instance)
-            raise
-        planned, copied = instance.account(report)
-        run = BatchRun(planned, report, batch.size, copied, batch.started_ns, batch.filled_ns, ended_ns)
-        requests, give_back = batch.requests, partial(self._instances.give_back, instance)
+        if report.outputs or report.fell_back:
+            instance.note(report)
+        requests, give_back = batch.requests, partial(self._instances.give_back, instance, use=instance.uses)
+        shown = instance.shown.get(tuple(requests[0].request.outputs)) if len(requests) == 1 else None
+        if shown is not None:
+            requests[0].outputs = shown
+        else:
+            try:
+                self._outputs.hand_out(batch, instance)
+            except BaseException:
+                give_back()
+                raise
+        account = instance.account(report)
+        run = BatchRun(account, report, batch.size, batch.started_ns, batch.filled_ns, ended_ns)
         if len(requests) == 1:
-            requests[0].run, requests[0].release = run, Release(give_back)
+            requests[0].run, requests[0].release = run, give_back
         else:
             release = BatchRelease(give_back, len(requests))
             for queued in requests:
@@ -307,7 +321,8 @@ def _copy_inputs(batch: Batch, instance: Instance) -> None:
         if view is None:
             continue
         if len(parts) == 1:
-            view[...] = to_array(parts[0])
+            alone = parts[0]
+            view[...] = alone.read() if isinstance(alone, PlacedTensor) else alone
             continue
         start = 0
         for part in parts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from asyncio import CancelledError
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -24,10 +24,11 @@ from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.serving.instances.instance_pool import InstancePool
 from nnhal_service.serving.instances.runner import RequestRunner, bytes_of
 from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP, ServingLoop
-from nnhal_service.serving.queue.batch import QueuedRequest, wire_bytes_of
+from nnhal_service.serving.queue.batch import QueuedRequest
 from nnhal_service.serving.queue.batcher import Batcher
 from nnhal_service.serving.queue.sequences import SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, Sequencer, Turn
-from nnhal_service.serving.requests.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
+from nnhal_service.serving.requests.client_memory import TensorData
+from nnhal_service.serving.requests.request import InferenceRequest, InferenceResponse, RequestTiming
 from nnhal_service.serving.requests.signature import ModelSignature, TensorDescription
 
 _log = get_logger(__name__)
@@ -86,7 +87,7 @@ class RequestServer:
         self._measure, self._memory = measure, memory
         self._instances, self._runner = self._runner_of(model, max(_LEAST_KEPT, 2 * config.instances))
         # Without a reference to this model, which then needs no garbage collector to release its memory.
-        self._batcher: Batcher[QueuedRequest] = Batcher(config, partial(_start, self._runner), loop)
+        self._batcher: Batcher[QueuedRequest] = Batcher(config, self._runner.start, loop)
         self._has_batches = config.batching is not None and config.max_batch_size > 0
         self._sequences: Sequencer | None = None
 
@@ -148,9 +149,12 @@ class RequestServer:
         the request has waited too long, a device is gone or the model is being unloaded; DEADLINE_EXCEEDED; CANCELLED;
         RESOURCE_EXHAUSTED if memory is exhausted; INTERNAL if a device fails.
         """
+        if self.signature.optional and (server := await self._server_of(request)) is not self:
+            return await server.infer(request, client)
         arrived = request.arrived_ns or time.monotonic_ns()
         queued: QueuedRequest | None = None
         turn: Turn | None = None
+        arrays: Sequence[TensorData]
         is_measured, live = False, self._live.requests
         for sampler in self._samplers:
             is_measured |= sampler.began(self.name, self.version, request)
@@ -158,12 +162,13 @@ class RequestServer:
             if self._sequences is not None:
                 turn = self._sequences.enter(request)
                 request = turn.request
-            if self._placing.must_read(request):
-                request = await self._loop.compute(self._placing.read, request)
-            if bytes_of(request.inputs.values()) > MOST_BYTES_IN_LOOP:
-                size, arrays = await self._loop.compute(self.signature.check, request)
+            form = request.form
+            if form is not None and form.signature is self.signature:
+                size, arrays = form.size, list(map(request.inputs.__getitem__, form.inputs))
             else:
-                size, arrays = self.signature.check(request)
+                request, size, arrays = await self._checked(request)
+                if form is not None:
+                    form.keep(self.signature, request.inputs, size, arrays)
             if turn is not None and size > 1:
                 message = f"inference request to model '{self.name}' must specify batch-size 1 due to requirements of "
                 raise ServingError(ErrorKind.INVALID_ARGUMENT, message + "sequence batcher")
@@ -193,6 +198,21 @@ class RequestServer:
         finally:
             if queued is not None:
                 live.discard(queued)
+
+    async def _server_of(self, request: InferenceRequest) -> RequestServer:
+        """Return who serves a request, which may give inputs that have a default."""
+        return self
+
+    async def _checked(self, request: InferenceRequest) -> tuple[InferenceRequest, int, Sequence[TensorData]]:
+        """Return a request with the inputs that must be read, its batch size, and its inputs as they lie in memory.
+
+        Raises as ``ModelSignature.check``, and INVALID_ARGUMENT if memory of the client has become too short.
+        """
+        if self._placing.must_read(request):
+            request = await self._loop.compute(self._placing.read, request)
+        if bytes_of(request.inputs.values()) > MOST_BYTES_IN_LOOP:
+            return request, *await self._loop.compute(self.signature.check, request)
+        return request, *self.signature.check(request)
 
     def infer_and_wait(self, request: InferenceRequest, client: str = "") -> InferenceResponse:
         """Run a request from another thread than the loop's. Raises as ``infer``."""
@@ -269,36 +289,29 @@ class RequestServer:
             run.run_ended_ns,
             time.monotonic_ns(),
         )
-        report, parameters, devices, copied = run.report, dict[str, Parameter](), "", NOTHING_COPIED
-        # Both are unknown if the run fell back without being measured.
-        if report.steps or not report.fell_back:
-            devices = run.planned.devices_of(report) if report.steps else run.planned.devices
-            copied = run.copied
-            parameters = {"nnhal_devices": devices, "nnhal_bytes_copied": copied.total}
-            if run.planned.wire_bytes:
-                parameters["nnhal_bytes_on_wire"] = wire_bytes_of(run)
-        parameters["nnhal_fell_back"] = report.fell_back
+        report, account = run.report, run.account
+        copied = account.copied if report.steps or not report.fell_back else NOTHING_COPIED
         self._statistics.succeeded(timing, queued.size, report.fell_back)
         if self._observers:
-            self._notify_finished(
-                Finished(
-                    self.name,
-                    self.version,
-                    request,
-                    run.batch_size,
-                    timing,
-                    run.report,
-                    None,
-                    None,
-                    arrived,
-                    timing.output_ended_ns,
-                    queued.outputs,
-                    queued.client,
-                    devices,
-                    copied,
-                )
+            finished = Finished(
+                self.name,
+                self.version,
+                request,
+                run.batch_size,
+                timing,
+                report,
+                None,
+                None,
+                arrived,
+                timing.output_ended_ns,
+                queued.outputs,
+                queued.client,
+                account.devices,
+                copied,
             )
-        return InferenceResponse(self.name, self.version, queued.outputs, parameters, timing, release)
+            for observer in self._observers:
+                observer.finished(finished)
+        return InferenceResponse(self.name, self.version, queued.outputs, account.parameters, timing, release)
 
     def _failed(
         self,
@@ -315,19 +328,11 @@ class RequestServer:
         if self._observers:
             size = queued.size if queued is not None else 0
             failure = error if isinstance(error, ServingError) else serving_error(self.name, error)
-            self._notify_finished(
-                Finished(
-                    self.name, self.version, request, size, None, None, failure, reason, arrived, ended, client=client
-                )
+            finished = Finished(
+                self.name, self.version, request, size, None, None, failure, reason, arrived, ended, client=client
             )
-
-    def _notify_finished(self, finished: Finished) -> None:
-        for observer in self._observers:
-            observer.finished(finished)
-
-
-def _start(runner: RequestRunner, requests: Sequence[QueuedRequest], ended: Callable[[], None]) -> None:
-    (requests[0].start or runner.start)(requests, ended)
+            for observer in self._observers:
+                observer.finished(finished)
 
 
 def _ends_within(seconds: float, work: Future[None]) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from nnhal.errors import NnhalError
 from nnhal_frontends.errors import FrontendError
@@ -24,7 +23,7 @@ from nnhal_service.serving.instances.sequence_memory import StatefulMemory, Stat
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.models.request_server import RequestServer
 from nnhal_service.serving.queue.sequences import SequenceMemory, Sequencer
-from nnhal_service.serving.requests.request import InferenceRequest, InferenceResponse
+from nnhal_service.serving.requests.request import InferenceRequest
 from nnhal_service.serving.requests.signature import ModelSignature
 
 _KEPT_OF_SEQUENCE = 2
@@ -104,19 +103,12 @@ class ServedModel(RequestServer):
     def loaded(self) -> LoadedModel:
         return self._loaded
 
-    def infer(self, request: InferenceRequest, client: str = "") -> Coroutine[Any, Any, InferenceResponse]:
-        if self.signature.optional:
-            return self._infer_with_optional(request, client)
-        return super().infer(request, client)
-
-    async def _infer_with_optional(self, request: InferenceRequest, client: str) -> InferenceResponse:
+    async def _server_of(self, request: InferenceRequest) -> RequestServer:
         given = frozenset(tensor.name for tensor in self.signature.optional if tensor.name in request.inputs)
         if not given:
-            return await super().infer(request, client)
+            return self
         server = self._given.get(given)
-        if server is None:
-            server = await self._loop.compute(self._serve_given, given)
-        return await server.infer(request, client)
+        return await self._loop.compute(self._serve_given, given) if server is None else server
 
     def _serve_given(self, given: frozenset[str]) -> RequestServer:
         """Return the server of requests with these of the optional inputs: another plan, in which they are no

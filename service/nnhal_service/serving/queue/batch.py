@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextvars import copy_context
 from typing import NamedTuple
 
-from nnhal.reports import CopiedBytes
 from nnhal.types import NO_DEADLINE, Priority
 from nnhal.types.layout import Dimensions
 from nnhal_service.runtime import RunReport
@@ -17,30 +16,20 @@ from nnhal_service.serving.config import Priorities
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.queue.request_queue import NEVER, Ticket
 from nnhal_service.serving.requests.client_memory import PlacedTensor, TensorData, to_array
-from nnhal_service.serving.requests.planned_run import PlannedRun
+from nnhal_service.serving.requests.planned_run import RunAccount
 from nnhal_service.serving.requests.request import InferenceRequest
 
 
 class BatchRun(NamedTuple):
     """A run that has succeeded, the same object for all requests of its batch."""
 
-    planned: PlannedRun
-    """What it did by its plan."""
+    account: RunAccount
+    """What it did, and what was copied into the instance's memory, and by devices."""
     report: RunReport
     batch_size: int
-    copied: CopiedBytes
-    """What was copied into the instance's memory, and by devices."""
     input_started_ns: int
     run_started_ns: int
     run_ended_ns: int
-
-
-def wire_bytes_of(run: BatchRun) -> int:
-    """The bytes of a run that went over networks: those by plan, unless it measured."""
-    steps = run.report.steps
-    if not steps:
-        return run.planned.wire_bytes
-    return sum(copy.bytes for step in steps for copy in step.copies if copy.is_wire)
 
 
 class QueuedRequest(Ticket):
@@ -61,7 +50,6 @@ class QueuedRequest(Ticket):
         "request",
         "run",
         "run_deadline_ns",
-        "start",
     )
 
     def __init__(
@@ -82,8 +70,6 @@ class QueuedRequest(Ticket):
         super().__init__(size, key, request.priority, request.timeout_ns, deadline)
         self.request = request
         self.client = client
-        self.start: StartBatch | None = None
-        """What runs it: its sequence; None for the model's own instances."""
         self.number = 0
         """Names it when it is listed among those that wait and run; 0 until then."""
         self.run_deadline_ns = request.deadline_ns
@@ -220,33 +206,20 @@ def _deadline_of(batch: Sequence[QueuedRequest]) -> int:
 
 
 class _BatchCancellation(Cancellation):
-    """Watches the requests' own cancellations, and only while a callback is registered."""
+    """Cancelled with the last of the requests. It refers to none of them, which refer to it."""
 
     def __init__(self, requests: Sequence[Cancellation]) -> None:
         super().__init__()
-        self._requests = requests
-        self._watching: dict[Callable[[], None], Callable[[], None]] = {}
+        self._left = len(requests)
+        for request in requests:
+            request.on_cancel(self._one_less)
 
-    @property
-    def cancelled(self) -> bool:
-        return all(request.cancelled for request in self._requests)
-
-    def on_cancel(self, callback: Callable[[], None]) -> None:
-        def look() -> None:
-            if self.cancelled:
-                callback()
-
+    def _one_less(self) -> None:
         with self._lock:
-            self._watching[callback] = look
-        for request in self._requests:
-            request.on_cancel(look)
-
-    def forget(self, callback: Callable[[], None]) -> None:
-        with self._lock:
-            look = self._watching.pop(callback, None)
-        if look is not None:
-            for request in self._requests:
-                request.forget(look)
+            self._left -= 1
+            is_last = not self._left
+        if is_last:
+            self.cancel()
 
 
 class Release:

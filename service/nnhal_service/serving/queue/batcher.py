@@ -148,8 +148,10 @@ class Batcher(Generic[T]):
         self._started += 1
         self._free -= 1
         for ticket in batch:
-            ticket.leave_queue()
-        self._start_batch(batch, partial(self._end, batch, number))
+            ticket.state = TicketState.RUNNING
+            if ticket.timer is not None:
+                ticket.leave_queue()
+        (batch[0].start or self._start_batch)(batch, partial(self._end, batch, number))
 
     def _end(self, batch: Sequence[T], number: int) -> None:
         self._free += 1
@@ -163,7 +165,9 @@ class Batcher(Generic[T]):
                     ticket.end()
         else:
             for ticket in batch:
-                ticket.end()
+                ticket.state, waiter = TicketState.DONE, ticket.waiter
+                if waiter is not None and not waiter.done():
+                    waiter.set_result(None)
         if self._closed:
             self._note_idle()
 

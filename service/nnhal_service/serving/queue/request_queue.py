@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from nnhal_service.serving.config import Batching, QueuePolicy, ServingConfig, TimeoutAction
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -38,6 +38,7 @@ class Ticket:
         "priority",
         "queued_ns",
         "size",
+        "start",
         "state",
         "timeout_ns",
         "timer",
@@ -59,6 +60,8 @@ class Ticket:
         self.times_out_ns = NEVER
         self.queued_ns = 0
         self.state = TicketState.QUEUED
+        self.start: Callable[[Sequence[Any], Callable[[], None]], None] | None = None
+        """What runs it in place of the batcher's own instances: its sequence; None for those."""
         self.error: ServingError | None = None
         self.waiter: asyncio.Future[None] | None = None
         """Has a result when the ticket is done; None while nobody waits for that."""
@@ -83,9 +86,9 @@ class Ticket:
     def leave_queue(self) -> None:
         """Note that it does not wait for an instance any more."""
         self.state = TicketState.RUNNING
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+        timer, self.timer = self.timer, None
+        if timer is not None:
+            timer.cancel()
 
     def end(self) -> None:
         """Note that it is done, and wake who waits for that."""

@@ -10,6 +10,7 @@ from nnhal.reports import CopiedBytes, copied_by
 from nnhal_service.fallback import CLIENT, Edge, PassedValue, Side, connect
 from nnhal_service.fallback.edges import ASHMEM
 from nnhal_service.runtime import PreparedPlan, RunReport
+from nnhal_service.serving.requests.request import Parameter
 
 
 class PlannedEdge(NamedTuple):
@@ -67,6 +68,37 @@ class PlannedRun(NamedTuple):
         if report.fell_back and len(places) == 1:  # the whole model ran as one step
             places = dict.fromkeys(range(len(self.operations)), *places.values())
         return _counted((device, self.operations[number][1]) for number, device in places.items())
+
+
+class RunAccount(NamedTuple):
+    """What a run has done: the same for all runs of an instance that went by the same plan and were not measured."""
+
+    planned: PlannedRun
+    """What it did by its plan."""
+    copied: CopiedBytes
+    """What was copied into the instance's memory, and by devices."""
+    devices: str
+    """All operations by the devices that ran them; empty if that is unknown."""
+    parameters: Mapping[str, Parameter]
+    """What responses say of it."""
+
+    @classmethod
+    def of(cls, planned: PlannedRun, report: RunReport, filled_bytes: int) -> RunAccount:
+        """Return the account of a run by a plan, into whose memory so many bytes of requests were copied."""
+        copied = planned.copied_in(report, filled_bytes)
+        if report.fell_back and not report.steps:  # it was not measured: the devices and the bytes are unknown
+            return cls(planned, copied, "", {"nnhal_fell_back": True})
+        devices = planned.devices_of(report) if report.steps else planned.devices
+        parameters: dict[str, Parameter] = {"nnhal_devices": devices, "nnhal_bytes_copied": copied.total}
+        if planned.wire_bytes:
+            parameters["nnhal_bytes_on_wire"] = _wire_bytes(report) if report.steps else planned.wire_bytes
+        parameters["nnhal_fell_back"] = report.fell_back
+        return cls(planned, copied, devices, parameters)
+
+
+def _wire_bytes(report: RunReport) -> int:
+    """The bytes of a run that was measured which went over networks."""
+    return sum(copy.bytes for step in report.steps for copy in step.copies if copy.is_wire)
 
 
 def planned_steps(prepared: PreparedPlan) -> tuple[str, ...]:

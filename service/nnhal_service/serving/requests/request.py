@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from nnhal.types import NO_DEADLINE
 from nnhal_service.runtime.run.cancellation import Cancellation
@@ -16,6 +18,31 @@ Parameter = bool | int | float | str
 
 def no_limit(size: int) -> None:
     """Let a request have all the memory that it needs."""
+
+
+class CheckedForm:
+    """What all requests with the same head have in common, as far as the model has checked it: a request that came
+    before is not checked again.
+    """
+
+    __slots__ = ("inputs", "signature", "size")
+
+    def __init__(self) -> None:
+        self.signature: object = None
+        """By which they were checked; None if none was, or each has to be checked."""
+        self.size = 0
+        """The batch size."""
+        self.inputs: Sequence[str] = ()
+        """The names of the inputs in the model's order."""
+
+    def keep(self, signature: object, given: Mapping[str, TensorData], size: int, arrays: Sequence[TensorData]) -> None:
+        """Keep what a check has found, if it depends on the head alone: each input lies in memory as it was given, and
+        is neither strings nor in memory of the client.
+        """
+        names = [name for array in arrays for name, tensor in given.items() if tensor is array]
+        is_plain = all(isinstance(array, np.ndarray) and not array.dtype.hasobject for array in arrays)
+        if is_plain and len(names) == len(arrays) == len(given):
+            self.signature, self.size, self.inputs = signature, size, names
 
 
 @dataclass(slots=True)  # not frozen: to make one of that kind takes three times as long
@@ -46,10 +73,34 @@ class InferenceRequest:
     copying: Callable[[int], None] = no_limit
     """Called, in any thread, before so many more bytes are copied for it. Raises RESOURCE_EXHAUSTED if they may not."""
 
+    form: CheckedForm | None = None
+    """That of all requests with the same head; None for a request that is not expected again."""
+
     @property
     def is_bounded(self) -> bool:
         """True if its run has a deadline. It is not joined with others whose run may take as long as it likes."""
         return self.timeout_ns > 0 or self.deadline_ns != NO_DEADLINE
+
+
+class ShownOutputs(dict[str, TensorData]):
+    """Outputs that lie in the same memory in each run of an instance. V2 servers keep their answers with them."""
+
+    __slots__ = ("answers",)
+
+    def __init__(self, outputs: Mapping[str, TensorData]) -> None:
+        super().__init__(outputs)
+        self.answers: dict[object, Any] = {}
+        """By the form of the answer. Only the loop uses it."""
+
+    def keep(self, form: object, answer: object) -> None:
+        """Keep an answer."""
+        if len(self.answers) >= MOST_KEPT_ANSWERS:
+            self.answers.clear()
+        self.answers[form] = answer
+
+
+MOST_KEPT_ANSWERS = 16
+"""The forms of answers, and the choices of outputs, that are kept for an instance."""
 
 
 class RequestTiming(NamedTuple):

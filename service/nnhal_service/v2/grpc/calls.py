@@ -91,20 +91,25 @@ class OpenLimit:
 
     def __init__(self, limit: int, what: str) -> None:
         """``what`` says in errors what is limited, such as "streams"."""
-        self._limit = limit
+        self.most = limit
         self._what = what
-        self._open = 0
+        self.open = 0
+        """How many are; whoever opens one that is let in counts it, and counts it off at its end."""
 
     def __enter__(self) -> None:
-        if self._open >= self._limit:
-            message = f"{self._limit} {self._what} are open, which is as many as may be at a time"
-            raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, message)
-        self._open += 1
+        if self.open >= self.most:
+            raise self.refusal()
+        self.open += 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._open -= 1
+        self.open -= 1
+
+    def refusal(self) -> ServingError:
+        """The error for one more than may be open."""
+        message = f"{self.most} {self._what} are open, which is as many as may be at a time"
+        return ServingError(ErrorKind.RESOURCE_EXHAUSTED, message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,15 @@ AS_RECEIVED = (("grpc.per_message_decompression", 0),)
 """The option by which gRPC's server hands over messages as they are."""
 _GZIP = b"\x1f\x8b"
 _DEFLATE = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-_STARTS = (_GZIP, *_DEFLATE)
+COMPRESSED = (_GZIP, *_DEFLATE)
+"""How compressed messages begin."""
 _EITHER_FORM = 32 + zlib.MAX_WBITS
 _PIECE_BYTES = 1 << 18
 
 
 def is_compressed(message: bytes) -> bool:
     """Return whether a message has been compressed. No message of the protocol begins as one that has."""
-    return message.startswith(_STARTS)
+    return message.startswith(COMPRESSED)
 
 
 def decompressed(message: bytes, grow: Callable[[int], None]) -> bytes:

@@ -11,17 +11,19 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from nnhal.inference.datatypes import BYTES, Datatype, TensorError, array_from_raw, datatype
 from nnhal.inference.grpc_service_pb2 import InferTensorContents, ModelInferRequest
 from nnhal_service.access import Charge
 from nnhal_service.serving.requests.client_memory import TensorData
-from nnhal_service.serving.requests.request import InferenceRequest
+from nnhal_service.serving.requests.request import CheckedForm, InferenceRequest
 from nnhal_service.v2.grpc.message_fields import array_from_contents, parameters_from_wire, request_parameters_from_wire
 from nnhal_service.v2.requested import (
     SHM_REGION,
     Caller,
+    PlainInput,
     RegionPart,
     RequestedOutput,
     RequestParameters,
@@ -32,7 +34,7 @@ from nnhal_service.v2.requested import (
 )
 
 _KEPT_HEADS = 1024
-_KEPT_BYTES = 2048
+KEPT_BYTES = 2048
 """The longest head that is kept; longer ones mostly hold elements of tensors, and do not come again."""
 _KEY_BYTES = 64
 _MOST_KEPT_RAW = 64
@@ -55,6 +57,11 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _RAW_INPUT_TAG = ModelInferRequest.RAW_INPUT_CONTENTS_FIELD_NUMBER << 3 | _LENGTH
 _ID_TAG = ModelInferRequest.ID_FIELD_NUMBER << 3 | _LENGTH
 _INPUT_TAG = ModelInferRequest.INPUTS_FIELD_NUMBER << 3 | _LENGTH
+_BEFORE_ID = (
+    ModelInferRequest.MODEL_NAME_FIELD_NUMBER << 3 | _LENGTH,
+    ModelInferRequest.MODEL_VERSION_FIELD_NUMBER << 3 | _LENGTH,
+)
+"""The fields that most clients write before the identifier, in their order."""
 _REGION = SHM_REGION.encode()
 _CONTENTS_TAG = ModelInferRequest.InferInputTensor.CONTENTS_FIELD_NUMBER << 3 | _LENGTH
 
@@ -105,26 +112,35 @@ class Asked(NamedTuple):
 
 
 class Head:
-    """A request without its identifier and its raw contents. An empty ``model_version`` stands for any version."""
+    """A request without its identifier and its raw contents: what requests that follow one another have in common. An
+    empty ``model_version`` stands for any version.
+    """
 
-    __slots__ = ("_asked", "_message", "model_name", "model_version")
+    __slots__ = ("_message", "asked", "form", "model_name", "model_version", "plain")
 
     def __init__(self, data: bytes) -> None:
         """Raises google.protobuf.message.DecodeError if ``data`` is malformed."""
         message = ModelInferRequest.FromString(data)
         self._message = message
-        self._asked: Asked | None = None
         self.model_name: str = message.model_name
         self.model_version: str = message.model_version
+        self.asked: Asked | None = None
+        """Content of it beside the model, once it was asked for."""
+        self.plain: Sequence[PlainInput] | None = None
+        """The inputs if all of them are plain."""
+        self.form = CheckedForm()
 
-    def asked(self) -> Asked:
+    def ask(self) -> Asked:
         """Return what it says beside the model. Raises ServingError with INVALID_ARGUMENT."""
-        if self._asked is None:
-            self._asked = _asked(self._message)
-        return self._asked
+        if self.asked is None:
+            asked = _asked(self._message)
+            self.plain = _plain(asked.inputs)
+            self.asked = asked
+        return self.asked
 
 
-_kept_head = lru_cache(_KEPT_HEADS)(Head)
+kept_head = lru_cache(_KEPT_HEADS)(Head)
+"""Returns a head of up to KEPT_BYTES, parsed at most once. Raises google.protobuf.message.DecodeError."""
 
 
 def cut_request(data: bytes) -> CutRequest:
@@ -149,30 +165,45 @@ def cut_in_loop(data: bytes) -> CutRequest | None:
 
     A request that is like an earlier one but for the elements of its tensors is cut as that was. For one thread.
     """
-    key = len(data), data[:_KEY_BYTES]
+    size, at = len(data), 0
+    for tag in _BEFORE_ID:
+        if at + 1 < size and data[at] == tag and data[at + 1] < 0x80:
+            at += 2 + data[at + 1]
+    behind = at
+    if at + 1 < size and data[at] == _ID_TAG and data[at + 1] < 0x80:
+        behind += 2 + data[at + 1]
+    key = size - behind, data[:at], data[behind : behind + _KEY_BYTES]
     like = _kept_layouts.get(key)
-    if like is not None and like.fits(data):
-        view = memoryview(data)
-        return CutRequest(like.head, "", [view[start:end] for _, start, end in like.raw])
+    if like is not None:
+        raw, last, view = [], behind, memoryview(data)
+        for before, start, end in like.raw:
+            if data[last : behind + start] != before:
+                break
+            last = behind + end
+            raw.append(view[behind + start : last])
+        else:
+            if data[last:] == like.rest:
+                identifier = _text(data[at + 2 : behind]) if behind > at else ""
+                return CutRequest(like.head, identifier, raw)
     cut = _cut(data, _MOST_FIELDS_IN_LOOP, _MOST_IN_LOOP)
-    if cut is not None and _comes_again(cut):
+    if cut is not None and _comes_again(cut) and (layout := _layout_of(data, cut.head, behind)) is not None:
         if len(_kept_layouts) == _KEPT_HEADS:
             _kept_layouts.clear()
-        _kept_layouts[key] = _layout_of(data, cut.head)
+        _kept_layouts[key] = layout
     return cut
 
 
 def _comes_again(cut: CutRequest) -> bool:
-    """True if requests may follow with the same layout: not if they differ in identifiers, or in elements in the head.
+    """True if requests may follow with the same layout: not if they differ in elements in the head.
 
     The tensors of other requests are in ``raw``, or in regions.
     """
     has_tensors_apart = bool(cut.raw) or _REGION in cut.head
-    return has_tensors_apart and not cut.id and len(cut.raw) <= _MOST_KEPT_RAW and len(cut.head) <= _KEPT_BYTES
+    return has_tensors_apart and len(cut.raw) <= _MOST_KEPT_RAW and len(cut.head) <= KEPT_BYTES
 
 
 class _Layout(NamedTuple):
-    """Places of the parts of a request that has no identifier."""
+    """Places of the parts of a request behind its identifier, from there on."""
 
     head: bytes
     raw: list[tuple[bytes, int, int]]
@@ -180,25 +211,19 @@ class _Layout(NamedTuple):
     rest: bytes
     """What follows them."""
 
-    def fits(self, data: bytes) -> bool:
-        """Return whether a request of the same length has the same bytes beside its raw contents."""
-        last = 0
-        for before, start, end in self.raw:
-            if data[last:start] != before:
-                return False
-            last = end
-        return data[last:] == self.rest
+
+_kept_layouts: dict[tuple[int, bytes, bytes], _Layout] = {}
+"""By the bytes behind the identifier: how many they are, those before it, and the first of them."""
 
 
-_kept_layouts: dict[tuple[int, bytes], _Layout] = {}
-"""By the length of the request and its first bytes."""
-
-
-def _layout_of(data: bytes, head: bytes) -> _Layout:
-    raw, last = [], 0
-    for tag, _, body, end in _fields(data):
+def _layout_of(data: bytes, head: bytes, behind: int) -> _Layout | None:
+    """The layout of a request, what precedes ``behind`` being short and first; None if an identifier follows it."""
+    raw, last = [], behind
+    for tag, start, body, end in _fields(data):
+        if tag == _ID_TAG and start >= behind:
+            return None
         if tag == _RAW_INPUT_TAG:
-            raw.append((data[last:body], body, end))
+            raw.append((data[last:body], body - behind, end - behind))
             last = end
     return _Layout(head, raw, data[last:])
 
@@ -219,8 +244,12 @@ def _cut(data: bytes, most_fields: int, most_bytes: int) -> CutRequest | None:
             identifier = data[body:end]
         else:
             head.append(data[start:end])
+    return CutRequest(b"".join(head), _text(identifier), raw)
+
+
+def _text(identifier: bytes) -> str:
     try:
-        return CutRequest(b"".join(head), identifier.decode(), raw)
+        return identifier.decode()
     except UnicodeDecodeError as error:
         raise DecodeError("the id is not UTF-8") from error
 
@@ -230,8 +259,8 @@ def head_of(data: bytes) -> Head:
 
     Raises google.protobuf.message.DecodeError if it is malformed, INVALID_ARGUMENT if it has too many fields.
     """
-    if len(data) <= _KEPT_BYTES:
-        return _kept_head(data)
+    if len(data) <= KEPT_BYTES:
+        return kept_head(data)
     if len(data) > _MOST_IN_LOOP:
         _require_few_fields(data)
     return Head(data)
@@ -258,7 +287,7 @@ def _require_few_fields(head: bytes) -> None:
 
 
 def request_from_wire(
-    asked: Asked,
+    head: Head,
     cut: CutRequest,
     caller: Caller,
     deadline_ns: int,
@@ -270,9 +299,18 @@ def request_from_wire(
 
     Raises ServingError.
     """
+    asked, plain = head.ask() if head.asked is None else head.asked, head.plain
     parameters = asked.parameters
+    inputs: dict[str, TensorData] | None = None
+    if plain is not None and len(plain) == len(cut.raw):
+        inputs = {}
+        for raw, (name, dtype, shape, byte_size) in zip(cut.raw, plain, strict=True):
+            if len(raw) != byte_size:
+                inputs = None
+                break
+            inputs[name] = np.frombuffer(raw, dtype).reshape(shape)
     return InferenceRequest(
-        _arrays(asked.inputs, cut.raw, caller, charge),
+        _arrays(asked.inputs, cut.raw, caller, charge) if inputs is None else inputs,
         asked.output_names,
         cut.id,
         parameters.others,
@@ -280,9 +318,18 @@ def request_from_wire(
         parameters.timeout_ns,
         deadline_ns,
         arrived_ns=arrived_ns,
-        output_places=caller.output_places(asked.outputs),
+        output_places=caller.output_places(asked.outputs) if asked.has_regions else {},
         copying=charge.copy,
+        form=head.form,
     )
+
+
+def _plain(inputs: Sequence[InputHead]) -> list[PlainInput] | None:
+    """The inputs as plain ones, if all of them are."""
+    plain = [PlainInput.of(given.name, given.kind, given.shape) for given in inputs]
+    is_raw = all(given.part is None and given.contents is None for given in inputs)
+    found = [given for given in plain if given is not None]
+    return found if is_raw and len(found) == len(inputs) else None
 
 
 def _arrays(

@@ -5,8 +5,9 @@ protobuf copies a field of bytes twice on its way out, so the outputs are joined
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from nnhal.inference.datatypes import datatype_of, raw_from_array
 from nnhal.inference.grpc_service_pb2 import InferParameter, ModelInferResponse
@@ -38,17 +39,28 @@ _OutputHead = tuple[str, str, tuple[int, ...], RegionPart | None, int]
 """An output without its raw contents: name, datatype, shape, its region, and the bytes that were written there."""
 
 
+class EncodedAnswer(NamedTuple):
+    """The answer to a request but for its identifier. It holds as long as the outputs lie in the same memory, and their
+    run is accounted for by the same parameters.
+    """
+
+    parameters: Mapping[str, Parameter]
+    head: bytes
+    """A ModelInferResponse without ``id`` and ``raw_output_contents``."""
+    fields: Sequence[Raw]
+    """The latter, with views of the response's own outputs."""
+    byte_size: int
+    """What the outputs take that are copied."""
+
+
 def response_to_wire(
     response: InferenceResponse,
     outputs: Sequence[RequestedOutput],
     model: ModelBackend,
     caller: Caller,
     further: Sequence[tuple[str, Parameter]] = (),
-) -> tuple[bytes, list[Raw]]:
-    """The head of a response and its ``raw_output_contents``, views of the response's own outputs.
-
-    ``further`` are parameters beside the response's own. Raises ServingError.
-    """
+) -> EncodedAnswer:
+    """Encode a response, ``further`` being parameters beside its own. Raises ServingError."""
     raw: list[Raw] = []
     heads: list[_OutputHead] = []
     for output in outputs or map(RequestedOutput, response.outputs):
@@ -61,17 +73,25 @@ def response_to_wire(
     parameters = response.parameters
     kinds = tuple(map(type, parameters.values()))
     described = (*parameters.items(), *further), kinds, tuple(heads)
-    return _head(response.model_name, response.model_version, *described), raw
+    head = _head(response.model_name, response.model_version, *described)
+    return EncodedAnswer(parameters, head, raw_fields(raw), sum(map(len, raw)))
 
 
-def encode_response(head: bytes, request_id: str, raw: Sequence[Raw]) -> bytes:
-    """A ModelInferResponse; ``head`` is one without ``id`` and ``raw_output_contents``."""
-    return b"".join(_response_parts(head, request_id, raw))
+def raw_fields(raw: Sequence[Raw]) -> list[Raw]:
+    """Return the parts of the fields of raw contents."""
+    return [part for contents in raw for part in (_RAW_OUTPUT_TAG + _varint(len(contents)), contents)]
 
 
-def encode_stream_response(head: bytes, request_id: str, raw: Sequence[Raw]) -> bytes:
+def encode_response(answer: EncodedAnswer, request_id: str) -> bytes:
+    """A ModelInferResponse."""
+    if request_id:
+        return b"".join((answer.head, _id_field(request_id), *answer.fields))
+    return b"".join((answer.head, *answer.fields))
+
+
+def encode_stream_response(answer: EncodedAnswer, request_id: str) -> bytes:
     """A ModelStreamInferResponse that holds such a response."""
-    parts = _response_parts(head, request_id, raw)
+    parts = (answer.head, _id_field(request_id) if request_id else b"", *answer.fields)
     return b"".join((_STREAM_RESPONSE_TAG, _varint(sum(map(len, parts))), *parts))
 
 
@@ -121,14 +141,9 @@ def _set_parameter(message: InferParameter, value: Parameter) -> None:
         message.string_param = value
 
 
-def _response_parts(head: bytes, request_id: str, raw: Sequence[Raw]) -> list[Raw]:
-    parts: list[Raw] = [head]
-    if request_id:
-        identifier = request_id.encode()
-        parts += (_ID_TAG, _varint(len(identifier)), identifier)
-    for contents in raw:
-        parts += (_RAW_OUTPUT_TAG, _varint(len(contents)), contents)
-    return parts
+def _id_field(request_id: str) -> bytes:
+    identifier = request_id.encode()
+    return _ID_TAG + _varint(len(identifier)) + identifier
 
 
 def _varint(value: int) -> bytes:

@@ -24,7 +24,7 @@ from nnhal_service.v2.grpc.call_heads import (
     trailers_of,
 )
 from nnhal_service.v2.grpc.calls import BrokenStreamError, CallHead, Metadata, Method, deadline_in
-from nnhal_service.v2.grpc.incoming import PREFIX, IncomingMessages, is_one_message
+from nnhal_service.v2.grpc.incoming import PREFIX, IncomingMessages
 from nnhal_service.v2.grpc.statuses import answer_for
 
 _JOINED_BYTES = 1 << 16
@@ -60,7 +60,8 @@ class Http2Calls:
         if method is None:
             _refuse(stream, ServingError(ErrorKind.UNSUPPORTED, "no such method"))
             return
-        Http2Call(self, stream, kept.head, method).begin()
+        stream.user = call = Http2Call(self, stream, kept.head, method)
+        call.begin()
 
 
 class Http2Call:
@@ -87,7 +88,6 @@ class Http2Call:
         self._has_begun = self._is_answered = self._is_served = False
         self.deadline_ns = NO_DEADLINE
         self._timer: asyncio.TimerHandle | None = None
-        stream.user = self
 
     def set_trailing_metadata(self, metadata: Metadata) -> None:
         self._trailers = (*OK, *trailers_of(metadata))
@@ -110,6 +110,7 @@ class Http2Call:
     def begin(self) -> None:
         """Begin to serve it."""
         method, stream, first = self._method, self._stream, self._stream.first
+        size, most = len(first) - PREFIX.size, self._calls.message_bytes
         if self.head.timeout is not None:
             self.deadline_ns = deadline_in(self.head.timeout)
             self._timer = self._calls.loop.call_later(self.head.timeout, self._expire)
@@ -121,7 +122,8 @@ class Http2Call:
                 return
         if method.stream is not None:
             self._start(self._serve())
-        elif stream.is_whole and is_one_message(first, self._calls.message_bytes):
+        elif stream.is_whole and size >= 0 and PREFIX.unpack_from(first) == (0, size) and (most < 0 or size <= most):
+            # One plain message, and nothing else: so come most requests.
             stream.first = b""
             self._start(self._answer(first[PREFIX.size :]))
         elif first or stream.is_whole:
@@ -194,15 +196,20 @@ class Http2Call:
     async def _answer(self, message: bytes) -> None:
         """Serve a unary call. Its task ends when the client has the answer."""
         self._is_served = True
-        method, stream = self._method, self._stream
+        method, limit, stream = self._method, self._method.limit, self._stream
         assert method.unary is not None
         try:
             if self._incoming is not None:
                 self._incoming.release()  # whoever serves it charges it now
-            with method.limit:
+            if limit.open >= limit.most:
+                raise limit.refusal()
+            limit.open += 1
+            try:
                 answer = method.unary(message, self)
                 del message
                 response = await answer
+            finally:
+                limit.open -= 1
         except Exception as error:
             self._fail(self._reason or answer_for(error, method.name))
         except asyncio.CancelledError:
@@ -210,6 +217,8 @@ class Http2Call:
             raise
         else:
             self._is_answered = True
+            if self._timer is None and self._incoming is None:
+                stream.user = None  # its end does not matter any more
             if len(response) <= _JOINED_BYTES:
                 stream.answer(BEGUN, PREFIX.pack(0, len(response)) + response, self._trailers)
             else:

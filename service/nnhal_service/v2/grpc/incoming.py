@@ -16,12 +16,6 @@ _IDENTITY = b"identity"
 _KNOWN = (b"gzip", b"deflate")
 
 
-def is_one_message(data: bytes, limit: int) -> bool:
-    """Return whether data are one plain message of up to ``limit`` bytes, -1 for any length: so come most requests."""
-    size = len(data) - PREFIX.size
-    return size >= 0 and PREFIX.unpack_from(data) == (0, size) and (limit < 0 or size <= limit)
-
-
 class IncomingMessages:
     """Cuts what comes on a stream into messages.
 

@@ -5,25 +5,30 @@ A body is a JSON object with the binary tensors after it, or a single raw tensor
 
 from __future__ import annotations
 
+import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from operator import attrgetter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from nnhal.arrays import Array
-from nnhal.inference.datatypes import BYTES, Datatype, TensorError, array_from_raw, datatype
+from nnhal.inference.datatypes import BYTES, DATATYPES, Datatype, TensorError, array_from_raw, datatype
 from nnhal_service.access import Charge
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.serving.requests.client_memory import TensorData
-from nnhal_service.serving.requests.request import InferenceRequest, Parameter
+from nnhal_service.serving.requests.request import CheckedForm, InferenceRequest, Parameter
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.json_cut import cut_json, parsed_json
 from nnhal_service.v2.http.tensors_json import array_from_json, array_from_text
 from nnhal_service.v2.requested import (
     Caller,
+    PlainInput,
     RegionPart,
     RequestedOutput,
     RequestParameters,
@@ -42,6 +47,11 @@ _IN_THE_PATH = {"model_name", "model_version"}
 MOST_PARSED_JSON = 1 << 14
 """The bytes of JSON that are parsed as they are, which the event loop may do. The lists of longer ones are cut out."""
 _LONGEST_SHAPE = 1 << 10
+_ID_FIRST = re.compile(rb'\{"id":"([ !#-\[\]-~]*)",')
+"""The identifier of a request where most clients write it, if it has no escaped characters. JSON that differs only
+there is read once.
+"""
+_byte_size = attrgetter("byte_size")
 _KEPT_HEADS = 1024
 _KEPT_BYTES = 2048
 """The longest JSON before binary data that is kept."""
@@ -91,6 +101,42 @@ def decode_raw(
         raise _wrong_input(tensor.name, name, error) from error
     request = InferenceRequest(inputs, cancellation=cancellation, arrived_ns=arrived_ns, copying=charge.copy)
     return DecodedRequest(request, (), binary=True)
+
+
+def decode_known(
+    body: bytes | bytearray, json_size: int | None, cancellation: Cancellation, arrived_ns: int, charge: Charge
+) -> DecodedRequest | None:
+    """A request whose tensors are numbers in binary data, of which its JSON is read once. None if it is any other.
+
+    Raises ServingError or TensorError.
+    """
+    if not json_size or json_size > min(_KEPT_BYTES, len(body)):
+        return None
+    text = bytes(body[:json_size])
+    named = _ID_FIRST.match(text)
+    asked = _kept_asked(text if named is None else b"{" + text[named.end() :])
+    plain, start = asked.plain, json_size
+    if plain is None or sum(map(_byte_size, plain)) != len(body) - start:
+        return None
+    inputs: dict[str, TensorData] = {}
+    view = memoryview(body)
+    for name, dtype, shape, byte_size in plain:
+        inputs[name] = np.frombuffer(view[start : start + byte_size], dtype).reshape(shape)
+        start += byte_size
+    parameters = asked.parameters
+    request = InferenceRequest(
+        inputs,
+        asked.output_names,
+        asked.id if named is None else asked.id or named[1].decode(),
+        parameters.others,
+        parameters.priority,
+        parameters.timeout_ns,
+        cancellation=cancellation,
+        arrived_ns=arrived_ns,
+        copying=charge.copy,
+        form=asked.form,
+    )
+    return DecodedRequest(request, asked.outputs, asked.binary)
 
 
 def decode_body(
@@ -162,6 +208,9 @@ class _Asked(NamedTuple):
     parameters: RequestParameters
     binary: bool
     """True if outputs are binary data if ``outputs`` is empty."""
+    plain: Sequence[PlainInput] | None
+    """The inputs if all of them are numbers in binary data, and no output lies in a region."""
+    form: CheckedForm
 
 
 def _asked_of(text: memoryview) -> tuple[_Asked, _Lists]:
@@ -185,7 +234,21 @@ def _asked_of(text: memoryview) -> tuple[_Asked, _Lists]:
     if len(set(names)) != len(names):
         raise refuse("one of the outputs is repeated")
     request_id = _text(header, "id", "the request") if "id" in header else ""
-    return _Asked(request_id, tuple(inputs.values()), outputs, names, parameters, default), lists
+    plain = None if any(output.part for output in outputs) else _plain(inputs.values())
+    form = CheckedForm()
+    return _Asked(request_id, tuple(inputs.values()), outputs, names, parameters, default, plain, form), lists
+
+
+def _plain(inputs: Collection[_InputHead]) -> Sequence[PlainInput] | None:
+    """The inputs as plain ones, if all of them are."""
+    found = []
+    for given in inputs:
+        kind = DATATYPES.get(given.datatype)
+        plain = PlainInput.of(given.name, kind, given.shape) if kind is not None and given.size is not None else None
+        if plain is None or plain.byte_size != given.size:
+            return None
+        found.append(plain)
+    return found
 
 
 @lru_cache(_KEPT_HEADS)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from nnhal.inference.datatypes import datatype_of, raw_from_array
 from nnhal_service.access import Charge
 from nnhal_service.serving.requests.client_memory import to_array
-from nnhal_service.serving.requests.request import InferenceResponse, Parameter
+from nnhal_service.serving.requests.request import InferenceResponse, Parameter, ShownOutputs
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.decode import BINARY_SIZE, DecodedRequest
 from nnhal_service.v2.http.tensors_json import json_from_array
 from nnhal_service.v2.requested import (
     Caller,
     RequestedOutput,
+    is_kept,
     presented,
     refuse,
 )
@@ -24,10 +26,32 @@ from nnhal_service.v2.requested import (
 _KEPT_HEADS = 1024
 
 
+class EncodedBody(NamedTuple):
+    """The body of a response but for its identifier. It holds as long as the outputs lie in the same memory, and their
+    run is accounted for by the same parameters.
+    """
+
+    parameters: Mapping[str, Parameter]
+    start: bytes
+    """The JSON before the identifier."""
+    rest: bytes
+    """And behind it."""
+    raw: Sequence[bytes | memoryview]
+    """The binary outputs: views of the response's own."""
+    byte_size: int
+    """What the outputs take that are copied."""
+
+    def with_id(self, request_id: str) -> tuple[bytes, int | None]:
+        """Return the body, and how many bytes of it are JSON, None for all."""
+        written = b',"id":' + orjson.dumps(request_id) if request_id else b""
+        json_size = len(self.start) + len(written) + len(self.rest) if self.raw else None
+        return b"".join((self.start, written, self.rest, *self.raw)), json_size
+
+
 def encode(
     decoded: DecodedRequest, response: InferenceResponse, model: ModelBackend, caller: Caller, charge: Charge
-) -> tuple[bytes, int | None]:
-    """The body of a response, and how many bytes of it are JSON, None for all. The charge grows by what is copied.
+) -> EncodedBody:
+    """Encode a response. The charge grows by what is copied.
 
     Raises ServingError or TensorError.
     """
@@ -54,12 +78,26 @@ def encode(
     kinds = tuple(map(type, parameters.values()))
     described = tuple(parameters.items()), kinds, tuple(heads)
     start, rest, entries = _head(response.model_name, response.model_version, *described)
-    request_id = decoded.request.id
-    parts = [start, b',"id":', orjson.dumps(request_id), rest] if request_id else [start, rest]
+    parts = [rest]
     for index, entry in enumerate(entries):
         parts += (entry, b',"data":', *data[index]) if index in data else (entry,)
     parts.append(b"}]}" if entries else b"]}")
-    return b"".join((*parts, *raw)), sum(map(len, parts)) if raw else None
+    return EncodedBody(parameters, start, b"".join(parts), raw, sum(map(len, raw)))
+
+
+def keep_answer(answer: EncodedBody, decoded: DecodedRequest, response: InferenceResponse) -> None:
+    """Keep an answer for the next request with the same outputs, if that is answered alike."""
+    outputs = response.outputs
+    is_binary = len(answer.raw) == len(decoded.outputs or outputs)
+    if isinstance(outputs, ShownOutputs) and is_binary and is_kept(response, decoded.outputs):
+        outputs.keep((decoded.binary, decoded.outputs), answer)
+
+
+def kept_answer(decoded: DecodedRequest, response: InferenceResponse) -> EncodedBody | None:
+    """Return how an earlier request with the same outputs was answered, if this one is answered alike."""
+    outputs = response.outputs
+    found = outputs.answers.get((decoded.binary, decoded.outputs)) if isinstance(outputs, ShownOutputs) else None
+    return found if found is not None and found.parameters is response.parameters else None
 
 
 _OutputHead = tuple[str, str, tuple[int, ...], int | None]

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
@@ -22,12 +22,12 @@ from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP
 from nnhal_service.serving.requests.request import InferenceResponse
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.body import compressed, headers_of, read_body
-from nnhal_service.v2.http.decode import MOST_PARSED_JSON, DecodedRequest, decode_body, decode_raw
-from nnhal_service.v2.http.encode import encode
+from nnhal_service.v2.http.decode import MOST_PARSED_JSON, DecodedRequest, decode_body, decode_known, decode_raw
+from nnhal_service.v2.http.encode import encode, keep_answer, kept_answer
 from nnhal_service.v2.http.middleware import peer_of
 from nnhal_service.v2.http.services import Services
 from nnhal_service.v2.http.statuses import response_for
-from nnhal_service.v2.requested import SHM_REGION, Caller, refuse
+from nnhal_service.v2.requested import SHM_REGION, WITHOUT_REGIONS, Caller, refuse
 
 JSON_SIZE = "Inference-Header-Content-Length"
 _JSON_SIZE = JSON_SIZE.lower().encode()
@@ -150,15 +150,19 @@ class Inferences:
         """Serve a request that has been admitted."""
         arrived_ns, cancellation = time.monotonic_ns(), Cancellation()
         connection.on_lost(cancellation.cancel)
-        with RequestScope(known.traceparent) as named:
+        named = RequestScope(known.traceparent)
+        try:
             try:
-                with held as charge:
-                    answer = await self._answer(known, body, connection.peer, named, cancellation, arrived_ns, charge)
-            except Exception as error:  # caught within the scope, so that the log names the request
-                refusal = response_for(error, known.target.path)
-                headers = [header for header in refusal.raw_headers if header[0] != b"content-length"]
-                connection.respond(refusal.status_code, headers, bytes(refusal.body))
-                return
+                answer = await self._answer(known, body, connection.peer, named, cancellation, arrived_ns, held)
+            finally:
+                held.release()
+        except Exception as error:  # caught within the scope, so that the log names the request
+            refusal = response_for(error, known.target.path)
+            headers = [header for header in refusal.raw_headers if header[0] != b"content-length"]
+            connection.respond(refusal.status_code, headers, bytes(refusal.body))
+            return
+        finally:
+            named.leave()
         if len(answer.content) <= _SENT_AT_ONCE:
             connection.respond(200, answer.headers, answer.content)
             return
@@ -177,20 +181,35 @@ class Inferences:
     ) -> _Answer:
         services, target, json_size = self._services, head.target, head.json_size
         named.name(target.model, "")
-        caller = Caller(peer, services.memory)
-        with services.repository.model(target.model, target.version) as lease:
-            model = lease.model
-            # To find out whose regions are, and to read and write large ones, takes long.
-            has_slow_regions = not caller.is_prompt and _may_name_regions(body, json_size)
-            slowly = has_slow_regions or _is_large(body, json_size)
-            arguments = body, json_size, target.model, model, caller, cancellation, arrived_ns, charge
-            decoded = await self._loop.compute(_decode, *arguments) if slowly else _decode(*arguments)
+        lease = services.repository.model(target.model, target.version)
+        try:
+            model, caller, has_slow_regions = lease.model, WITHOUT_REGIONS, False
+            decoded = decode_known(body, json_size, cancellation, arrived_ns, charge)
+            if decoded is None:
+                caller = Caller(peer, services.memory)
+                # To find out whose regions are, and to read and write large ones, takes long.
+                has_slow_regions = not caller.is_prompt and _may_name_regions(body, json_size)
+                slowly = has_slow_regions or _is_large(body, json_size)
+                arguments = body, json_size, target.model, model, caller, cancellation, arrived_ns, charge
+                decoded = await self._loop.compute(_decode, *arguments) if slowly else _decode(*arguments)
             if decoded.request.id:
                 named.name(target.model, decoded.request.id)
-            with await model.infer(decoded.request, peer) as response:
-                slowly = has_slow_regions or _is_large_response(response, decoded)
-                answer = decoded, response, model, caller, charge
-                content, json_size = await self._loop.compute(encode, *answer) if slowly else encode(*answer)
+            response = await model.infer(decoded.request, peer)
+            try:
+                answer, given = kept_answer(decoded, response), (decoded, response, model, caller, charge)
+                if answer is not None:
+                    charge.copy(answer.byte_size)
+                    content, json_size = answer.with_id(decoded.request.id)
+                elif has_slow_regions or _is_large_response(response, decoded):
+                    content, json_size = await self._loop.compute(_encoded, *given)
+                else:
+                    answer = encode(*given)
+                    keep_answer(answer, decoded, response)
+                    content, json_size = answer.with_id(decoded.request.id)
+            finally:
+                response.release()
+        finally:
+            lease.release()
         headers = _JSON_HEADERS if json_size is None else (*_BINARY_HEADERS, (_JSON_SIZE, b"%d" % json_size))
         if head.accepted and _is_worth_it(head.accepted, content, json_size is not None):
             content, encoding = await self._loop.compute(compressed, content, head.accepted)
@@ -229,6 +248,10 @@ def _decode(
     if json_size == 0:
         return decode_raw(body, model, name, cancellation, arrived_ns, charge)
     return decode_body(body, json_size, name, caller, cancellation, arrived_ns, charge)
+
+
+def _encoded(decoded: DecodedRequest, *given: Any) -> tuple[bytes, int | None]:
+    return encode(decoded, *given).with_id(decoded.request.id)
 
 
 def _is_large(body: bytes | bytearray, json_size: int | None) -> bool:

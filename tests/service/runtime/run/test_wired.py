@@ -48,7 +48,7 @@ def random_graph(seed: int, operations: int = 12) -> Model:
 
 def way_of(bound: Bound) -> object:
     """Return how the steps of a binding are run."""
-    plan: BoundPlan = bound.context._followed.bound
+    plan: BoundPlan = bound.context.followed.bound
     return plan._steps
 
 

@@ -102,7 +102,8 @@ def test_any_tail_is_read_or_refused(tail: bytes) -> None:
 
 @given(st.data())
 def test_a_request_like_an_earlier_one_is_cut_as_if_it_were_the_first(data: st.DataObject) -> None:
-    earlier = ModelInferRequest(model_name="m", raw_input_contents=[b"abcd", b"", b"efgh"])
+    identifier = data.draw(st.sampled_from(["", "7", "\u00e9" * 80]))
+    earlier = ModelInferRequest(model_name="m", id=identifier, raw_input_contents=[b"abcd", b"", b"efgh"])
     earlier.inputs.add(name="x" * 60, datatype="FP32", shape=[1])
     whole = bytearray(earlier.SerializeToString())
     for place in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=2)):

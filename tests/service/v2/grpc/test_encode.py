@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInferResponse
-from nnhal_service.v2.grpc.encode import encode_response, encode_stream_response
+from nnhal_service.v2.grpc.encode import EncodedAnswer, encode_response, encode_stream_response, raw_fields
 
 SIZES = st.lists(st.sampled_from([0, 1, 127, 128, 20_000]), max_size=4)
 
@@ -17,7 +17,7 @@ def test_responses_are_what_protobuf_would_write(sizes: list[int], request_id: s
     whole = ModelInferResponse(
         model_name="m", id=request_id, raw_output_contents=[array.tobytes() for array in contents]
     )
-    raw = [array.data for array in contents]
-    assert ModelInferResponse.FromString(encode_response(head, request_id, raw)) == whole
-    streamed = ModelStreamInferResponse.FromString(encode_stream_response(head, request_id, raw))
+    answer = EncodedAnswer({}, head, raw_fields([array.data for array in contents]), sum(sizes))
+    assert ModelInferResponse.FromString(encode_response(answer, request_id)) == whole
+    streamed = ModelStreamInferResponse.FromString(encode_stream_response(answer, request_id))
     assert streamed == ModelStreamInferResponse(infer_response=whole)

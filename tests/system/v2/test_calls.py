@@ -1,0 +1,111 @@
+"""The Python calls that a small inference costs, over both protocols: they are most of what it costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import tritonclient.grpc
+import tritonclient.http
+from tritonclient.utils import InferenceServerException
+
+from tests.support.model_server import Devices, Served, model_server
+from tests.support.repositories import onnx_file, write
+from tests.support.tritonclients import Triton
+from tests.support.waiting import wait_until
+
+COUNTED = Path(__file__).parents[2] / "support/counted"
+REQUESTS = 500
+GIVEN = np.linspace(-1, 1, 64, dtype=np.float32)
+EXPECTED = np.maximum(GIVEN, 0)
+
+
+class Calls(NamedTuple):
+    """The calls that each request has made in the loop."""
+
+    made: int
+    files: frozenset[str]
+
+
+class Counted(NamedTuple):
+    """A framework that counts its calls, and the folder where it tells them."""
+
+    served: Served
+    folder: Path
+
+    def take(self) -> Calls:
+        """Return the calls since the last question. What most requests did not do, such as timers, is left out."""
+        told = self.folder / str(self.served.pid)
+        os.kill(self.served.pid, signal.SIGUSR2)
+        wait_until(told.exists, "the calls are told")
+        rows = json.loads(told.read_text())
+        told.unlink()
+        each = [(file, round(count / REQUESTS)) for thread, file, _, _, count in rows if thread == "serving-loop"]
+        return Calls(sum(count for _, count in each), frozenset(file for file, count in each if count))
+
+
+@pytest.fixture(scope="module")
+def counted(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counted]:
+    repository, folder = tmp_path_factory.mktemp("repository"), tmp_path_factory.mktemp("calls")
+    write(repository, "relu", {"1/model.onnx": onnx_file("Relu", (64,))})
+    write(repository, "open", {"1/model.onnx": onnx_file("Relu", ("n", 64))})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(COUNTED), *filter(None, [os.environ.get("PYTHONPATH")])]))
+        patch.setenv("NNHAL_TEST_CALLS", str(folder))
+        with model_server(device_processes, repository, zygote=None) as served:
+            yield Counted(served, folder)
+
+
+def calls_of_requests(counted: Counted, protocol: str, model: str = "relu", request_id: str = "") -> Calls:
+    """The calls of requests that have come before, but for their identifiers."""
+    api = {"grpc": tritonclient.grpc, "http": tritonclient.http}[protocol]
+    given = {"x": GIVEN if model == "relu" else GIVEN.reshape(1, 64)}
+    with Triton(protocol, api, getattr(counted.served, protocol)) as client:
+        inputs = client.inputs(given)
+        for number in range(2 * REQUESTS):
+            if number == REQUESTS:
+                counted.take()
+            answer = client.client.infer(model, inputs, request_id=request_id and f"{request_id}{number:04}")
+            np.testing.assert_array_equal(answer.as_numpy("y").reshape(-1), EXPECTED)
+        return counted.take()
+
+
+@pytest.mark.parametrize(("protocol", "calls", "files"), [("grpc", 100, 38), ("http", 100, 37)])
+def test_a_request_that_came_before_makes_few_calls(counted: Counted, protocol: str, calls: int, files: int) -> None:
+    got = calls_of_requests(counted, protocol)
+    assert 0 < got.made <= calls, got
+    assert len(got.files) <= files, sorted(got.files)
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_an_identifier_of_its_own_makes_no_request_a_new_one(counted: Counted, protocol: str) -> None:
+    plain, named = calls_of_requests(counted, protocol), calls_of_requests(counted, protocol, request_id="r")
+    assert named.made <= plain.made + 4
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_open_dimensions_are_not_checked_anew(counted: Counted, protocol: str) -> None:
+    fixed, given = calls_of_requests(counted, protocol), calls_of_requests(counted, protocol, "open")
+    assert given.made <= fixed.made + 24
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_nothing_of_a_request_outlasts_the_model_that_checked_it(counted: Counted, protocol: str) -> None:
+    api, repository = {"grpc": tritonclient.grpc, "http": tritonclient.http}[protocol], counted.served.repository
+    name = f"changing_{protocol}"
+    with Triton(protocol, api, getattr(counted.served, protocol)) as client:
+        for operation, expected in (("Relu", EXPECTED), ("Neg", -GIVEN)):
+            write(repository, name, {"1/model.onnx": onnx_file(operation, (64,))})
+            client.client.load_model(name)
+            for _ in range(3):
+                np.testing.assert_array_equal(client.infer(name, {"x": GIVEN}).as_numpy("y"), expected)
+        write(repository, name, {"1/model.onnx": onnx_file("Neg", (32,))})
+        client.client.load_model(name)
+        with pytest.raises(InferenceServerException, match=r"unexpected shape for input 'x'.*Expected \[32\]"):
+            client.infer(name, {"x": GIVEN})
