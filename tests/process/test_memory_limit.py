@@ -61,4 +61,4 @@ def test_a_device_whose_library_takes_too_much_ends_and_names_the_execution(
 def test_operators_see_the_memory_of_a_device_and_its_limit(short_path: Path) -> None:
     with device_process("cpu_ref", short_path) as (child, endpoint), DeviceAdmin(endpoint, child.admin_key) as admin:
         figures = {figure.name: figure.value for figure in admin.device().figures}
-    assert 0 < figures["memory of the process"] < figures["limit of that memory"]
+    assert 0 < figures["memory that only the process has"] < figures["limit of that memory"]

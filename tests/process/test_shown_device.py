@@ -261,7 +261,7 @@ def test_a_driver_shows_figures_limits_and_a_temperature(served: Served) -> None
     device = served.admin.device(with_limits=True)
     assert device.temperature == 36.5
     assert [(f.name, f.value, f.unit) for f in device.figures[:2]] == [("tiles", 8, ""), ("OCM", 0.5, "MiB")]
-    assert [f.name for f in device.figures[2:]] == ["memory of the process", "limit of that memory"]
+    assert [f.name for f in device.figures[2:]] == ["memory that only the process has", "limit of that memory"]
     assert [(limit.operation, limit.conditions) for limit in device.limits] == [("ADD", "sums below 100")]
     with DeviceAdmin(served.endpoint) as stranger:
         assert stranger.device().workers == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any, cast
 
 import httpx
 
+from nnhal.clock import now_ns
 from nnhal.errors import TransportError
 from nnhal.remote.admin import FrameworkAdmin
 from nnhal.remote.faults import FaultState
@@ -122,7 +122,13 @@ class ScriptedCollector:
     def show(self, *processes: ObservedProcess, **fields: Any) -> None:
         """Have pages see another snapshot, a second after the last."""
         number = self.snapshot.number + 1
-        fields = {"at": 1.7e9 + number, "at_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME)} | fields
+        at, last = fields.setdefault("at", 1.7e9 + number), self.snapshot
+        passed = max(1.0, at - last.at) if number > 1 else 0.0
+        fields.setdefault("at_ns", (last.at_ns or now_ns()) + round(passed * 1e9))
+        devices = [process.device for process in processes if process.device is not None]
+        for answer in (fields.get("framework"), *devices):
+            if answer is not None:
+                answer.at_ns = answer.at_ns or round(at * 1e9)
         snapshot = Snapshot(number=number, processes=processes, **fields)
         self.snapshot = replace(snapshot, problems=problems_of(snapshot))
         self.history.add(self.snapshot)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from nnhal.v1.framework_admin_pb2 import ModelCounts
+import numpy as np
+
 from nnhal_dashboard.monitoring.history_file import HistoryFile, KeptHistory
 from nnhal_dashboard.monitoring.ring import Counts, Floats, Ring, RingSample, Stretches
-from nnhal_pages.operating.counts import counts_since, models_since
+from nnhal_pages.operating.counts import ModelCounted, framework_since, models_since
 from nnhal_pages.operating.resources.history import device_rates
 from nnhal_pages.operating.snapshot import Snapshot
 
 RECENT_SECONDS = 60
 _LEAST_SECONDS = 0.5
 """Snapshots may follow each other at once if somebody has changed something: so little time makes no rate."""
+_SET_BACK_SECONDS = 60.0
+"""A clock that is set back by less is waited for; by more, the history begins anew."""
 _SAVED_SECONDS = 30.0
+_GROWTH_SECONDS = 120
+"""Growth is that between stretches of this time."""
 _OCCASIONS: Mapping[str, Sequence[str]] = {
     "requests/": (),
     "failures/": (),
@@ -39,12 +44,11 @@ _OF_DEVICE = {
 
 
 class History:
-    """Samples of a day, of which the last minute as they were found. Safe to use from several threads."""
+    """Samples of a day. Safe to use from several threads."""
 
     def __init__(self, file: HistoryFile | None = None) -> None:
         """``file`` is where the values lie while no dashboard runs."""
         self._lock = threading.Lock()
-        self._samples: deque[RingSample] = deque(maxlen=RECENT_SECONDS)
         self._last: Snapshot | None = None
         self._file = file
         kept = file.read(_OCCASIONS) if file is not None else None
@@ -56,34 +60,42 @@ class History:
     def add(self, snapshot: Snapshot) -> None:
         """Add what has happened since the snapshot before. One that follows at once waits for the next."""
         last = self._last
-        if last is not None and 0 <= snapshot.at - last.at < _LEAST_SECONDS:
+        if last is not None and 0 <= snapshot.at_ns - last.at_ns < _LEAST_SECONDS * 1e9:
             return
         self._last = snapshot
         if last is None:
             return
         sample = _sample(last, snapshot)
         with self._lock:
-            if snapshot.at < last.at:  # the clock was set back
+            if snapshot.at < self._ring.at[-1] - _SET_BACK_SECONDS:
                 self._ring = Ring(_OCCASIONS)
-                self._samples.clear()
                 return
-            self._samples.append(sample)
             self._ring.add(sample)
         if time.monotonic() - self._saved > _SAVED_SECONDS:
             self.save()
 
-    def samples(self, seconds: int = RECENT_SECONDS) -> Sequence[RingSample]:
-        """Return the samples of the last seconds, the oldest first; they are kept for a minute."""
+    def recent(self, kind: str, name: str = "", seconds: float = RECENT_SECONDS) -> float | None:
+        """Return the mean of a series in the last seconds; None if nothing is known."""
         with self._lock:
-            kept = list(self._samples)
-        since = kept[-1].at - seconds if kept else 0.0
-        return [sample for sample in kept if sample.at > since]
+            return self._ring.recent(f"{kind}/{name}", seconds)
 
     @property
     def end(self) -> float:
         """The instant of the last sample, in seconds since the epoch; 0 if there is none."""
         with self._lock:
             return max(0.0, float(self._ring.at[-1]))
+
+    def growth(self, kind: str, name: str) -> float | None:
+        """Return by how much a series grew in an hour; None if it is not known for ten minutes.
+
+        It is the difference between the means of its last minutes and of the first ones of the last hour.
+        """
+        track = self.track(kind, name, self.end, 3600, _GROWTH_SECONDS)
+        known = np.flatnonzero(~np.isnan(track.mean))
+        if len(known) < 2 or known[-1] - known[0] < 600 / _GROWTH_SECONDS:
+            return None
+        first, last = known[0], known[-1]
+        return float((track.mean[last] - track.mean[first]) / (track.end[last] - track.end[first]) * 3600)
 
     def names(self, kind: str) -> list[str]:
         """Return what has values of a kind: models, devices or processes, or "" for the testbed."""
@@ -112,43 +124,62 @@ class History:
             self._file.write(KeptHistory(self._ring, self._last.events))
 
 
+class _Rate(NamedTuple):
+    """A rate of a series, and the time in seconds over which it was counted."""
+
+    value: float
+    seconds: float
+
+
 def _sample(last: Snapshot, now: Snapshot) -> RingSample:
-    """Return what was done since the snapshot before, by series: rates are by second, what is not known is left out."""
-    seconds = now.at - last.at
-    found: dict[str, float | None] = {
-        f"process.memory/{process.name}": process.process.usage.resident_bytes
+    """Return what was done since the snapshot before, by series: rates are by second, what is not known is left out.
+
+    Rates are by the time of those who counted. A process that has not answered is not known until it does; then it says
+    what it has done in all the time since its last answer.
+    """
+    seconds = (now.at_ns - last.at_ns) / 1e9
+    found: dict[str, _Rate] = {
+        f"process.memory/{process.name}": _Rate(process.process.usage.resident_bytes, seconds)
         for process in now.processes
         if process.process is not None and process.answers
     }
     for rates in device_rates(last, now):
         for kind, name in _OF_DEVICE.items():
-            found[f"{kind}/{rates['name']}"] = rates[name]
-    counts = None
-    if last.framework is not None and now.framework is not None and last.framework is not now.framework:
-        counts = counts_since(last.framework.counts, now.framework.counts)
-    if counts is not None and last.framework is not None and now.framework is not None:
-        found |= {
-            "requests/": counts.requests / seconds,
-            "failures/": counts.failures / seconds,
-            "copied/": counts.copied_bytes / seconds,
-            "fell_back/": counts.fell_back / seconds,
-            **_of_models(models_since(last.framework, now.framework), seconds),
-        }
-    known = {name: float(value) for name, value in found.items() if value is not None}
-    return RingSample(now.at, seconds, known, tuple(counts.durations) if counts is not None else ())
+            if rates[name] is not None:
+                found[f"{kind}/{rates['name']}"] = _Rate(rates[name], rates["seconds"])
+    durations: Sequence[int] = ()
+    if last.framework is not None and now.framework is not None:
+        counts, counted = framework_since(last.framework, now.framework)
+        if counted:
+            durations = tuple(counts.durations)
+            rates_of_all = {
+                "requests/": counts.requests,
+                "failures/": counts.failures,
+                "copied/": counts.copied_bytes,
+                "fell_back/": counts.fell_back,
+            }
+            found |= {name: _Rate(count / counted, counted) for name, count in rates_of_all.items()}
+            found |= _of_models(models_since(last.framework, now.framework))
+    return RingSample(
+        now.at,
+        seconds,
+        {name: float(rate.value) for name, rate in found.items()},
+        durations,
+        {name: rate.seconds for name, rate in found.items() if rate.seconds > seconds},
+    )
 
 
-def _of_models(counted: Mapping[tuple[str, str], ModelCounts | None], seconds: float) -> dict[str, float]:
-    """Return the values of models, all versions together; one that was just loaded again is left out."""
-    found: dict[str, float] = {}
+def _of_models(counted: Mapping[tuple[str, str], ModelCounted]) -> dict[str, _Rate]:
+    """Return the values of models, all versions together."""
+    found: dict[str, _Rate] = {}
     for model in {name for name, _ in counted}:
-        counts = [each for (name, _), each in counted.items() if name == model]
-        known = [each for each in counts if each is not None]
-        if len(known) < len(counts):
-            continue
-        requests = sum(each.requests for each in known)
-        found[f"model.requests/{model}"] = requests / seconds
-        found[f"model.failures/{model}"] = sum(each.failures for each in known) / seconds
+        versions = [each for (name, _), each in counted.items() if name == model]
+        seconds = max(each.seconds for each in versions)
+        requests = sum(each.counts.requests for each in versions)
+        found[f"model.requests/{model}"] = _Rate(requests / seconds, seconds)
+        failures = sum(each.counts.failures for each in versions)
+        found[f"model.failures/{model}"] = _Rate(failures / seconds, seconds)
         if requests:
-            found[f"model.latency/{model}"] = max(0.0, sum(each.duration_ns for each in known) / requests)
+            latency = sum(each.counts.duration_ns for each in versions) / requests
+            found[f"model.latency/{model}"] = _Rate(max(0.0, latency), seconds)
     return found

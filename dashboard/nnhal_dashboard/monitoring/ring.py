@@ -65,6 +65,9 @@ class RingSample(NamedTuple):
     """By series."""
     durations: Sequence[int] = ()
     """How many requests took how long (see DURATION_BOUNDS_NS)."""
+    covered: Mapping[str, float] = {}
+    """For values of a longer time than ``seconds`` how many seconds that is, by series: they are those of the samples
+    since then that did not know them."""
 
 
 class RingColumn:
@@ -110,12 +113,23 @@ class Ring:
         for name, value in sample.values.items():
             column = self.columns.get(name) or self._new(name, sample.at)
             column.samples[-1], column.known = value, sample.at
+            if name in sample.covered:
+                column.samples[np.isnan(column.samples) & (self.at > sample.at - sample.covered[name])] = value
         for number, tier in enumerate(TIERS):
             self._settle(number, tier, sample.at)
 
     def names(self, kind: str) -> list[str]:
         """Return what is kept of a kind: the names of series that begin with it, without that beginning."""
         return [name.removeprefix(kind) for name in self.columns if name.startswith(kind)]
+
+    def recent(self, name: str, seconds: float) -> float | None:
+        """Return the mean of a series in the last seconds, each sample by its time; None if nothing is known."""
+        column = self.columns.get(name)
+        if column is None:
+            return None
+        known = (self.at > self.at[-1] - seconds) & ~np.isnan(column.samples)
+        weights = self.seconds[known]
+        return float(np.average(column.samples[known], weights=weights)) if weights.any() else None
 
     def stretches(self, name: str, end: float, seconds: float, step: float) -> Stretches:
         """Return the values of a series in the time until an instant, in stretches of ``step`` seconds."""

@@ -17,7 +17,7 @@ from nnhal.v1 import admin_pb2, framework_admin_pb2
 from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_dashboard.monitoring.plans import PlanSubject
 from nnhal_pages.explanation.refusals import DeviceRefusals, refusals_of
-from nnhal_pages.operating.counts import models_since, runs_counted
+from nnhal_pages.operating.counts import ModelCounted, device_since, models_since, runs_counted
 from nnhal_pages.operating.snapshot import Snapshot
 
 SECONDS = 30
@@ -104,7 +104,6 @@ class ServedTraffic:
 
 
 class _Counted(NamedTuple):
-    at: float
     framework: framework_admin_pb2.GetFrameworkResponse
     devices: Mapping[str, admin_pb2.GetDeviceResponse]
 
@@ -133,9 +132,10 @@ class TrafficWatch:
         with self._lock:
             if self._counted and self._counted[-1].framework is snapshot.framework:
                 return
-            self._counted.append(_Counted(snapshot.at, snapshot.framework, devices))
+            self._counted.append(_Counted(snapshot.framework, devices))
             self._changes += 1
-            while len(self._counted) > 2 and self._counted[1].at <= snapshot.at - SECONDS:
+            begin_ns = snapshot.framework.at_ns - SECONDS * 10**9
+            while len(self._counted) > 2 and self._counted[1].framework.at_ns <= begin_ns:
                 self._counted.popleft()
 
     def at(self, snapshot: Snapshot) -> ServedTraffic:
@@ -148,7 +148,7 @@ class TrafficWatch:
             plans = {key: plan for key, (_, plan) in self._plans.items()}
         if not counted or snapshot.framework is None:
             return ServedTraffic()
-        traffic = _traffic(counted[0], counted[-1], snapshot, plans)
+        traffic = _traffic(counted, snapshot, plans)
         with self._lock:
             self._latest = snapshot, changes, traffic
         return traffic
@@ -212,26 +212,27 @@ def client_name(client: str) -> str:
 
 
 def _traffic(
-    first: _Counted, last: _Counted, snapshot: Snapshot, plans: Mapping[PlanSubject, PlanTraffic]
+    counted: Sequence[_Counted], snapshot: Snapshot, plans: Mapping[PlanSubject, PlanTraffic]
 ) -> ServedTraffic:
-    seconds = last.at - first.at if last.at > first.at else float("inf")
-    devices = {name: _device(first.devices.get(name), now, seconds) for name, now in last.devices.items()}
+    first, last = counted[0], counted[-1]
+    earliest = {name: device for each in reversed(counted) for name, device in each.devices.items()}
+    devices = {name: _device(earliest[name], now) for name, now in last.devices.items()}
     since = snapshot.at_ns - SECONDS * 10**9
     runs: dict[tuple[str, str], list[framework_admin_pb2.FinishedRun]] = defaultdict(list)
     for run in snapshot.finished:
         if run.ended_ns >= since:
             runs[run.model, run.version].append(run)
-    counted = models_since(first.framework, last.framework)
+    done = models_since(first.framework, last.framework)
+    lasted = max(0.0, (last.framework.at_ns - first.framework.at_ns) / 1e9)
     models = []
     for served in last.framework.models:
         if served.state != "READY":
             continue
         key = PlanSubject(served.name, served.version)
-        counts = counted[key.model, key.version] or served.counts  # a model that was loaded again counts anew
-        models.append(_model(key, served.devices, counts, seconds, devices, plans))
+        models.append(_model(key, served.devices, done[key.model, key.version], devices, plans))
     for loaded in last.framework.session_models:
         key, own = PlanSubject(loaded.name, "", loaded.session), runs[loaded.name, ""]
-        models.append(_model(key, loaded.devices, runs_counted(own), seconds, devices, plans))
+        models.append(_model(key, loaded.devices, ModelCounted(runs_counted(own), lasted), devices, plans))
     models.sort(key=lambda model: (-model.requests, -model.failures, model.key))
     clients: dict[tuple[str, PlanSubject], float] = {}
     for model in models:
@@ -244,11 +245,11 @@ def _traffic(
 def _model(
     key: PlanSubject,
     on: Sequence[str],
-    counts: framework_admin_pb2.ModelCounts,
-    seconds: float,
+    counted: ModelCounted,
     devices: Mapping[str, DeviceTraffic],
     plans: Mapping[PlanSubject, PlanTraffic],
 ) -> ModelTraffic:
+    counts, seconds = counted.counts, counted.seconds or float("inf")
     weights = {name: (devices[name].mean_ns or 0.0) if name in devices else 0.0 for name in on}
     whole = sum(weights.values())
     run_ns = counts.run_ns / counts.runs if counts.runs else 0.0
@@ -267,18 +268,16 @@ def _model(
     )
 
 
-def _device(
-    before: admin_pb2.GetDeviceResponse | None, now: admin_pb2.GetDeviceResponse, seconds: float
-) -> DeviceTraffic:
-    if before is None or before.executions_ended > now.executions_ended:  # it was started again
-        before = admin_pb2.GetDeviceResponse()
-    ended, busy_ns = now.executions_ended - before.executions_ended, now.busy_ns - before.busy_ns
-    wire = now.wire_up_bytes + now.wire_down_bytes - before.wire_up_bytes - before.wire_down_bytes
+def _device(before: admin_pb2.GetDeviceResponse, now: admin_pb2.GetDeviceResponse) -> DeviceTraffic:
+    counts, seconds = device_since(before, now)
+    if not seconds:
+        return DeviceTraffic()
+    ended = counts.executions_ended
     return DeviceTraffic(
         ended / seconds,
-        busy_ns / 1e9 / seconds / max(now.workers, 1),
-        busy_ns / ended if ended else None,
-        wire / seconds,
+        min(1.0, counts.busy_ns / 1e9 / seconds / max(now.workers, 1)),
+        counts.busy_ns / ended if ended else None,
+        (counts.wire_up_bytes + counts.wire_down_bytes) / seconds,
     )
 
 

@@ -866,6 +866,8 @@ class GetDeviceResponse(_message.Message):
     HUNG_EXECUTIONS_FIELD_NUMBER: _builtins.int
     LAST_HUNG_FIELD_NUMBER: _builtins.int
     LAST_HUNG_NS_FIELD_NUMBER: _builtins.int
+    AT_NS_FIELD_NUMBER: _builtins.int
+    SINCE_NS_FIELD_NUMBER: _builtins.int
     workers: _builtins.int
     """Executions that run at the same time."""
     running: _builtins.int
@@ -898,6 +900,10 @@ class GetDeviceResponse(_message.Message):
     """The last of them and why, in a sentence; empty without one."""
     last_hung_ns: _builtins.int
     """When, in nanoseconds since the epoch."""
+    at_ns: _builtins.int
+    """The instant of this answer, by CLOCK_BOOTTIME; 0 if the device does not say."""
+    since_ns: _builtins.int
+    """From when on everything here is counted, by CLOCK_BOOTTIME."""
     @_builtins.property
     def figures(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceFigure]:
         """The driver's own figures, such as memory of its own in use."""
@@ -927,10 +933,12 @@ class GetDeviceResponse(_message.Message):
         hung_executions: _builtins.int = ...,
         last_hung: _builtins.str = ...,
         last_hung_ns: _builtins.int = ...,
+        at_ns: _builtins.int = ...,
+        since_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "buffer_bytes", b"buffer_bytes", "buffer_copied_bytes", b"buffer_copied_bytes", "buffer_limit_bytes", b"buffer_limit_bytes", "busy_ns", b"busy_ns", "executions_ended", b"executions_ended", "figures", b"figures", "hung_executions", b"hung_executions", "injected_faults", b"injected_faults", "last_hung", b"last_hung", "last_hung_ns", b"last_hung_ns", "limits", b"limits", "running", b"running", "staged_bytes", b"staged_bytes", "temperature", b"temperature", "waiting", b"waiting", "wire_down_bytes", b"wire_down_bytes", "wire_up_bytes", b"wire_up_bytes", "workers", b"workers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "at_ns", b"at_ns", "buffer_bytes", b"buffer_bytes", "buffer_copied_bytes", b"buffer_copied_bytes", "buffer_limit_bytes", b"buffer_limit_bytes", "busy_ns", b"busy_ns", "executions_ended", b"executions_ended", "figures", b"figures", "hung_executions", b"hung_executions", "injected_faults", b"injected_faults", "last_hung", b"last_hung", "last_hung_ns", b"last_hung_ns", "limits", b"limits", "running", b"running", "since_ns", b"since_ns", "staged_bytes", b"staged_bytes", "temperature", b"temperature", "waiting", b"waiting", "wire_down_bytes", b"wire_down_bytes", "wire_up_bytes", b"wire_up_bytes", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
     _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015

@@ -339,6 +339,7 @@ class ModelCounts(_message.Message):
     COPIED_FIELD_NUMBER: _builtins.int
     RUNS_FIELD_NUMBER: _builtins.int
     RUN_NS_FIELD_NUMBER: _builtins.int
+    SINCE_NS_FIELD_NUMBER: _builtins.int
     requests: _builtins.int
     """Requests that succeeded, and runs of native clients. Those of front workers are told within a quarter of a second."""
     failures: _builtins.int
@@ -355,6 +356,8 @@ class ModelCounts(_message.Message):
     """Runs on devices that succeeded: one for each batch."""
     run_ns: _builtins.int
     """The time of these runs, from the call to the answer, summed up, in nanoseconds."""
+    since_ns: _builtins.int
+    """From when on they count, by CLOCK_BOOTTIME."""
     @_builtins.property
     def durations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """How many took less than each of DURATION_BOUNDS_NS of nnhal.admin, in order, and how many took longer: not
@@ -378,10 +381,11 @@ class ModelCounts(_message.Message):
         copied: Global___CopiedBytes | None = ...,
         runs: _builtins.int = ...,
         run_ns: _builtins.int = ...,
+        since_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["copied", b"copied"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["copied", b"copied", "copied_bytes", b"copied_bytes", "duration_ns", b"duration_ns", "durations", b"durations", "failures", b"failures", "fell_back", b"fell_back", "queue_ns", b"queue_ns", "requests", b"requests", "run_ns", b"run_ns", "runs", b"runs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["copied", b"copied", "copied_bytes", b"copied_bytes", "duration_ns", b"duration_ns", "durations", b"durations", "failures", b"failures", "fell_back", b"fell_back", "queue_ns", b"queue_ns", "requests", b"requests", "run_ns", b"run_ns", "runs", b"runs", "since_ns", b"since_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -399,7 +403,9 @@ class CopiedBytes(_message.Message):
     between: _builtins.int
     """For values that passed from a step to another one."""
     clients: _builtins.int
-    """For inputs and outputs of the model, with the tensors of requests that the framework copied into a run's memory."""
+    """For inputs and outputs of the model, with the tensors of requests and responses that the framework
+    copied into and out of a run's memory.
+    """
     staged: _builtins.int
     """Those of all of them that hosts of devices copied, since a device cannot use the memory in place."""
     def __init__(

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from nnhal.clock import now_ns
 from nnhal.errors import MissingMethodError, NnhalError
 from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
 from nnhal.remote.admin import CLIENT_NAME, DeviceAdmin, FrameworkAdmin
@@ -128,7 +129,9 @@ class ProcessObserver:
         admin = self._admin
         if isinstance(admin, DeviceAdmin):
             with suppress(MissingMethodError):  # a device may tell operators nothing, and is used all the same
-                answers = replace(answers, device=admin.device())
+                device = admin.device()
+                device.at_ns = device.at_ns or now_ns()  # one that is not of nnhal need not say it
+                answers = replace(answers, device=device)
         elif isinstance(admin, FrameworkAdmin):
             framework = admin.framework(self._last_event)
             runs = admin.runs(self._last_run, most=self._most_runs) if wanted & (Detail.RUNS | Detail.CLIENTS) else None

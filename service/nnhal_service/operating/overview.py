@@ -113,6 +113,7 @@ def counts_to_wire(counts: RequestCounts) -> wire.ModelCounts:
         copied=copied_to_wire(counts.copied),
         runs=counts.executions,
         run_ns=counts.run_ns,
+        since_ns=counts.since_ns,
     )
 
 

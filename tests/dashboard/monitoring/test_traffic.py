@@ -68,7 +68,7 @@ def explained(*_: Any, **__: Any) -> framework_admin_pb2.ExplainTargetResponse:
 
 def watched(*moments: dict[str, Any]) -> tuple[ScriptedCollector, ServedTraffic]:
     """Show moments one after the other, with plans known, and say what flows at the last."""
-    collector = ScriptedCollector(framework_process(), **moments[0])
+    collector = ScriptedCollector(device("npu", 0), device("cpu", 0), framework_process(), **moments[0])
     for moment in moments[1:]:
         collector.show(device("npu", 30), device("cpu", 10), framework_process(), **moment)
     collector.contacts.answers["framework", "explain"] = explained
@@ -91,6 +91,20 @@ def test_counts_that_began_anew_are_not_below_zero() -> None:
     before = {"framework": framework_state(models=[served(100)]), "at": 1000.0}
     _, traffic = watched(before, {"framework": framework_state(models=[served(20)]), "at": 1010.0})
     assert traffic.models[0].requests == pytest.approx(2.0)
+
+
+def test_counts_that_began_anew_count_by_the_time_since_then() -> None:
+    began = framework_state(models=[served(20, counts=counts(20, since_ns=1005 * 10**9))], at_ns=1010 * 10**9)
+    before = {"framework": framework_state(models=[served(100)], at_ns=1000 * 10**9), "at": 1000.0}
+    _, traffic = watched(before, {"framework": began, "at": 1010.0})
+    assert traffic.models[0].requests == pytest.approx(4.0)
+
+
+def test_a_framework_that_answers_late_counts_by_its_own_time() -> None:
+    before = {"framework": framework_state(models=[served(100)], at_ns=1000 * 10**9), "at": 1000.0}
+    late = framework_state(models=[served(120)], at_ns=1004 * 10**9)
+    _, traffic = watched(before, {"framework": late, "at": 1010.0})
+    assert traffic.models[0].requests == pytest.approx(5.0)
 
 
 def test_moments_are_kept_for_half_a_minute() -> None:

@@ -13,6 +13,9 @@ from nnhal_dashboard.pages.metrics.charts import OF_DEVICE, chart
 from nnhal_pages.operating.performance import performance_rows
 from nnhal_pages.operating.snapshot import Detail, ObservedProcess
 
+RATE_SECONDS = 5
+"""The time that the rates of a device are of."""
+
 
 def known(moment: Moment) -> ObservedProcess:
     """Return the process that a page is about. Raises LookupError."""
@@ -31,9 +34,9 @@ def _head(moment: Moment) -> Mapping[str, Any]:
 
 
 def _figures(moment: Moment) -> Mapping[str, Any]:
-    process = known(moment)
-    samples = moment.collector.history.samples(5)
-    return {"process": process, "sample": samples[-1].values if samples and process.answers else {}}
+    process, recent = known(moment), moment.collector.history.recent
+    rates = {kind: recent(f"device.{kind}", process.name, RATE_SECONDS) for kind in ("busy", "executions", "staged")}
+    return {"process": process, **(rates if process.answers else dict.fromkeys(rates))}
 
 
 def _charts(moment: Moment) -> Mapping[str, Any]:

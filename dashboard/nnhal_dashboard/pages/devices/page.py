@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.states import state_of
 from nnhal_dashboard.pages.devices import actions, details
+from nnhal_dashboard.pages.devices.details import RATE_SECONDS
 from nnhal_dashboard.web.ranges import range_of
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_dashboard.web.sparklines import spark
@@ -22,9 +23,8 @@ _SECONDS = 300
 
 def _devices(moment: Moment) -> Mapping[str, Any]:
     history, snapshot = moment.collector.history, moment.snapshot
-    samples = history.samples(1)
     return {
-        "sample": samples[-1].values if samples else {},
+        "recent": lambda kind, name: history.recent(f"device.{kind}", name, RATE_SECONDS),
         "state_of": state_of,
         "picture": lambda name: spark(history, "device.busy", name, _SECONDS),
         "has_temperature": any(each.device and each.device.HasField("temperature") for each in snapshot.devices),

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from nnhal.quantiles import quantile, summed
+from nnhal.quantiles import quantile
 from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.history import RECENT_SECONDS
@@ -36,13 +36,13 @@ def overview(request: Request) -> Response:
 
 
 def _figures(moment: Moment) -> Mapping[str, Any]:
-    known = [sample for sample in moment.collector.history.samples(RECENT_SECONDS) if "requests/" in sample.values]
-    durations = summed(sample.durations for sample in known)
+    history = moment.collector.history
+    _, durations = history.durations(history.end, RECENT_SECONDS, 1)
     processes = [each.process for each in moment.snapshot.processes if each.process is not None]
     return {
-        **{kind: sum(each.values[f"{kind}/"] for each in known) / max(len(known), 1) for kind in _RATES},
-        "p50": quantile(durations, 0.5),
-        "p99": quantile(durations, 0.99),
+        **{kind: history.recent(kind) or 0.0 for kind in _RATES},
+        "p50": quantile(durations.sum(axis=0), 0.5),
+        "p99": quantile(durations.sum(axis=0), 0.99),
         "memory": sum(process.usage.resident_bytes for process in processes),
     }
 

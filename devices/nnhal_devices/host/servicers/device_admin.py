@@ -44,6 +44,7 @@ class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
         self._memory = memory
         self._clients = clients
         self._guard = guard
+        self._since_ns = now_ns()
 
     @answers
     def GetDevice(self, request: wire.GetDeviceRequest, context: grpc.ServicerContext) -> wire.GetDeviceResponse:
@@ -65,7 +66,7 @@ class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
             temperature=temperature_of(backend),
             figures=[
                 *device_figures_to_wire(backend),
-                wire.DeviceFigure(name="memory of the process", value=self._memory.used(), unit="bytes"),
+                wire.DeviceFigure(name="memory that only the process has", value=self._memory.used(), unit="bytes"),
                 wire.DeviceFigure(name="limit of that memory", value=self._memory.limit, unit="bytes"),
             ],
             limits=limits_to_wire(backend) if request.with_limits else (),
@@ -75,6 +76,8 @@ class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
             hung_executions=hung.number,
             last_hung=hung.last,
             last_hung_ns=hung.last_ns,
+            at_ns=now_ns(),
+            since_ns=self._since_ns,
         )
 
     @answers

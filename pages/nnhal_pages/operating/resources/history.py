@@ -6,42 +6,43 @@ from collections.abc import Iterator
 from typing import Any
 
 from nnhal.quantiles import quantile
-from nnhal.v1.framework_admin_pb2 import ModelCounts, ServedModelState
-from nnhal_pages.operating.counts import models_since
+from nnhal_pages.operating.counts import device_since, models_since
 from nnhal_pages.operating.snapshot import Detail, ObservedProcess, Snapshot
 from nnhal_pages.operating.table import Resource, ResourceColumn
 
 Rates = dict[str, Any]
-"""As JSON has them. A rate is None if its counter began anew between the snapshots."""
+"""As JSON has them. A rate is None if the process has not answered since the first snapshot."""
 
 
 def device_rates(before: Snapshot, after: Snapshot) -> Iterator[Rates]:
     """Yield what each device did between two snapshots; devices that do not answer are left out.
 
-    Of its workers, ``busy`` is the share of the time in which they were, 0 to 1. Bytes are those since it started.
+    ``seconds`` is the time by its own clock that rates are of. Of its workers, ``busy`` is the share of the time in
+    which they were, 0 to 1. Bytes are those since it started.
     """
     for observed in after.devices:
         if observed.device is not None and observed.answers:
-            yield _of_device(before.find(observed.name), observed, after.at - before.at)
+            yield _of_device(before.find(observed.name), observed)
 
 
-def _of_device(then: ObservedProcess | None, now: ObservedProcess, seconds: float) -> Rates:
+def _of_device(then: ObservedProcess | None, now: ObservedProcess) -> Rates:
     device, earlier = now.device, then.device if then is not None else None
     assert device is not None, now
-    began_anew = earlier is None or earlier.executions_ended > device.executions_ended or seconds <= 0
+    counts, seconds = device_since(earlier, device) if earlier is not None else (device, 0.0)
 
-    def rate(field: str) -> float | None:
-        return None if began_anew else (getattr(device, field) - getattr(earlier, field)) / seconds
+    def rate(count: float) -> float | None:
+        return count / seconds if seconds else None
 
-    busy_ns = rate("busy_ns")
+    busy = rate(counts.busy_ns / 1e9 / max(1, device.workers))
     return {
         "name": now.name,
+        "seconds": seconds,
         "running": device.running,
         "waiting": device.waiting,
         "workers": device.workers,
-        "busy": None if busy_ns is None else min(1.0, max(0.0, busy_ns / 1e9 / max(1, device.workers))),
-        "executions_per_second": rate("executions_ended"),
-        "staged_bytes_per_second": rate("staged_bytes"),
+        "busy": busy if busy is None else min(1.0, busy),
+        "executions_per_second": rate(counts.executions_ended),
+        "staged_bytes_per_second": rate(counts.staged_bytes),
         "staged_bytes": device.staged_bytes,
         "buffer_bytes": device.buffer_bytes,
         "resident_bytes": now.process.usage.resident_bytes if now.process is not None else None,
@@ -49,7 +50,7 @@ def _of_device(then: ObservedProcess | None, now: ObservedProcess, seconds: floa
 
 
 def model_rates(before: Snapshot, after: Snapshot) -> Iterator[Rates]:
-    """Yield what each version of a model did between two snapshots.
+    """Yield what each version of a model did between two snapshots, by the time of the framework.
 
     ``oldest_request_ns`` is how long the oldest request has waited or run until now, 0 if there is none; the mean and
     the quantiles are those of the requests between the snapshots, None if there were none.
@@ -57,23 +58,19 @@ def model_rates(before: Snapshot, after: Snapshot) -> Iterator[Rates]:
     if after.framework is None or before.framework is None:
         return
     since = models_since(before.framework, after.framework)
-    seconds = after.at - before.at
     for model in after.framework.models:
-        yield _of_model(model, since.get((model.name, model.version)) if seconds > 0 else None, seconds)
-
-
-def _of_model(model: ServedModelState, counted: ModelCounts | None, seconds: float) -> Rates:
-    return {
-        "name": model.name,
-        "version": model.version,
-        "state": model.state,
-        "requests_per_second": None if counted is None else counted.requests / seconds,
-        "failures_per_second": None if counted is None else counted.failures / seconds,
-        "queued": model.queued,
-        "oldest_request_ns": model.oldest_request_ns,
-        "p50_ns": None if counted is None else quantile(counted.durations, 0.5),
-        "p99_ns": None if counted is None else quantile(counted.durations, 0.99),
-    }
+        counts, seconds = since[model.name, model.version]
+        yield {
+            "name": model.name,
+            "version": model.version,
+            "state": model.state,
+            "requests_per_second": counts.requests / seconds if seconds else None,
+            "failures_per_second": counts.failures / seconds if seconds else None,
+            "queued": model.queued,
+            "oldest_request_ns": model.oldest_request_ns,
+            "p50_ns": quantile(counts.durations, 0.5),
+            "p99_ns": quantile(counts.durations, 0.99),
+        }
 
 
 def _of(head: str, name: str, unit: str = "") -> ResourceColumn:

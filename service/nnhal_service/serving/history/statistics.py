@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from nnhal.admin import DURATION_BOUNDS_NS
+from nnhal.clock import now_ns
 from nnhal.reports import NOTHING_COPIED, CopiedBytes
 from nnhal.types import RunUsage
 from nnhal_service.serving.history.observer import Executed, FailureReason, Observer, OfRequests
@@ -85,6 +86,8 @@ class RequestCounts:
     """Requests whose run fell back."""
     durations: list[int] = field(default_factory=lambda: [0] * (len(DURATION_BOUNDS_NS) + 1))
     """Requests that succeeded: how many took less than each of DURATION_BOUNDS_NS, and how many took longer."""
+    since_ns: int = field(default_factory=now_ns, compare=False)
+    """From when on they count, by CLOCK_BOOTTIME."""
 
     def batch(self, size: int) -> list[int]:
         row = self.batches.get(size)

@@ -234,9 +234,8 @@ class ServedModelRegister:
 
     def counts(self) -> RequestCounts:
         """The sums over all models since the process started."""
-        sums = RequestCounts()
         with self._lock:
-            sums.add(self._closed)
+            sums = self._closed.copy()
             for model in self._models:
                 sums.add(model.counts)
         return sums
