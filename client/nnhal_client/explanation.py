@@ -237,9 +237,14 @@ class Explanation:
 
     @property
     def request_bytes(self) -> int | None:
-        """Bytes of the model's inputs, which a request without shared memory adds to the copies; None if unknown."""
-        inputs = {edge.value: edge.bytes for edge in self.edges if edge.source_step == CLIENT_STEP}
-        return sum(inputs.values()) if all(inputs.values()) else None
+        """Bytes of the model's inputs and outputs, which a request without shared memory adds to the copies.
+
+        None if unknown.
+        """
+        sizes = {
+            edge.value: edge.bytes for edge in self.edges if CLIENT_STEP in (edge.source_step, edge.destination_step)
+        }
+        return sum(sizes.values()) if all(sizes.values()) else None
 
     @property
     def wire_up_bytes(self) -> int:

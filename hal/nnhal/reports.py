@@ -67,7 +67,7 @@ class CopiedBytes(NamedTuple):
     between: int = 0
     """For values that pass from a step to another one."""
     clients: int = 0
-    """For inputs and outputs of the model: tensors of requests that the framework copies into a run's memory too."""
+    """For inputs and outputs of the model: tensors of requests and responses that the framework copies too."""
     staged: int = 0
     """Those of all of them that hosts of devices copy, since a device cannot use the memory in place."""
 

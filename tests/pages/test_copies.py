@@ -18,7 +18,7 @@ def test_a_plan_tells_copies_between_devices_from_those_of_clients() -> None:
     assert PLAN.copied == CopiedBytes(between=128, clients=64, staged=192)
     assert copied_words(planned_figures(PLAN, size)) == "128 B between devices, 64 B to and from clients, 192 B staged"
     assert places(PLAN, size) == "npu to cpu 128 B, client to npu 64 B"
-    assert PLAN.request_bytes == 64
+    assert PLAN.request_bytes == 128
 
 
 def test_what_depends_on_open_dimensions_is_unknown() -> None:

@@ -22,6 +22,7 @@ from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.monitoring.faults import FaultWatch
 from nnhal_dashboard.monitoring.history import History
 from nnhal_dashboard.monitoring.logbook import Logbook
+from nnhal_dashboard.monitoring.pace import PaceWatch
 from nnhal_dashboard.monitoring.plans import PlanBook
 from nnhal_dashboard.monitoring.problems import problems_of
 from nnhal_dashboard.monitoring.traffic import TrafficWatch
@@ -116,6 +117,7 @@ class ScriptedCollector:
         self.plans = PlanBook(cast(Callable[[], FrameworkAdmin], self.contacts.framework))
         self.traffic = TrafficWatch(cast(Callable[[], FrameworkAdmin], self.contacts.framework), _at_once)
         self.faults = FaultWatch(cast(Contacts, self.contacts), _at_once)
+        self._paces = PaceWatch(self.history, self.traffic)
         self._listeners: list[Callable[[Snapshot], None]] = []
         self.show(*processes, **fields)
 
@@ -130,9 +132,9 @@ class ScriptedCollector:
             if answer is not None:
                 answer.at_ns = answer.at_ns or round(at * 1e9)
         snapshot = Snapshot(number=number, processes=processes, **fields)
-        self.snapshot = replace(snapshot, problems=problems_of(snapshot))
-        self.history.add(self.snapshot)
-        self.traffic.add(self.snapshot)
+        self.history.add(snapshot)
+        self.traffic.add(snapshot)
+        self.snapshot = replace(snapshot, problems=problems_of(snapshot, [*self._paces.look(snapshot)]))
         for listener in self._listeners:
             listener(self.snapshot)
 

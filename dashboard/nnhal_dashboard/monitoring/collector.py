@@ -21,12 +21,15 @@ from nnhal_dashboard.monitoring.history import History
 from nnhal_dashboard.monitoring.history_file import HistoryFile
 from nnhal_dashboard.monitoring.kept_runs import continued, kept_runs
 from nnhal_dashboard.monitoring.logbook import Logbook
+from nnhal_dashboard.monitoring.pace import PaceWatch
 from nnhal_dashboard.monitoring.plans import PlanBook
 from nnhal_dashboard.monitoring.problems import problems_of
+from nnhal_dashboard.monitoring.states import shown_at_work
 from nnhal_dashboard.monitoring.targets import targets_of
 from nnhal_dashboard.monitoring.traffic import TrafficWatch
 from nnhal_dashboard.settings import CLIENT_NAME, DashboardSettings
 from nnhal_pages.operating.contacts import Contacts
+from nnhal_pages.operating.counts import devices_at_work
 from nnhal_pages.operating.observer import Answers, ProcessObserver
 from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
 
@@ -43,6 +46,10 @@ _ROUNDS = {Detail.CLIENTS: 3, Detail.RUNS: 1, Detail.PROCESSES: 2, Detail.SESSIO
 """One round in so many asks for a detail that is looked at."""
 _MEMORY_ROUNDS = 4
 """One in so many asks processes for their memory, if somebody looks at anything."""
+_UNWATCHED_ROUNDS = 10
+"""One in so many does if nobody looks."""
+_AT_WORK_SECONDS = 3.0
+"""A device that has run executions within this time is not silent."""
 _EVENTS_KEPT = 2000
 _THREADS = 16
 
@@ -65,6 +72,8 @@ class Collector:
         self._looked = self._eventful = float("-inf")
         self._looked_at = dict.fromkeys(Detail, float("-inf"))
         self._event = 0
+        self._worked: dict[str, float] = {}
+        """When each device was last known to run executions, by CLOCK_MONOTONIC."""
         self._asking: (
             Future[tuple[supervisor_pb2.ListProcessesResponse | None, list[supervisor_pb2.ProcessEvent], bool]] | None
         ) = None
@@ -78,6 +87,7 @@ class Collector:
         self.plans = PlanBook(self.contacts.framework)
         self.traffic = TrafficWatch(self.contacts.framework, self._pool.submit)
         self.faults = FaultWatch(self.contacts, self._pool.submit)
+        self._paces = PaceWatch(self.history, self.traffic)
         self._thread = LastingThread(self._run, "collector")
 
     def __enter__(self) -> Collector:
@@ -160,7 +170,8 @@ class Collector:
             wanted |= Detail.RUNS
         if self._patient >= self._begun:
             wanted |= Detail.SESSIONS
-        if now - self._looked < _WATCHED_SECONDS and (self._begun % _MEMORY_ROUNDS == 0 or self._wanted >= self._begun):
+        rounds = _MEMORY_ROUNDS if now - self._looked < _WATCHED_SECONDS else _UNWATCHED_ROUNDS
+        if self._begun % rounds == 0 or self._wanted >= self._begun:
             wanted |= Detail.PROCESSES
         patience = _CHANGE_SECONDS if self._patient >= self._begun else _ANSWER_SECONDS
         supervisor, events = self._supervisor_answer(patience)
@@ -176,6 +187,7 @@ class Collector:
         snapshot = self._snapshot(last, supervisor, events, processes, fresh)
         self.history.add(snapshot)
         self.traffic.add(snapshot)
+        snapshot = replace(snapshot, problems=problems_of(snapshot, [*self._paces.look(snapshot)]))
         self.snapshot = snapshot
         for listener in self._listeners:
             listener(snapshot)
@@ -224,6 +236,11 @@ class Collector:
                 live = tuple(answers.runs.live)
                 finished = tuple(continued(finished, answers.runs.finished))
                 recordings = tuple(answers.runs.recordings)
+        if framework is not None and last.framework is not None and framework is not last.framework:
+            self._worked.update(dict.fromkeys(devices_at_work(last.framework, framework), time.monotonic()))
+        recent = time.monotonic() - _AT_WORK_SECONDS
+        at_work = [name for name, at in self._worked.items() if at > recent]
+        processes = tuple(shown_at_work(process, at_work) for process in processes)
         host = next((process for process in processes if process.kind == "framework"), None)
         if host is None or not host.answers:
             live = ()
@@ -251,7 +268,7 @@ class Collector:
             snapshot = replace(
                 snapshot, finished=kept_runs(finished, [each.at_ns - since_ns for each in snapshot.events])
             )
-        return replace(snapshot, problems=problems_of(snapshot))
+        return snapshot
 
     def _follow(
         self,

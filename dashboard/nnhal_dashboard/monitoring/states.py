@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from nnhal.quantiles import quantile
@@ -15,10 +17,28 @@ _LONG_TIMES = 10
 """A request waits for too long if it exceeds both: 2 s, and so many times what 99 % of the model's requests take."""
 
 
+ASKED_FOR = frozenset({"draining", "drained", "stopped"})
+"""The states of a process that an operator has asked for."""
+
+
 def state_of(process: ObservedProcess, snapshot: Snapshot) -> str:
     """Return the state of a process in one word, and ``draining`` for a device that the framework leaves alone."""
     standing = snapshot.standing(process.name) if process.kind == "device" else None
     return "draining" if process.state == "up" and standing is not None and standing.draining else process.state
+
+
+def shown_at_work(process: ObservedProcess, at_work: Container[str]) -> ObservedProcess:
+    """Return a process that has run executions just now as one that answers: it is too busy for questions."""
+    if process.state != "silent" or process.name not in at_work:
+        return process
+    return replace(process, silence="", lack=f"it is busy: {process.silence}")
+
+
+def absence_words(devices: Iterable[str], snapshot: Snapshot) -> str:
+    """Say of devices that a model runs without whether that was asked for, or they are missing."""
+    found = [(name, snapshot.find(name)) for name in devices]
+    asked = [name for name, process in found if process is not None and state_of(process, snapshot) in ASKED_FOR]
+    return ", ".join(f"{name} {'drains, as was asked' if name in asked else 'is missing'}" for name, _ in found)
 
 
 def requests_wait(model: framework_admin_pb2.ServedModelState) -> bool:

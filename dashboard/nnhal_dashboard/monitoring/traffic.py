@@ -7,7 +7,7 @@ import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from nnhal.errors import NnhalError
@@ -22,6 +22,8 @@ from nnhal_pages.operating.snapshot import Snapshot
 
 SECONDS = 30
 """Rates and times are those of so many seconds."""
+_LEAST_ANSWERS = 9
+"""Of fewer nobody says that a queue grows."""
 _KEPT = 64
 """Plans of which it is known what a run moves: those of the busiest models."""
 _REPLANNING = {"loaded", "replanned"}
@@ -42,6 +44,8 @@ class PlanTraffic:
     copied: Mapping[tuple[str, str], int]
     """What is copied, by device and kind."""
     refusals: tuple[DeviceRefusals, ...] = ()
+    steps: tuple[str, ...] = ()
+    """The device of each step."""
 
 
 NO_PLAN = PlanTraffic(None, {}, {})
@@ -67,6 +71,10 @@ class ModelTraffic:
     staged_bytes: float = 0.0
     """Those of them that hosts of devices copied."""
     plan: PlanTraffic = NO_PLAN
+    queue_ns: float = 0.0
+    """The time of a request in the queue."""
+    queued: tuple[float, ...] = (0.0, 0.0, 0.0)
+    """The mean length of the queue in each third of the time."""
 
     @property
     def is_idle(self) -> bool:
@@ -119,8 +127,8 @@ class TrafficWatch:
         self._counted: deque[_Counted] = deque()
         self._plans: OrderedDict[PlanSubject, tuple[object, PlanTraffic]] = OrderedDict()
         self._changes = 0
-        self._latest: tuple[Snapshot, int, ServedTraffic] | None = None
-        """What flows by the last snapshot that was asked for, and after how many changes of what is known."""
+        self._latest: tuple[int, int, ServedTraffic] | None = None
+        """What flows by the last snapshot that was asked for: its number, and how many changes were known."""
         self._to_ask = threading.Lock()
         self._asking: Future[None] | None = None
 
@@ -142,7 +150,7 @@ class TrafficWatch:
         """Say what flows by a snapshot. Several parts of a page ask for the same."""
         with self._lock:
             changes = self._changes
-            if self._latest is not None and self._latest[0] is snapshot and self._latest[1] == changes:
+            if self._latest is not None and self._latest[:2] == (snapshot.number, changes):
                 return self._latest[2]
             counted = list(self._counted)
             plans = {key: plan for key, (_, plan) in self._plans.items()}
@@ -150,7 +158,7 @@ class TrafficWatch:
             return ServedTraffic()
         traffic = _traffic(counted, snapshot, plans)
         with self._lock:
-            self._latest = snapshot, changes, traffic
+            self._latest = snapshot.number, changes, traffic
         return traffic
 
     def learn(self, snapshot: Snapshot, seconds: float = 0.0) -> None:
@@ -196,7 +204,8 @@ def plan_traffic(explanation: Explanation) -> PlanTraffic:
             is_known &= edge.bytes > 0
         if edge.copied_bytes and devices:
             copied[devices[-1], BETWEEN if len(devices) > 1 else CLIENTS] += edge.copied_bytes
-    return PlanTraffic(of_client if is_known else None, by_device, copied, refusals_of(explanation))
+    steps = tuple(step.device for step in explanation.steps)
+    return PlanTraffic(of_client if is_known else None, by_device, copied, refusals_of(explanation), steps)
 
 
 def _plan_state(model: ModelTraffic, snapshot: Snapshot) -> object:
@@ -222,6 +231,7 @@ def _traffic(
     for run in snapshot.finished:
         if run.ended_ns >= since:
             runs[run.model, run.version].append(run)
+    queues = _queues([each.framework for each in counted])
     done = models_since(first.framework, last.framework)
     lasted = max(0.0, (last.framework.at_ns - first.framework.at_ns) / 1e9)
     models = []
@@ -229,7 +239,8 @@ def _traffic(
         if served.state != "READY":
             continue
         key = PlanSubject(served.name, served.version)
-        models.append(_model(key, served.devices, done[key.model, key.version], devices, plans))
+        model = _model(key, served.devices, done[key.model, key.version], devices, plans)
+        models.append(replace(model, queued=queues[key]) if key in queues else model)
     for loaded in last.framework.session_models:
         key, own = PlanSubject(loaded.name, "", loaded.session), runs[loaded.name, ""]
         models.append(_model(key, loaded.devices, ModelCounted(runs_counted(own), lasted), devices, plans))
@@ -265,7 +276,24 @@ def _model(
         {BETWEEN: counts.copied.between / seconds, CLIENTS: counts.copied.clients / seconds},
         counts.copied.staged / seconds,
         plans.get(key, NO_PLAN),
+        counts.queue_ns / counts.requests if counts.requests else 0.0,
     )
+
+
+def _queues(answers: Sequence[framework_admin_pb2.GetFrameworkResponse]) -> dict[PlanSubject, tuple[float, ...]]:
+    """Return the mean lengths of queues in each third of some answers; of those that are empty now none."""
+    found = {}
+    for model in answers[-1].models if len(answers) >= _LEAST_ANSWERS else ():
+        if model.queued:
+            lengths = [next((m.queued for m in each.models if _same(m, model)), 0) for each in answers]
+            third = len(lengths) // 3
+            parts = lengths[:third], lengths[third:-third], lengths[-third:]
+            found[PlanSubject(model.name, model.version)] = tuple(sum(part) / len(part) for part in parts)
+    return found
+
+
+def _same(one: framework_admin_pb2.ServedModelState, other: framework_admin_pb2.ServedModelState) -> bool:
+    return (one.name, one.version) == (other.name, other.version)
 
 
 def _device(before: admin_pb2.GetDeviceResponse, now: admin_pb2.GetDeviceResponse) -> DeviceTraffic:

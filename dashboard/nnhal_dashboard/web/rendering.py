@@ -15,7 +15,7 @@ from nnhal_dashboard.access.visitors import Visitor
 from nnhal_dashboard.live.fragments import Fragments, Moment, key_of, parse_key
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.monitoring.events import mark_of, moment_page
-from nnhal_dashboard.monitoring.states import requests_wait
+from nnhal_dashboard.monitoring.states import absence_words, requests_wait
 from nnhal_dashboard.web import formats
 from nnhal_dashboard.web.folding import FoldingTables
 from nnhal_dashboard.web.ranges import RANGES
@@ -66,6 +66,7 @@ class Renderer:
             all_ranges=list(RANGES.values()),
             copy_names=NAMES,
             requests_wait=requests_wait,
+            absence_words=absence_words,
             signs=SIGNS,
             files_version=version,
         )

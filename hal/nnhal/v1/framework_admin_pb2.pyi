@@ -218,6 +218,7 @@ class ServedModelState(_message.Message):
     OLDEST_REQUEST_NS_FIELD_NUMBER: _builtins.int
     MODELLED_NS_FIELD_NUMBER: _builtins.int
     HAS_OPEN_DIMENSIONS_FIELD_NUMBER: _builtins.int
+    GOAL_NS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The model."""
     version: _builtins.str
@@ -242,6 +243,8 @@ class ServedModelState(_message.Message):
     """The modelled time of a run by its plan, in nanoseconds; 0 if a device has no cost model, or was not asked."""
     has_open_dimensions: _builtins.bool
     """Whether a value has an open dimension, for which the modelled time has 1."""
+    goal_ns: _builtins.int
+    """Within which time its configuration wants 99 % of its requests answered, in nanoseconds; 0 without a goal."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices of its plan."""
@@ -270,10 +273,11 @@ class ServedModelState(_message.Message):
         oldest_request_ns: _builtins.int = ...,
         modelled_ns: _builtins.float = ...,
         has_open_dimensions: _builtins.bool = ...,
+        goal_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "counts", b"counts", "devices", b"devices", "has_open_dimensions", b"has_open_dimensions", "missing", b"missing", "modelled_ns", b"modelled_ns", "name", b"name", "oldest_request_ns", b"oldest_request_ns", "queued", b"queued", "reason", b"reason", "state", b"state", "substitute_bytes", b"substitute_bytes", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "counts", b"counts", "devices", b"devices", "goal_ns", b"goal_ns", "has_open_dimensions", b"has_open_dimensions", "missing", b"missing", "modelled_ns", b"modelled_ns", "name", b"name", "oldest_request_ns", b"oldest_request_ns", "queued", b"queued", "reason", b"reason", "state", b"state", "substitute_bytes", b"substitute_bytes", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

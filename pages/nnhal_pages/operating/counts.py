@@ -45,6 +45,13 @@ def models_since(before: GetFrameworkResponse, now: GetFrameworkResponse) -> dic
     }
 
 
+def devices_at_work(before: GetFrameworkResponse, now: GetFrameworkResponse) -> set[str]:
+    """Return the devices that have run steps between two answers: those of models of which no run fell back."""
+    done = models_since(before, now)
+    counted = ((done[model.name, model.version].counts, model) for model in now.models)
+    return {name for counts, model in counted if counts.runs and not counts.fell_back for name in model.devices}
+
+
 def device_since(before: GetDeviceResponse, now: GetDeviceResponse) -> DeviceCounted:
     """Return the same of a device."""
     if before.since_ns != now.since_ns or before.executions_ended > now.executions_ended:

@@ -131,6 +131,7 @@ def _state_of(model_server: OperatedModelServer, row: ModelIndex) -> wire.Served
         state.missing.extend(sorted(loaded.missing))
         state.counts.CopyFrom(counts_to_wire(served.counts))
         state.queued = served.queued
+        state.goal_ns = served.config.goal_ns
         state.arena_bytes = served.arena_bytes
         state.substitute_bytes = served.substitute_bytes
         state.oldest_request_ns = served.oldest_request_ns

@@ -28,6 +28,9 @@ _SIGNATURE = "signature"
 _TF_SIGNATURE = "TF_SIGNATURE_DEF"
 _SEQUENCES = "max_sequences"
 _SEQUENCES_BY_DEFAULT = 256
+_GOAL = "slo"
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?(us|ms|s)")
+_UNITS = {"us": 10**3, "ms": 10**6, "s": 10**9}
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
 E_ = TypeVar("E_", bound=Enum)
 
@@ -93,6 +96,22 @@ def most_sequences(config: wire.ModelConfig) -> int:
     return number
 
 
+def latency_goal_ns(config: wire.ModelConfig) -> int:
+    """Return within which time 99 % of a model's requests are to be answered, in nanoseconds; 0 without a goal.
+
+    Raises INVALID_ARGUMENT.
+    """
+    key = _PREFIX + _GOAL
+    given = config.parameters[key].string_value.strip() if key in config.parameters else ""
+    if not given:
+        return 0
+    found = _TIME.fullmatch(given)
+    goal_ns = round(float(found[1]) * _UNITS[found[2]]) if found else 0
+    if not goal_ns:
+        _refuse(key, f"is {given[:40]!r}", "a time such as '20 ms', '1.5 s' or '800 us'")
+    return goal_ns
+
+
 def set_placement(config: wire.ModelConfig, pins: Sequence[Pin], devices: Sequence[str]) -> None:
     """Have a configuration keep these pins and no others; over these devices, if some are given."""
     for key, value in (("placement", text_of(pins)), ("devices", ", ".join(devices))):
@@ -113,6 +132,7 @@ def placement_lines(config: wire.ModelConfig) -> str:
 
 _KEYS = {
     _SEQUENCES,
+    _GOAL,
     _SIGNATURE,
     "devices",
     "placement",

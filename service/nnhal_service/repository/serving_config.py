@@ -9,6 +9,7 @@ from nnhal.inference import model_config_pb2 as wire
 from nnhal_service.repository.completion import item_dims
 from nnhal_service.repository.config_bounds import MOST_INSTANCES
 from nnhal_service.repository.names import is_file_name
+from nnhal_service.repository.parameters import latency_goal_ns
 from nnhal_service.repository.sequences import sequencing_of
 from nnhal_service.repository.source import ModelSource
 from nnhal_service.repository.tensors import UNKNOWN, ModelTensor
@@ -42,6 +43,7 @@ def serving_config_of(
         input_shapes=_reshapes(config.input, inputs, config.max_batch_size),
         output_shapes=_reshapes(config.output, outputs, config.max_batch_size),
         unlisted_outputs=tuple(t.name for t in outputs if t.name not in {entry.name for entry in config.output}),
+        goal_ns=latency_goal_ns(config),
     )
 
 

@@ -137,6 +137,8 @@ class ServingConfig:
     """The outputs that clients get in another shape."""
     unlisted_outputs: tuple[str, ...] = ()
     """The outputs that only requests that name them get."""
+    goal_ns: int = 0
+    """99 % of the requests are to be answered within this time; 0 without a goal."""
 
     @property
     def default_level(self) -> int:

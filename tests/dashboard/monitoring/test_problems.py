@@ -9,6 +9,7 @@ import pytest
 from nnhal.admin import DURATION_BOUNDS_NS
 from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.monitoring.problems import problems_of
+from nnhal_dashboard.monitoring.states import shown_at_work
 from nnhal_pages.operating.snapshot import Severity, Snapshot
 from tests.support.dashboard import device_process, framework_process, framework_state, supervised
 
@@ -163,5 +164,37 @@ def test_a_dead_device_is_one_problem_with_what_follows_from_it() -> None:
     following = {each.page: each.text for each in worst.consequences}
     assert following.keys() == {"/models/net", "/devices/npu", "/runs?model=net&errors=yes"}
     assert following["/runs?model=net&errors=yes"] == "2 requests of net failed over to another device"
-    assert following["/models/net"].endswith("npu is missing")
+    assert following["/models/net"] == "Model net runs by another plan"
     assert left.page == "/models/other"
+
+
+@pytest.mark.parametrize("by_framework", [True, False])
+def test_a_device_that_was_drained_is_one_problem_however_many_models_do_without_it(by_framework: bool) -> None:
+    state = STATES.STATE_RUNNING if by_framework else STATES.STATE_DRAINED
+    standing = framework_admin_pb2.DeviceStanding(name="npu", available=True, draining=by_framework)
+    models = [served(name=f"net{number}", missing=["npu"]) for number in range(50)]
+    processes = (device_process(supervised=supervised("npu", state=state)), framework_process())
+    (problem,) = problems_of(
+        Snapshot(processes=processes, framework=framework_state(models=models, devices=[standing]))
+    )
+    assert problem.severity == Severity.WARNING
+    assert problem.text.endswith("as was asked: it takes no new work")
+    (following,) = problem.consequences
+    assert following.text == "50 models run by other plans: net0, net1, net2 and 47 more"
+    assert "missing" not in problem.text + following.text
+
+
+def test_models_that_do_without_a_device_that_nobody_knows_are_one_problem() -> None:
+    models = [served(name=f"net{number}", missing=["far"]) for number in range(2)]
+    (problem,) = problems_of(Snapshot(processes=(framework_process(),), framework=framework_state(models=models)))
+    assert (problem.text, problem.page) == ("2 models run by other plans: far is missing: net0, net1", "/models")
+
+
+def test_a_device_that_works_is_not_silent_though_it_has_not_answered_yet() -> None:
+    silent = device_process(supervised=supervised("npu"), silence="it has not answered for 2 s")
+    assert silent.state == "silent"
+    busy = shown_at_work(silent, ["npu"])
+    assert (busy.state, busy.lack) == ("up", "it is busy: it has not answered for 2 s")
+    assert shown_at_work(silent, ["cpu"]) is silent
+    dead = device_process(supervised=supervised("npu", state=STATES.STATE_WAITING), silence="it does not run")
+    assert shown_at_work(dead, ["npu"]) is dead

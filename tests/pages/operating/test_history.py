@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from nnhal.admin import DURATION_BOUNDS_NS
 from nnhal.v1 import admin_pb2, framework_admin_pb2
+from nnhal_pages.operating.counts import devices_at_work
 from nnhal_pages.operating.resources.history import device_rates, model_rates
 from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
 
@@ -18,11 +20,12 @@ def device(at: float, ended: int, busy_ns: int) -> Snapshot:
     return Snapshot(at=at, processes=(ObservedProcess("npu", "device", device=counted), silent))
 
 
-def framework(at: float, requests: int, failures: int = 0) -> Snapshot:
+def framework(at: float, requests: int, failures: int = 0, **counted: Any) -> Snapshot:
     durations = [0] * (len(DURATION_BOUNDS_NS) + 1)
     durations[9] = requests
-    counts = framework_admin_pb2.ModelCounts(requests=requests, failures=failures, durations=durations)
-    model = framework_admin_pb2.ServedModelState(name="digits", version="1", state="READY", counts=counts)
+    counts = framework_admin_pb2.ModelCounts(requests=requests, failures=failures, durations=durations, **counted)
+    fields: dict[str, Any] = {"name": "digits", "version": "1", "state": "READY", "devices": ["npu"]}
+    model = framework_admin_pb2.ServedModelState(counts=counts, **fields)
     return Snapshot(at=at, framework=framework_admin_pb2.GetFrameworkResponse(models=[model], at_ns=round(at * SECOND)))
 
 
@@ -55,3 +58,14 @@ def test_a_model_between_two_samples() -> None:
 def test_a_model_without_new_requests_has_no_quantiles() -> None:
     (rates,) = model_rates(framework(1, 100), framework(2, 100))
     assert (rates["p50_ns"], rates["p99_ns"]) == (None, None)
+
+
+def test_devices_that_have_run_steps_are_at_work() -> None:
+    def at_work(**after: int) -> set[str]:
+        before, now = framework(1, 10, runs=10).framework, framework(2, 20, **after).framework
+        assert before is not None and now is not None
+        return devices_at_work(before, now)
+
+    assert at_work(runs=20) == {"npu"}
+    assert at_work(runs=10) == set()
+    assert at_work(runs=20, fell_back=1) == set()

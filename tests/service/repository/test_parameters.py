@@ -10,7 +10,13 @@ from nnhal.codec.bounds import MAX_PINS
 from nnhal.inference import model_config_pb2 as wire
 from nnhal.types import ExecutionPreference
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
-from nnhal_service.repository.parameters import PlacementParameters, pins_of, placement_parameters, text_of
+from nnhal_service.repository.parameters import (
+    PlacementParameters,
+    latency_goal_ns,
+    pins_of,
+    placement_parameters,
+    text_of,
+)
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 
@@ -92,6 +98,23 @@ def test_a_value_of_no_use_is_an_error_that_says_what_is_expected(key: str, valu
     with pytest.raises(ServingError, match=message) as caught:
         placed(**{key: value})
     assert caught.value.kind == ErrorKind.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("text", "goal_ns"), [("20 ms", 20_000_000), ("1.5s", 1_500_000_000), ("800us", 800_000), ("", 0)]
+)
+def test_a_goal_is_a_time(text: str, goal_ns: int) -> None:
+    config = wire.ModelConfig()
+    config.parameters["nnhal.slo"].string_value = text
+    assert latency_goal_ns(config) == goal_ns
+
+
+@pytest.mark.parametrize("text", ["20", "0 ms", "-1 ms", "soon", "20 ms 5"])
+def test_a_goal_that_is_no_time_is_an_error_that_says_what_is_expected(text: str) -> None:
+    config = wire.ModelConfig()
+    config.parameters["nnhal.slo"].string_value = text
+    with pytest.raises(ServingError, match=f"nnhal.slo is '{text}', expected a time such as '20 ms'"):
+        latency_goal_ns(config)
 
 
 NASTY = [

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from markupsafe import Markup
 from starlette.responses import Response
 
+from nnhal.v1 import admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.shared_memory import shared_memories, total_bytes
 from nnhal_dashboard.pages.memory.arenas import arena_owners, find_owner, plan_state
@@ -64,6 +65,7 @@ def _processes(moment: Moment) -> Mapping[str, Any]:
     unknown = [each for each in moment.snapshot.processes if each.kind != "dashboard"]
     return {
         "rows": process_memories(moment.snapshot),
+        "growth": lambda name: moment.collector.history.growth("process.memory", name),
         "unknown": [each.name for each in unknown if each.last_said is None],
         "hidden": [each.name for each in unknown if each.last_said and not each.last_said.is_whole],
     }
@@ -110,10 +112,15 @@ def process_memories(snapshot: Snapshot) -> list[dict[str, Any]]:
             "staged": total_bytes(pool for pool in said.pools if pool.staged),
             "buffers": process.device.buffer_bytes if process.device else sum(each.bytes for each in said.buffers),
             "buffer_limit": process.device.buffer_limit_bytes if process.device else 0,
+            "owner": max(said.sessions, key=_held_bytes, default=None),
         }
         for process in snapshot.processes
         if (said := process.last_said) is not None
     ]
+
+
+def _held_bytes(session: admin_pb2.SessionState) -> int:
+    return sum(each.bytes for each in session.objects)
 
 
 def arena_bytes(snapshot: Snapshot) -> int:

@@ -285,8 +285,8 @@ CHARTS: Mapping[str, ChartKind] = {
         "Memory by process",
         BYTES,
         "process.memory",
-        "Nobody looked in this time: processes are asked for their memory only while a page is open.",
-        note="Resident, shared memory included. Known only for times at which somebody looked.",
+        "No process answered in this time.",
+        note="Resident, shared memory included.",
     ),
 }
 """The line charts, by the names of their parts of the page."""

@@ -208,13 +208,16 @@ class Instance:
         """Recover a run that was started and has failed. Raises as ``run``."""
         return self.note(run_by_deadline(lambda _: failed.recover(), deadline_ns))
 
-    def account(self, report: RunReport) -> RunAccount:
-        """Return what its last run did, and what was copied in it, that of its inputs included."""
-        planned, accounted = self._bound.planned, self._accounted
+    def account(self, report: RunReport, handed_bytes: int) -> RunAccount:
+        """Return what its last run did, and what was copied in it.
+
+        That of its inputs is included, and ``handed_bytes`` of outputs, which responses copy from its memory.
+        """
+        planned, accounted, by_hand = self._bound.planned, self._accounted, self.filled_bytes + handed_bytes
         if report.steps or report.fell_back:  # measured: it says itself
-            return RunAccount.of(planned, report, self.filled_bytes)
-        if accounted is None or accounted.planned is not planned:
-            accounted = self._accounted = RunAccount.of(planned, report, self.filled_bytes)
+            return RunAccount.of(planned, report, by_hand)
+        if accounted is None or accounted.planned is not planned or accounted.by_hand != by_hand:
+            accounted = self._accounted = RunAccount.of(planned, report, by_hand)
         return accounted
 
     def output(self, index: int) -> TensorData:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
 from operator import attrgetter
@@ -28,7 +28,7 @@ from nnhal_service.serving.instances.outputs import OutputShares
 from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP, ServingLoop
 from nnhal_service.serving.queue.batch import Batch, BatchRelease, BatchRun, QueuedRequest
 from nnhal_service.serving.queue.request_queue import NEVER
-from nnhal_service.serving.requests.client_memory import PlacedTensor, TensorData, to_array
+from nnhal_service.serving.requests.client_memory import PlacedTensor, TensorData, bytes_of, to_array
 from nnhal_service.serving.requests.signature import ModelSignature
 
 Ended = Callable[[], None]
@@ -266,14 +266,15 @@ class RequestRunner:
         requests, give_back = batch.requests, partial(self._instances.give_back, instance, use=instance.uses)
         shown = instance.shown.get(tuple(requests[0].request.outputs)) if len(requests) == 1 else None
         if shown is not None:
-            requests[0].outputs = shown
+            requests[0].outputs, handed_bytes = shown, shown.handed_bytes
         else:
             try:
                 self._outputs.hand_out(batch, instance)
             except BaseException:
                 give_back()
                 raise
-        account = instance.account(report)
+            handed_bytes = sum(bytes_of(queued.outputs.values()) for queued in requests)
+        account = instance.account(report, handed_bytes)
         run = BatchRun(account, report, batch.size, batch.started_ns, batch.filled_ns, ended_ns)
         if len(requests) == 1:
             requests[0].run, requests[0].release = run, give_back
@@ -304,15 +305,6 @@ class RequestRunner:
             # Each request has an error of its own: it is raised where the request is awaited.
             queued.error = serving_error(self._name, cause)
             queued.error.__cause__ = cause
-
-
-def bytes_of(tensors: Iterable[TensorData]) -> int:
-    """The bytes that it takes to copy tensors, which those in memory of clients are not."""
-    size = 0
-    for tensor in tensors:
-        if not isinstance(tensor, PlacedTensor):
-            size += tensor.nbytes
-    return size
 
 
 def _copy_inputs(batch: Batch, instance: Instance) -> None:

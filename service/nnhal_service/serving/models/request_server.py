@@ -22,12 +22,12 @@ from nnhal_service.serving.instances.in_place import InPlaceUse
 from nnhal_service.serving.instances.instance import NOT_COUNTED
 from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.serving.instances.instance_pool import InstancePool
-from nnhal_service.serving.instances.runner import RequestRunner, bytes_of
+from nnhal_service.serving.instances.runner import RequestRunner
 from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP, ServingLoop
 from nnhal_service.serving.queue.batch import QueuedRequest
 from nnhal_service.serving.queue.batcher import Batcher
 from nnhal_service.serving.queue.sequences import SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, Sequencer, Turn
-from nnhal_service.serving.requests.client_memory import TensorData
+from nnhal_service.serving.requests.client_memory import TensorData, bytes_of
 from nnhal_service.serving.requests.request import InferenceRequest, InferenceResponse, RequestTiming
 from nnhal_service.serving.requests.signature import ModelSignature, TensorDescription
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import NamedTuple
 
@@ -152,3 +152,12 @@ TensorData = Array | PlacedTensor
 def to_array(tensor: TensorData) -> Array:
     """A tensor as an array, read if it lies in memory of a client. Raises as ``PlacedTensor.read``."""
     return tensor.read() if isinstance(tensor, PlacedTensor) else tensor
+
+
+def bytes_of(tensors: Iterable[TensorData]) -> int:
+    """The bytes that it takes to copy tensors, which those in memory of clients are not."""
+    size = 0
+    for tensor in tensors:
+        if not isinstance(tensor, PlacedTensor):
+            size += tensor.nbytes
+    return size

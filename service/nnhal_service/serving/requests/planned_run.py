@@ -54,13 +54,13 @@ class PlannedRun(NamedTuple):
         edges = tuple(planned for planned, _ in uses)
         return cls(operations, _counted(operations), planned_steps(prepared), edges, copied_by(edges), sent)
 
-    def copied_in(self, report: RunReport, filled_bytes: int = 0) -> CopiedBytes:
+    def copied_in(self, report: RunReport, by_hand: int = 0) -> CopiedBytes:
         """Return what was copied in a run: by its ledger, or by plan unless it measured.
 
-        ``filled_bytes`` of a request were copied into the run's memory.
+        ``by_hand`` is how many bytes of requests and responses were copied into the run's memory and out of it.
         """
         copied = copied_by(report.ledger) if report.steps else self.copied
-        return copied._replace(clients=copied.clients + filled_bytes) if filled_bytes else copied
+        return copied._replace(clients=copied.clients + by_hand) if by_hand else copied
 
     def devices_of(self, report: RunReport) -> str:
         """All operations by the devices that ran them in a run that was measured."""
@@ -76,24 +76,26 @@ class RunAccount(NamedTuple):
     planned: PlannedRun
     """What it did by its plan."""
     copied: CopiedBytes
-    """What was copied into the instance's memory, and by devices."""
+    """What was copied into the instance's memory, out of it, and by devices."""
     devices: str
     """All operations by the devices that ran them; empty if that is unknown."""
     parameters: Mapping[str, Parameter]
     """What responses say of it."""
+    by_hand: int
+    """The bytes of requests and responses that were copied into the instance's memory and out of it."""
 
     @classmethod
-    def of(cls, planned: PlannedRun, report: RunReport, filled_bytes: int) -> RunAccount:
-        """Return the account of a run by a plan, into whose memory so many bytes of requests were copied."""
-        copied = planned.copied_in(report, filled_bytes)
+    def of(cls, planned: PlannedRun, report: RunReport, by_hand: int) -> RunAccount:
+        """Return the account of a run by a plan. ``by_hand`` is as the field."""
+        copied = planned.copied_in(report, by_hand)
         if report.fell_back and not report.steps:  # it was not measured: the devices and the bytes are unknown
-            return cls(planned, copied, "", {"nnhal_fell_back": True})
+            return cls(planned, copied, "", {"nnhal_fell_back": True}, by_hand)
         devices = planned.devices_of(report) if report.steps else planned.devices
         parameters: dict[str, Parameter] = {"nnhal_devices": devices, "nnhal_bytes_copied": copied.total}
         if planned.wire_bytes:
             parameters["nnhal_bytes_on_wire"] = _wire_bytes(report) if report.steps else planned.wire_bytes
         parameters["nnhal_fell_back"] = report.fell_back
-        return cls(planned, copied, devices, parameters)
+        return cls(planned, copied, devices, parameters, by_hand)
 
 
 def _wire_bytes(report: RunReport) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnhal.types import NO_DEADLINE
 from nnhal_service.runtime.run.cancellation import Cancellation
-from nnhal_service.serving.requests.client_memory import Place, TensorData
+from nnhal_service.serving.requests.client_memory import Place, TensorData, bytes_of
 
 Parameter = bool | int | float | str
 
@@ -85,12 +85,14 @@ class InferenceRequest:
 class ShownOutputs(dict[str, TensorData]):
     """Outputs that lie in the same memory in each run of an instance. V2 servers keep their answers with them."""
 
-    __slots__ = ("answers",)
+    __slots__ = ("answers", "handed_bytes")
 
     def __init__(self, outputs: Mapping[str, TensorData]) -> None:
         super().__init__(outputs)
         self.answers: dict[object, Any] = {}
         """By the form of the answer. Only the loop uses it."""
+        self.handed_bytes = bytes_of(outputs.values())
+        """The bytes that each answer copies."""
 
     def keep(self, form: object, answer: object) -> None:
         """Keep an answer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnhal.errors import DeadObjectError
 from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
+from nnhal_pages.operating.snapshot import ObservedProcess
 from tests.support.dashboard import (
     PageBrowser,
     ScriptedCollector,
@@ -52,6 +53,25 @@ def test_resident_memory_and_buffers_are_by_process() -> None:
     row = next(each for each in page.all("tr") if "npu" in each.text)
     for expected in ("100 MiB", "2 MiB", "64 MiB"):
         assert expected in row.text
+
+
+def test_growth_in_an_hour_is_told_with_who_holds_most() -> None:
+    held = [{"id": f"s{n}", "client_name": f"app{n}", "objects": [{"kind": "binding", "bytes": n}]} for n in (1, 2)]
+
+    def moment(minute: int) -> ObservedProcess:
+        said = _said("npu", usage={"resident_bytes": (100 + minute) * _MIB}, sessions=held)
+        return device_process("npu", said)
+
+    collector = ScriptedCollector(moment(0), at=1.7e9)
+    for minute in range(1, 5):
+        collector.show(moment(minute), at=1.7e9 + 60 * minute)
+    row = next(each for each in parsed(PageBrowser(collector).page("/memory")).all("tr") if "npu" in each.text)
+    assert "/h" not in row.text  # it is not known for long enough
+    for minute in range(5, 31):
+        collector.show(moment(minute), at=1.7e9 + 60 * minute)
+    row = next(each for each in parsed(PageBrowser(collector).page("/memory")).all("tr") if "npu" in each.text)
+    assert "+60 MiB/h" in row.text
+    assert "s2 app2" in row.text
 
 
 def test_shared_memory_is_chosen_by_process_and_session() -> None:

@@ -78,7 +78,7 @@ def test_a_response_has_the_outputs_and_says_where_they_are_from(serve: Serve) -
         assert (response.model_name, response.model_version) == ("m", "1")
         assert response.parameters == {
             "nnhal_devices": "cpu_acc:1",
-            "nnhal_bytes_copied": x.nbytes,
+            "nnhal_bytes_copied": 2 * x.nbytes,
             "nnhal_fell_back": False,
         }
         assert list(response.timing) == sorted(response.timing) and response.timing.arrived_ns > 0
@@ -87,7 +87,7 @@ def test_a_response_has_the_outputs_and_says_where_they_are_from(serve: Serve) -
 def test_what_was_measured_is_what_was_planned(serve: Serve) -> None:
     with serve(relu(), measure=True).infer_and_wait(InferenceRequest({"x": random(2, 3)})) as response:
         assert response.parameters["nnhal_devices"] == "cpu_acc:1"
-        assert response.parameters["nnhal_bytes_copied"] == 24
+        assert response.parameters["nnhal_bytes_copied"] == 48
 
 
 def test_it_describes_its_inputs_and_outputs(serve: Serve) -> None:
@@ -476,7 +476,7 @@ def test_memory_is_of_a_kind_that_the_devices_use_in_place(short_path: Path, cpu
         with served.infer_and_wait(InferenceRequest({"x": image})) as response:
             np.testing.assert_array_equal(response.outputs["y"], np.maximum(image, 0))
             assert response.parameters["nnhal_devices"] == "ethos_n:1"
-            assert response.parameters["nnhal_bytes_copied"] == image.nbytes
+            assert response.parameters["nnhal_bytes_copied"] == 2 * image.nbytes
         served.close()
         fleet.close()
 
