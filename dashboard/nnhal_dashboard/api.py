@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal_dashboard.live.streams import LiveResponse, Streams
-from nnhal_dashboard.web.forms import require_role
+from nnhal_dashboard.web.forms import require_role, who_of
 from nnhal_dashboard.web.ranges import DEFAULT, RANGES
 from nnhal_dashboard.web.request_state import collector_of, show_page, visitor_of
 from nnhal_hosting.access import AccessRole
@@ -127,9 +127,10 @@ def _add_verb(resource: Resource, verb: Verb) -> None:
     subject, body = verb.parameters[0], _body(f"{resource.name}_{verb.name}", verb.told)
 
     def act(request: Request, given: Any, **named: str) -> ApiDone:
-        require_role(visitor_of(request), AccessRole[verb.role.upper()])
+        visitor = visitor_of(request)
+        require_role(visitor, AccessRole[verb.role.upper()])
         collector = collector_of(request)
-        done = verb.act(collector, **named, **given.model_dump())
+        done = verb.act(collector, **named, **given.model_dump()).noted(collector, who_of(request, visitor))
         collector.refresh()
         return ApiDone(sentence=done.sentence, is_whole=done.is_whole, values=dict(done.values))
 

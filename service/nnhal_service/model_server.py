@@ -140,7 +140,7 @@ class ModelServer:
         self._directory = directory
         self._tls: Tls | None = tls_of(settings)
         self._rates = rates
-        self._guard = guard_of(settings, self._rates)
+        self._guard = guard_of(settings, self._rates, self._monitor.refused)
         # Front workers have the first columns, and this process the last.
         self._numbers = NumberTable.create(len(NUMBER_ROWS), settings.front_workers + 1)
         held = self._numbers.number(REQUEST_BYTES, settings.front_workers)
@@ -230,7 +230,7 @@ class ModelServer:
     def _observe(self, fleet: Fleet, clients: NativeClients, events: LatestEvents, undo: ExitStack) -> None:
         settings = self._settings
         options = metrics_options(settings.metrics_config)
-        self._metrics = Metrics(self._models, fleet, options, clients, self.collect, events)
+        self._metrics = Metrics(self._models, fleet, options, clients, self.collect, events, self._monitor.refused)
         undo.callback(self._metrics.close)
         self._monitor.models.on_gone = self._metrics.requests.forget
         directory = Path(settings.trace_directory) if settings.trace_directory else None
@@ -336,6 +336,7 @@ class ModelServer:
             self._metrics.requests,
             asked,
             self._instance_memory,
+            self._monitor.refused,
         )
         self._budget.notify_others = workers.reclaim
         recordings = self._monitor.recordings

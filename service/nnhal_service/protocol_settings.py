@@ -10,6 +10,7 @@ from nnhal_hosting.access import AllowedHosts, LocalUsers, TcpListener, Tls, rea
 from nnhal_hosting.connection_limits import ConnectionLimits
 from nnhal_service.access import ClientRates, Guard, Rate, RateLimits
 from nnhal_service.repository import RepositoryOptions
+from nnhal_service.serving.history.refused_calls import RefusedCalls
 from nnhal_service.settings import ServiceSettings
 
 HTTP, GRPC, METRICS = "http", "grpc", "metrics"
@@ -44,10 +45,13 @@ def tls_of(settings: ServiceSettings) -> Tls | None:
     return tls
 
 
-def guard_of(settings: ServiceSettings, rates: ClientRates | None) -> Guard:
-    """Return the guard of all V2 servers. Raises TokenFileError if the file of tokens is malformed."""
+def guard_of(settings: ServiceSettings, rates: ClientRates | None, refused: RefusedCalls) -> Guard:
+    """Return the guard of all V2 servers, which counts what it refuses in ``refused``.
+
+    Raises TokenFileError if the file of tokens is malformed.
+    """
     tokens = read_tokens(settings.tokens) if settings.tokens is not None else None
-    return Guard(tokens, rates)
+    return Guard(tokens, rates, refused=refused)
 
 
 def rates_of(settings: ServiceSettings) -> RateLimits | None:

@@ -65,8 +65,13 @@ class ScriptedContacts:
             ("framework", "explain"): framework_admin_pb2.ExplainTargetResponse()
         }
         """By process and method: a value, a function of the arguments, or an error to raise."""
+        self.changes: list[supervisor_pb2.ProcessEvent] = []
+        """What operators have done, as they had it noted."""
         self.faults: dict[str, list[FaultState]] = {}
         """Those of the devices that take faults."""
+
+    def note_change(self, change: supervisor_pb2.ProcessEvent) -> None:
+        self.changes.append(change)
 
     def supervisor(self) -> ScriptedContact:
         return self._of("supervisor")

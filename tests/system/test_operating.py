@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import signal
 import socket
@@ -181,6 +182,22 @@ def test_a_drained_device_is_left_alone_until_it_is_started(testbed: Testbed) ->
     wait_until(lambda: "cpu_acc" in devices_of(testbed, "digits"), "the model uses it again")
     asked(testbed, "ctl", "restart", "cpu_acc", "--drain")
     wait_until(lambda: "cpu_acc" in devices_of(testbed, "digits"), "the model uses it again")
+
+
+def test_who_has_done_something_is_told(testbed: Testbed) -> None:
+    asked(testbed, "ctl", "drain", "cpu_ref")
+    asked(testbed, "ctl", "start", "cpu_ref")
+    asked(testbed, "ctl", "unload", "digits")
+    asked(testbed, "ctl", "load", "digits")
+    told = [each for each in asked(testbed, "show", "events")["events"] if each["kind"] == "changed"][-4:]
+    assert [(each["subject"], each["before"], each["undo"]) for each in told] == [
+        ("cpu_ref", "up", "processes/cpu_ref/start {}"),
+        ("cpu_ref", "drained", "processes/cpu_ref/drain {}"),
+        ("digits", "READY", "models/digits/load {}"),
+        ("digits", "UNAVAILABLE", "models/digits/unload {}"),
+    ]
+    assert all(f"user {os.getuid()}" in each["who"] and "process " in each["who"] for each in told)
+    assert "cpu_ref takes no new work, and has none (by nnhal-admin" in shown(testbed, "show", "logs", "cpu_ref")
 
 
 def test_a_drain_holds_when_the_framework_dies(testbed: Testbed) -> None:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+import grpc
 import httpx
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from onnx import helper
 from nnhal.admin import DURATION_BOUNDS_NS
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError, NnhalError
+from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.remote.admin import FrameworkAdmin
 from nnhal.types import ErrorStatus
 from nnhal.v1 import admin_pb2
@@ -119,6 +121,31 @@ def test_counts_are_by_model_and_of_all(served: Served, admin: FrameworkAdmin) -
     assert sum(all_after.durations) == all_after.requests
     assert after.copied_bytes - before.copied_bytes >= 3 * numbers().nbytes
     assert after.duration_ns > before.duration_ns
+
+
+def test_calls_that_are_refused_are_counted(served: Served, admin: FrameworkAdmin) -> None:
+    def refused() -> dict[str, int]:
+        return {each.reason: each.count for each in admin.framework().refused if each.client == "host: this one"}
+
+    before = refused()
+    for _ in range(3):
+        assert infer(served, "nobody_knows_it").status_code == 404
+    assert httpx.get(f"http://{served.http}/v2/models/nobody_knows_it").status_code == 404
+    assert httpx.get(f"http://{served.http}/v3").status_code == 404
+    with grpc.insecure_channel(served.grpc) as channel:
+        for method, request in (
+            ("ModelInfer", wire.ModelInferRequest(model_name="nobody_knows_it")),
+            ("ModelMetadata", wire.ModelMetadataRequest(name="nobody_knows_it")),
+        ):
+            call = channel.unary_unary(f"/inference.GRPCInferenceService/{method}", None, None)
+            with pytest.raises(grpc.RpcError, match="nobody_knows_it"):
+                call(request.SerializeToString(), timeout=60)
+    after = refused()
+    counted = {reason: more for reason, count in after.items() if (more := count - before.get(reason, 0))}
+    assert counted == {"not found": 6, "unknown method": 1}
+    with httpx.Client(base_url=f"http://{served.http}") as client:
+        assert client.post("/v2/models/tanh/infer", content=b"not json").status_code == 400
+    assert refused()["malformed"] == before.get("malformed", 0) + 1
 
 
 def test_runs_of_native_clients_count_and_are_seen_unless_they_are_direct(

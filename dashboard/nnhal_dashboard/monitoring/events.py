@@ -27,6 +27,7 @@ MARKS: Mapping[str, str] = {
     "fell back": "fallback",
     "fault": "fault",
     "overloaded": "overload",
+    "changed": "change",
 }
 """The mark of each kind of event (see ProcessEvent in supervisor.proto)."""
 MOMENT_SECONDS = 5.0

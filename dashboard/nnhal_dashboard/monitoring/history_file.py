@@ -25,6 +25,8 @@ FORM = 1
 """Counts the forms of the file. One of another form is not read."""
 _EVENT_CHARACTERS = 300
 """What is kept of the text of an event."""
+_OF_EVENT = ("at_ns", "subject", "kind", "text", "who", "before")
+"""The fields of an event in the file; files of before have fewer."""
 _log = get_logger(__name__)
 
 
@@ -86,7 +88,7 @@ def _content(kept: KeptHistory) -> bytes:
         "names": list(ring.columns),
         "known": [each.known for each in columns],
         "settled": ring.settled,
-        "events": [(each.at_ns, each.subject, each.kind, each.text[:_EVENT_CHARACTERS]) for each in kept.events],
+        "events": [_kept_event(each) for each in kept.events],
     }
     arrays: dict[str, NDArray[Any]] = {
         "about": np.frombuffer(orjson.dumps(about), np.uint8),
@@ -101,6 +103,11 @@ def _content(kept: KeptHistory) -> bytes:
     written = io.BytesIO()
     np.savez(written, **cast(Any, arrays))
     return written.getvalue()
+
+
+def _kept_event(event: supervisor_pb2.ProcessEvent) -> list[int | str]:
+    values = [getattr(event, name) for name in _OF_EVENT]
+    return [value[:_EVENT_CHARACTERS] if isinstance(value, str) else value for value in values]
 
 
 def _kept(content: bytes, occasions: Mapping[str, Sequence[str]]) -> KeptHistory:
@@ -130,5 +137,5 @@ def _kept(content: bytes, occasions: Mapping[str, Sequence[str]]) -> KeptHistory
         stretches = taken(f"tier_{number}", len(names), 3, tier.most)
         for column, values in zip(ring.columns.values(), stretches, strict=True):
             column.tiers[number] = np.array(values)
-    fields = (dict(zip(("at_ns", "subject", "kind", "text"), each, strict=True)) for each in about["events"])
+    fields = (dict(zip(_OF_EVENT, each, strict=False)) for each in about["events"])
     return KeptHistory(ring, [supervisor_pb2.ProcessEvent(**each) for each in fields])

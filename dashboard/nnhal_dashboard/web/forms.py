@@ -56,11 +56,18 @@ def with_files(request: Request, limit: int) -> Request:
     return Request(request.scope, bounded(request.receive, limit + _FORM_BYTES, words))
 
 
+def who_of(request: Request, visitor: Visitor) -> str:
+    """Say who asks for a change, and from where."""
+    name = visitor.identity.name if visitor.identity is not None else ""
+    host = f"from {request.client.host}" if request.client is not None else ""
+    return " ".join(filter(None, (name and f"token {name}", host, "by the dashboard")))
+
+
 def done(request: Request, visitor: Visitor, act: Callable[[OperatedSystem], Done], to: str) -> Response:
     """Do what a form asks for, have the next page tell how it went, and go there."""
     collector = collector_of(request)
     try:
-        told = act(collector).sentence
+        told = act(collector).noted(collector, who_of(request, visitor)).sentence
     except (NnhalError, LookupError, ValueError, OSError) as error:
         visitor.notices.append(("failed", str(error)))
     else:

@@ -15,7 +15,7 @@ from nnhal.contexts import Closing
 from nnhal.endpoint import Endpoint
 from nnhal.remote.calls import Calls
 from nnhal.v1 import admin_pb2 as wire
-from nnhal.v1 import admin_pb2_grpc, framework_admin_pb2_grpc, framework_pb2
+from nnhal.v1 import admin_pb2_grpc, framework_admin_pb2_grpc, framework_pb2, supervisor_pb2
 from nnhal.v1 import framework_admin_pb2 as framework_wire
 
 CLIENT_NAME = "nnhal-admin"
@@ -192,6 +192,11 @@ class FrameworkAdmin(ProcessAdmin):
     def remove_device(self, name: str) -> None:
         request = framework_wire.FrameworkAdminServiceRemoveDeviceRequest(name=name)
         self._calls.call(self._framework.RemoveDevice, request)
+
+    def note_change(self, change: supervisor_pb2.ProcessEvent) -> None:
+        """Have the framework keep what an operator has done, as an event."""
+        request = framework_wire.NoteOperatorChangeRequest(change=change)
+        self._ask(self._framework.NoteOperatorChange, request)
 
     def drain_device(self, name: str, drain: bool = True) -> list[str]:
         """Have models be planned again without a device, or use it again; return those with a step on it still."""

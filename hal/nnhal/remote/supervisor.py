@@ -104,6 +104,10 @@ class SupervisorControl(Closing):
         """Return what has happened to processes, after the event of a number."""
         return list(self._calls.call(self._supervisor.ListEvents, wire.ListEventsRequest(after=after)).events)
 
+    def note_change(self, change: wire.ProcessEvent) -> None:
+        """Have the supervisor keep what an operator has done, as an event."""
+        self._calls.call(self._supervisor.NoteChange, wire.NoteChangeRequest(change=change))
+
     def admin_key(self) -> str:
         """Return the key that the admin services of the processes ask for."""
         return self._calls.call(self._supervisor.GetAdminKey, wire.GetAdminKeyRequest()).key

@@ -80,6 +80,7 @@ class GetFrameworkResponse(_message.Message):
     REPOSITORIES_FIELD_NUMBER: _builtins.int
     AT_NS_FIELD_NUMBER: _builtins.int
     OLDEST_REQUEST_NS_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
     ready: _builtins.bool
     """Whether the server is ready."""
     may_load: _builtins.bool
@@ -118,6 +119,10 @@ class GetFrameworkResponse(_message.Message):
     def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The folders of the model repository."""
 
+    @_builtins.property
+    def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedClientCalls]:
+        """The calls of the protocol that were refused since it started, before a model ran."""
+
     def __init__(
         self,
         *,
@@ -132,14 +137,49 @@ class GetFrameworkResponse(_message.Message):
         repositories: _abc.Iterable[_builtins.str] | None = ...,
         at_ns: _builtins.int = ...,
         oldest_request_ns: _builtins.int = ...,
+        refused: _abc.Iterable[Global___RefusedClientCalls] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "at_ns", b"at_ns", "counts", b"counts", "devices", b"devices", "events", b"events", "may_load", b"may_load", "models", b"models", "oldest_request_ns", b"oldest_request_ns", "ready", b"ready", "repositories", b"repositories", "session_models", b"session_models"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "at_ns", b"at_ns", "counts", b"counts", "devices", b"devices", "events", b"events", "may_load", b"may_load", "models", b"models", "oldest_request_ns", b"oldest_request_ns", "ready", b"ready", "refused", b"refused", "repositories", b"repositories", "session_models", b"session_models"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetFrameworkResponse: _TypeAlias = GetFrameworkResponse  # noqa: Y015
+
+@_typing.final
+class RefusedClientCalls(_message.Message):
+    """RefusedClientCalls are calls of a client that were refused for a reason."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    CLIENT_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    LAST_NS_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """Why: no known token, not allowed, not found (such as an unknown model), unknown method, malformed, too large or too often."""
+    client: _builtins.str
+    """Whose they were: a token, or without one a host. Of very many clients, others."""
+    count: _builtins.int
+    """How many."""
+    last_ns: _builtins.int
+    """When the last one was, in nanoseconds since the epoch."""
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+        client: _builtins.str = ...,
+        count: _builtins.int = ...,
+        last_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "count", b"count", "last_ns", b"last_ns", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefusedClientCalls: _TypeAlias = RefusedClientCalls  # noqa: Y015
 
 @_typing.final
 class DeviceStanding(_message.Message):
@@ -1327,6 +1367,47 @@ class FrameworkAdminServiceRemoveDeviceResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FrameworkAdminServiceRemoveDeviceResponse: _TypeAlias = FrameworkAdminServiceRemoveDeviceResponse  # noqa: Y015
+
+@_typing.final
+class NoteOperatorChangeRequest(_message.Message):
+    """NoteOperatorChangeRequest tells of a change."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def change(self) -> _supervisor_pb2.ProcessEvent:
+        """As NoteChangeRequest of the supervisor has it."""
+
+    def __init__(
+        self,
+        *,
+        change: _supervisor_pb2.ProcessEvent | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NoteOperatorChangeRequest: _TypeAlias = NoteOperatorChangeRequest  # noqa: Y015
+
+@_typing.final
+class NoteOperatorChangeResponse(_message.Message):
+    """NoteOperatorChangeResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NoteOperatorChangeResponse: _TypeAlias = NoteOperatorChangeResponse  # noqa: Y015
 
 @_typing.final
 class DrainDeviceRequest(_message.Message):

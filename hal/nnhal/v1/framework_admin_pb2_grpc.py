@@ -100,6 +100,11 @@ class FrameworkAdminServiceStub:
                 request_serializer=nnhal_dot_v1_dot_framework__admin__pb2.DrainDeviceRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_framework__admin__pb2.DrainDeviceResponse.FromString,
                 _registered_method=True)
+        self.NoteOperatorChange = channel.unary_unary(
+                '/nnhal.v1.FrameworkAdminService/NoteOperatorChange',
+                request_serializer=nnhal_dot_v1_dot_framework__admin__pb2.NoteOperatorChangeRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__admin__pb2.NoteOperatorChangeResponse.FromString,
+                _registered_method=True)
 
 
 class FrameworkAdminServiceServicer:
@@ -199,6 +204,13 @@ class FrameworkAdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def NoteOperatorChange(self, request, context):
+        """NoteOperatorChange keeps what an operator has done, as an event: for a testbed without a supervisor.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_FrameworkAdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -266,6 +278,11 @@ def add_FrameworkAdminServiceServicer_to_server(servicer, server):
                     servicer.DrainDevice,
                     request_deserializer=nnhal_dot_v1_dot_framework__admin__pb2.DrainDeviceRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_framework__admin__pb2.DrainDeviceResponse.SerializeToString,
+            ),
+            'NoteOperatorChange': grpc.unary_unary_rpc_method_handler(
+                    servicer.NoteOperatorChange,
+                    request_deserializer=nnhal_dot_v1_dot_framework__admin__pb2.NoteOperatorChangeRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__admin__pb2.NoteOperatorChangeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -620,6 +637,33 @@ class FrameworkAdminService:
             '/nnhal.v1.FrameworkAdminService/DrainDevice',
             nnhal_dot_v1_dot_framework__admin__pb2.DrainDeviceRequest.SerializeToString,
             nnhal_dot_v1_dot_framework__admin__pb2.DrainDeviceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NoteOperatorChange(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkAdminService/NoteOperatorChange',
+            nnhal_dot_v1_dot_framework__admin__pb2.NoteOperatorChangeRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__admin__pb2.NoteOperatorChangeResponse.FromString,
             options,
             channel_credentials,
             insecure,

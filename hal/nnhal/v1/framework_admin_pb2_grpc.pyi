@@ -62,6 +62,8 @@ class FrameworkAdminServiceStub:
     """RemoveDevice has the framework forget a device that AddDevice has added. Models are planned again without it."""
     DrainDevice: _grpc.UnaryUnaryMultiCallable[_framework_admin_pb2.DrainDeviceRequest, _framework_admin_pb2.DrainDeviceResponse]
     """DrainDevice has models be planned again without a device, or use it again."""
+    NoteOperatorChange: _grpc.UnaryUnaryMultiCallable[_framework_admin_pb2.NoteOperatorChangeRequest, _framework_admin_pb2.NoteOperatorChangeResponse]
+    """NoteOperatorChange keeps what an operator has done, as an event: for a testbed without a supervisor."""
 
 @_typing.type_check_only
 class FrameworkAdminServiceAsyncStub(FrameworkAdminServiceStub):
@@ -97,6 +99,8 @@ class FrameworkAdminServiceAsyncStub(FrameworkAdminServiceStub):
     """RemoveDevice has the framework forget a device that AddDevice has added. Models are planned again without it."""
     DrainDevice: _aio.UnaryUnaryMultiCallable[_framework_admin_pb2.DrainDeviceRequest, _framework_admin_pb2.DrainDeviceResponse]  # type: ignore[assignment]
     """DrainDevice has models be planned again without a device, or use it again."""
+    NoteOperatorChange: _aio.UnaryUnaryMultiCallable[_framework_admin_pb2.NoteOperatorChangeRequest, _framework_admin_pb2.NoteOperatorChangeResponse]  # type: ignore[assignment]
+    """NoteOperatorChange keeps what an operator has done, as an event: for a testbed without a supervisor."""
 
 class FrameworkAdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """FrameworkAdminService stands beside FrameworkService. All of its methods need the key."""
@@ -207,5 +211,13 @@ class FrameworkAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_framework_admin_pb2.DrainDeviceResponse, _abc.Awaitable[_framework_admin_pb2.DrainDeviceResponse]]:
         """DrainDevice has models be planned again without a device, or use it again."""
+
+    @_abc_1.abstractmethod
+    def NoteOperatorChange(
+        self,
+        request: _framework_admin_pb2.NoteOperatorChangeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_admin_pb2.NoteOperatorChangeResponse, _abc.Awaitable[_framework_admin_pb2.NoteOperatorChangeResponse]]:
+        """NoteOperatorChange keeps what an operator has done, as an event: for a testbed without a supervisor."""
 
 def add_FrameworkAdminServiceServicer_to_server(servicer: FrameworkAdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

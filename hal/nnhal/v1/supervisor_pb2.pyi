@@ -687,6 +687,9 @@ class ProcessEvent(_message.Message):
     SUBJECT_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
+    WHO_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    UNDO_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the events, from 1 on."""
     at_ns: _builtins.int
@@ -695,10 +698,18 @@ class ProcessEvent(_message.Message):
     """The process, device or model that it is about."""
     kind: _builtins.str
     """started, died, stopped, killed, drained, added or removed; of the framework also lost, back, fell back, replanned,
-    loaded, unloaded, hung, failed or overloaded.
+    loaded, unloaded, hung, failed, overloaded or changed.
     """
     text: _builtins.str
     """What happened, in a sentence."""
+    who: _builtins.str
+    """Who has done it and from where, in plain words: a token and an address, a program, its process and its user. Empty
+    unless somebody has.
+    """
+    before: _builtins.str
+    """What it was before, in plain words; empty if that is not known."""
+    undo: _builtins.str
+    """What undoes it: the address of a verb below /api/v1, and after a space what it is told, as JSON. Empty if nothing does."""
     def __init__(
         self,
         *,
@@ -707,14 +718,58 @@ class ProcessEvent(_message.Message):
         subject: _builtins.str = ...,
         kind: _builtins.str = ...,
         text: _builtins.str = ...,
+        who: _builtins.str = ...,
+        before: _builtins.str = ...,
+        undo: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "kind", b"kind", "number", b"number", "subject", b"subject", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "before", b"before", "kind", b"kind", "number", b"number", "subject", b"subject", "text", b"text", "undo", b"undo", "who", b"who"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ProcessEvent: _TypeAlias = ProcessEvent  # noqa: Y015
+
+@_typing.final
+class NoteChangeRequest(_message.Message):
+    """NoteChangeRequest tells of a change."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def change(self) -> Global___ProcessEvent:
+        """The change, without a number, an instant and a kind. To who made it the process adds whose call this is."""
+
+    def __init__(
+        self,
+        *,
+        change: Global___ProcessEvent | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NoteChangeRequest: _TypeAlias = NoteChangeRequest  # noqa: Y015
+
+@_typing.final
+class NoteChangeResponse(_message.Message):
+    """NoteChangeResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NoteChangeResponse: _TypeAlias = NoteChangeResponse  # noqa: Y015
 
 @_typing.final
 class GetAdminKeyRequest(_message.Message):

@@ -85,6 +85,11 @@ class SupervisorServiceStub:
                 request_serializer=nnhal_dot_v1_dot_supervisor__pb2.ListEventsRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_supervisor__pb2.ListEventsResponse.FromString,
                 _registered_method=True)
+        self.NoteChange = channel.unary_unary(
+                '/nnhal.v1.SupervisorService/NoteChange',
+                request_serializer=nnhal_dot_v1_dot_supervisor__pb2.NoteChangeRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_supervisor__pb2.NoteChangeResponse.FromString,
+                _registered_method=True)
         self.GetAdminKey = channel.unary_unary(
                 '/nnhal.v1.SupervisorService/GetAdminKey',
                 request_serializer=nnhal_dot_v1_dot_supervisor__pb2.GetAdminKeyRequest.SerializeToString,
@@ -167,6 +172,13 @@ class SupervisorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def NoteChange(self, request, context):
+        """NoteChange keeps what an operator has done, as an event.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetAdminKey(self, request, context):
         """GetAdminKey returns the key that the admin services of the processes ask for.
         """
@@ -226,6 +238,11 @@ def add_SupervisorServiceServicer_to_server(servicer, server):
                     servicer.ListEvents,
                     request_deserializer=nnhal_dot_v1_dot_supervisor__pb2.ListEventsRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_supervisor__pb2.ListEventsResponse.SerializeToString,
+            ),
+            'NoteChange': grpc.unary_unary_rpc_method_handler(
+                    servicer.NoteChange,
+                    request_deserializer=nnhal_dot_v1_dot_supervisor__pb2.NoteChangeRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_supervisor__pb2.NoteChangeResponse.SerializeToString,
             ),
             'GetAdminKey': grpc.unary_unary_rpc_method_handler(
                     servicer.GetAdminKey,
@@ -504,6 +521,33 @@ class SupervisorService:
             '/nnhal.v1.SupervisorService/ListEvents',
             nnhal_dot_v1_dot_supervisor__pb2.ListEventsRequest.SerializeToString,
             nnhal_dot_v1_dot_supervisor__pb2.ListEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NoteChange(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.SupervisorService/NoteChange',
+            nnhal_dot_v1_dot_supervisor__pb2.NoteChangeRequest.SerializeToString,
+            nnhal_dot_v1_dot_supervisor__pb2.NoteChangeResponse.FromString,
             options,
             channel_credentials,
             insecure,

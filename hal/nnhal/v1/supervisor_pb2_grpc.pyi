@@ -59,6 +59,8 @@ class SupervisorServiceStub:
     """TailLogs returns the last lines that processes have written to standard error, those of dead processes too."""
     ListEvents: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.ListEventsRequest, _supervisor_pb2.ListEventsResponse]
     """ListEvents says what has happened to processes: starts, deaths, restarts, drains."""
+    NoteChange: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.NoteChangeRequest, _supervisor_pb2.NoteChangeResponse]
+    """NoteChange keeps what an operator has done, as an event."""
     GetAdminKey: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.GetAdminKeyRequest, _supervisor_pb2.GetAdminKeyResponse]
     """GetAdminKey returns the key that the admin services of the processes ask for."""
 
@@ -89,6 +91,8 @@ class SupervisorServiceAsyncStub(SupervisorServiceStub):
     """TailLogs returns the last lines that processes have written to standard error, those of dead processes too."""
     ListEvents: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.ListEventsRequest, _supervisor_pb2.ListEventsResponse]  # type: ignore[assignment]
     """ListEvents says what has happened to processes: starts, deaths, restarts, drains."""
+    NoteChange: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.NoteChangeRequest, _supervisor_pb2.NoteChangeResponse]  # type: ignore[assignment]
+    """NoteChange keeps what an operator has done, as an event."""
     GetAdminKey: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.GetAdminKeyRequest, _supervisor_pb2.GetAdminKeyResponse]  # type: ignore[assignment]
     """GetAdminKey returns the key that the admin services of the processes ask for."""
 
@@ -176,6 +180,14 @@ class SupervisorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_supervisor_pb2.ListEventsResponse, _abc.Awaitable[_supervisor_pb2.ListEventsResponse]]:
         """ListEvents says what has happened to processes: starts, deaths, restarts, drains."""
+
+    @_abc_1.abstractmethod
+    def NoteChange(
+        self,
+        request: _supervisor_pb2.NoteChangeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_supervisor_pb2.NoteChangeResponse, _abc.Awaitable[_supervisor_pb2.NoteChangeResponse]]:
+        """NoteChange keeps what an operator has done, as an event."""
 
     @_abc_1.abstractmethod
     def GetAdminKey(

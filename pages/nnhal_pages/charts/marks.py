@@ -21,6 +21,7 @@ SIGNS: Mapping[str, str] = {
     "unload": "−",  # noqa: RUF001 - a minus sign on purpose
     "load": "+",
     "start": "▲",
+    "change": "✎",
 }
 """The sign of each kind, the gravest first: it stands for all of several that are too close to each other."""
 _GRAVITY = {kind: number for number, kind in enumerate(SIGNS)}

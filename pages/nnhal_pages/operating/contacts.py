@@ -13,6 +13,7 @@ from nnhal.errors import DeadObjectError, NnhalError, TransportError
 from nnhal.remote.admin import CLIENT_NAME, DeviceAdmin, FrameworkAdmin, ProcessAdmin
 from nnhal.remote.faults import FaultControl, FaultState
 from nnhal.remote.supervisor import SupervisorControl
+from nnhal.v1.supervisor_pb2 import ProcessEvent
 from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
 
 _PATIENCE_SECONDS = 5.0
@@ -108,6 +109,13 @@ class Contacts:
                 self._sessions.pop(("faults", directory), None)
             control.close()
             raise
+
+    def note_change(self, change: ProcessEvent) -> None:
+        """Have the supervisor keep what an operator has done, as an event; without one the framework."""
+        try:
+            self.supervisor().note_change(change)
+        except DeadObjectError:
+            self.framework().note_change(change)
 
     def close(self) -> None:
         """End all sessions."""

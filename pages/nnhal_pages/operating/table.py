@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from inspect import Parameter, getdoc, signature
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote
 
+from nnhal.errors import NnhalError
 from nnhal.near_names import there_are
+from nnhal.v1.supervisor_pb2 import ProcessEvent
 from nnhal_pages.operating.contacts import Contacts
 from nnhal_pages.operating.plain import plain
 from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, Snapshot
@@ -81,6 +86,17 @@ class VerbOption:
     """The resource of which it names one; empty if it names none."""
 
 
+class VerbChange(NamedTuple):
+    """What a verb has changed."""
+
+    subject: str
+    """The process or the model."""
+    before: str = ""
+    """What it was before, in plain words."""
+    undo: str = ""
+    """What undoes it, as ``ProcessEvent.undo`` has it."""
+
+
 class Done(NamedTuple):
     """What came of a verb."""
 
@@ -88,6 +104,16 @@ class Done(NamedTuple):
     values: Mapping[str, Any] = {}
     is_whole: bool = True
     """False if something is left to be done."""
+    change: VerbChange | None = None
+    """None if it has changed nothing."""
+
+    def noted(self, at: OperatedSystem, who: str = "") -> Done:
+        """Have a change be kept as an event with who made it, and return the same."""
+        if self.change is not None:
+            event = ProcessEvent(text=self.sentence, who=who, **self.change._asdict())
+            with suppress(NnhalError):  # of another version, or what keeps events was what has been stopped
+                at.contacts.note_change(event)
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +204,11 @@ class Resource:
         if name not in known:
             raise LookupError(f"{self.name} have no verb {name!r}; {there_are(name, list(known))}")
         return known[name]
+
+
+def undoing(resource: str, name: str, verb: str, **given: Any) -> str:
+    """Return what undoes a change: a verb of a resource, with what it is told."""
+    return f"{resource}/{quote(name)}/{verb} {json.dumps(given, ensure_ascii=False)}"
 
 
 def count_of(number: int, word: str) -> str:

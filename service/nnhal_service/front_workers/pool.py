@@ -25,6 +25,7 @@ from nnhal_service.repository import Repository
 from nnhal_service.runtime.run.workers import Workers
 from nnhal_service.serving import ServedModel, ServingError
 from nnhal_service.serving.history.ended_runs import ProcessRuns
+from nnhal_service.serving.history.refused_calls import RefusedCalls
 from nnhal_service.serving.instances.instance_memory import InstanceMemory
 
 _MODULE = "nnhal_service.front_workers"
@@ -58,9 +59,11 @@ class FrontWorkers:
         metrics: RequestMetrics,
         backends: Mapping[type, object],
         memory: InstanceMemory,
+        refused: RefusedCalls,
     ) -> None:
         """``start`` gives what a worker needs to know, by its column of ``numbers``. ``backends`` are what workers ask
-        for everything but inferences, by interface. ``memory`` counts the instances of this process.
+        for everything but inferences, by interface. ``memory`` counts the instances of this process, ``refused`` the
+        calls that workers refuse.
         """
         self._count = count
         self._numbers = numbers
@@ -69,6 +72,7 @@ class FrontWorkers:
         self._metrics = metrics
         self._backends = backends
         self._memory = memory
+        self._refused = refused
         self._next_reclaim = 0.0
         self._calls = Workers(_MOST_CALLS, "front-call")
         self._lock = threading.Lock()
@@ -159,7 +163,9 @@ class FrontWorkers:
 
     def _launch(self, column: int) -> Child:
         channel, theirs = channel_pair()
-        served_worker = ServedWorker(self._repository, self._metrics, lambda: self._begin(peer, column), self.reclaim)
+        served_worker = ServedWorker(
+            self._repository, self._metrics, lambda: self._begin(peer, column), self.reclaim, self._refused
+        )
 
         def gone() -> None:
             with self._lock:

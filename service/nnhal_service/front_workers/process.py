@@ -35,6 +35,7 @@ from nnhal_service.runtime.run.workers import Workers
 from nnhal_service.serving import Observer, RequestServer, ServingLoop
 from nnhal_service.serving.history.ended_runs import EndedRun, EndedRuns, ProcessRuns
 from nnhal_service.serving.history.observer import Sampler
+from nnhal_service.serving.history.refused_calls import RefusedCalls
 from nnhal_service.serving.models.monitor import ServingMonitor
 from nnhal_service.v2.backend import LogSetting, LogSettings, ModelRepository, SharedMemory, TraceSettings
 from nnhal_service.v2.grpc.health import ModelHealth
@@ -112,7 +113,8 @@ class FrontWorkerProcess:
             self._loop = undo.enter_context(ServingLoop(settings.inference_threads))
             self._loop.on_server_end = end_process
             drain_seconds = repository_options(settings).drain_seconds
-            self._repository = RemoteRepository(self._framework, self._serve, self._metrics, drain_seconds)
+            refused = RefusedCalls()
+            self._repository = RemoteRepository(self._framework, self._serve, self._metrics, refused, drain_seconds)
             self._repository.drain(start.drains)
             numbers = NumberTable(start.numbers, settings.front_workers + 1)
             budget = RequestMemoryBudget(settings.request_memory, numbers.number(REQUEST_BYTES, start.column))
@@ -125,7 +127,7 @@ class FrontWorkerProcess:
                 peer.remote(TraceSettings),
                 peer.remote(LogSettings),
                 peer.remote(SharedMemory, RegionCopies(peer)) if settings.allow_client_shm else None,
-                guard_of(settings, peer.remote(ClientRates) if settings.rate_limit else None),
+                guard_of(settings, peer.remote(ClientRates) if settings.rate_limit else None, refused),
                 budget,
                 self._loop,
                 tls_of(settings),

@@ -14,6 +14,7 @@ from nnhal_service.repository.ready_versions import ReadyVersion
 from nnhal_service.serving import ServingError
 from nnhal_service.serving.errors import draining
 from nnhal_service.serving.history.live_requests import LiveRequests
+from nnhal_service.serving.history.refused_calls import RefusedCalls
 from nnhal_service.serving.models.request_server import RequestServer
 
 Serve = Callable[[OpenedVersion], RequestServer]
@@ -27,8 +28,16 @@ class RemoteRepository:
     later requests for it cross no other process than the device's.
     """
 
-    def __init__(self, framework: ServedWorker, serve: Serve, metrics: RequestMetrics, drain_seconds: float) -> None:
+    def __init__(
+        self,
+        framework: ServedWorker,
+        serve: Serve,
+        metrics: RequestMetrics,
+        refused: RefusedCalls,
+        drain_seconds: float,
+    ) -> None:
         """``serve`` makes the worker's own server of a version. ``metrics`` observe all of them."""
+        self._refused = refused
         self._framework = framework
         self._serve = serve
         self._metrics = metrics
@@ -100,7 +109,7 @@ class RemoteRepository:
     def has_news(self) -> bool:
         """True if there is something to report: something was counted, or a request waits or runs, or has until now."""
         with self._lock:
-            return any(
+            return self._refused.has_counted or any(
                 kept.server.has_counted or kept.server.live.oldest_ns or kept.reported_oldest_ns
                 for kept in self._kept.values()
             )
@@ -137,7 +146,7 @@ class RemoteRepository:
                     kept.reported_oldest_ns = kept.server.live.oldest_ns
                     counts = kept.server.take_counts()
                     models.append((kept.opened.held, counts, kept.server.pending, kept.reported_oldest_ns))
-            self._framework.count(WorkerCounts(models, self._metrics.take()))
+            self._framework.count(WorkerCounts(models, self._metrics.take(), self._refused.take()))
 
 
 class _KeptVersion:

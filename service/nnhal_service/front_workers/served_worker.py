@@ -22,6 +22,7 @@ from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.runtime.run.deadlines import run_by_deadline
 from nnhal_service.serving import ServedModel
 from nnhal_service.serving.config import ServingConfig
+from nnhal_service.serving.history.refused_calls import RefusedCalls
 from nnhal_service.serving.history.statistics import RequestCounts
 from nnhal_service.serving.instances.bindable_model import BoundLoadedModel
 from nnhal_service.serving.requests.client_memory import to_array
@@ -200,6 +201,8 @@ class WorkerCounts(NamedTuple):
     models: Sequence[tuple[HeldModel, RequestCounts, int, int]]
     """The requests, how many wait in the queue now, and as ``LiveRequests.oldest_ns``."""
     metrics: RecordedRequests
+    refused: Mapping[tuple[str, str], int]
+    """Calls that it has refused, by reason and client."""
 
 
 class ServedWorker:
@@ -211,8 +214,10 @@ class ServedWorker:
         metrics: RequestMetrics,
         start: Callable[[], WorkerStart],
         reclaim: Callable[[], None],
+        refused: RefusedCalls,
     ) -> None:
-        """``metrics`` take what the worker has counted beside its models' statistics."""
+        """``metrics`` and ``refused`` take what the worker has counted beside its models' statistics."""
+        self._refused = refused
         self._repository = repository
         self._metrics = metrics
         self.start = start
@@ -242,6 +247,8 @@ class ServedWorker:
         for model, requests, pending, oldest_ns in counts.models:
             model.count(requests, pending, oldest_ns)
         self._metrics.add(counts.metrics)
+        for (reason, client), count in counts.refused.items():
+            self._refused.add(reason, client, count)
 
 
 def released() -> None:

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 
 from nnhal.admin import EVENTS_KEPT
 from nnhal.v1 import supervisor_pb2
+from nnhal_hosting.logs import get_logger
+
+_log = get_logger(__name__)
 
 
 class FrameworkEvents:
@@ -21,12 +24,16 @@ class FrameworkEvents:
 
     def note(self, kind: str, subject: str, text: str) -> None:
         """Keep an event that has just happened; see ``runtime.devices.notes.Note``."""
-        at_ns = time.time_ns()
+        self.keep(supervisor_pb2.ProcessEvent(subject=subject, kind=kind, text=text))
+
+    def keep(self, event: supervisor_pb2.ProcessEvent) -> None:
+        """Keep an event that has just happened. What somebody has done is logged, too."""
         with self._lock:
             self._last += 1
-            self._kept.append(
-                supervisor_pb2.ProcessEvent(number=self._last, at_ns=at_ns, subject=subject, kind=kind, text=text)
-            )
+            event.number, event.at_ns = self._last, time.time_ns()
+            self._kept.append(event)
+        if event.who:
+            _log.info(event.text, subject=event.subject, who=event.who, before=event.before)
 
     def after(self, number: int) -> Sequence[supervisor_pb2.ProcessEvent]:
         """The events after the one of a number, the oldest first."""

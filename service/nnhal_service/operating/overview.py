@@ -11,6 +11,7 @@ import grpc
 
 from nnhal.codec.reports import copied_to_wire
 from nnhal.v1 import framework_admin_pb2 as wire
+from nnhal_hosting.admin.changes import completed_change
 from nnhal_hosting.admin.guard import OperatorGuard
 from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_hosting.rpc import answers
@@ -57,6 +58,10 @@ class OperatedOverview:
             ready=model_server is not None and model_server.ready,
             may_load=model_server is not None and model_server.may_load,
             repositories=[] if model_server is None else model_server.folders,
+            refused=[
+                wire.RefusedClientCalls(reason=reason, client=client, count=count, last_ns=last_ns)
+                for (reason, client), (count, last_ns) in sorted(self._monitor.refused.counts.items())
+            ],
             at_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         )
         ages = (model.oldest_request_ns for model in self._monitor.models.all())
@@ -64,6 +69,14 @@ class OperatedOverview:
         response.oldest_request_ns = max((*ages, *runs), default=0)
         response.events.extend(self._events.after(request.events_after))
         return response
+
+    @answers
+    def NoteOperatorChange(
+        self, request: wire.NoteOperatorChangeRequest, context: grpc.ServicerContext
+    ) -> wire.NoteOperatorChangeResponse:
+        self._guard.require_operator(context, "note a change")
+        self._events.keep(completed_change(request.change, self._guard.caller(context).session))
+        return wire.NoteOperatorChangeResponse()
 
     def _devices(self) -> Iterator[wire.DeviceStanding]:
         models: dict[str, list[str]] = defaultdict(list)

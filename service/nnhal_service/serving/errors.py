@@ -37,6 +37,10 @@ class ServingError(NnhalError):
         self.message = message
 
 
+class TooLargeError(ServingError):
+    """A request that is longer than one may be."""
+
+
 _KINDS = {
     ErrorStatus.DEVICE_UNAVAILABLE: ErrorKind.UNAVAILABLE,
     ErrorStatus.INVALID_ARGUMENT: ErrorKind.INVALID_ARGUMENT,

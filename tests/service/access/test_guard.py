@@ -10,7 +10,8 @@ from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_hosting.access import AccessRole, read_tokens
 from nnhal_service.access import Guard, Rate, RateLimits
 from nnhal_service.access.roles import role_for_call, role_for_request
-from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.errors import ErrorKind, ServingError, TooLargeError
+from nnhal_service.serving.history.refused_calls import OTHERS, RefusedCalls
 from tests.support.tokens import token_file
 
 PEER = "ipv4:127.0.0.1:4000"
@@ -54,6 +55,37 @@ def test_what_a_token_allows_beyond_a_call_can_be_asked(guard: Guard) -> None:
     tokens = ("eye-token", "ci-token", "boss-token", "nobody")
     assert [guard.allows(AccessRole.INFER, f"Bearer {token}") for token in tokens] == [False, True, True, False]
     assert Guard().allows(AccessRole.ADMIN, "")
+
+
+def test_what_is_refused_is_counted_by_reason_and_by_token_or_host(tmp_path: Path) -> None:
+    refused = RefusedCalls()
+    guard = Guard(read_tokens(token_file(tmp_path, ci="infer")), refused=refused)
+    for error, authorization, peer in (
+        (refusal(guard, AccessRole.INFER, "Bearer no"), "Bearer no", "ipv4:10.0.0.7:5000"),
+        (refusal(guard, AccessRole.INFER, ""), "", "ipv4:10.0.0.7:6000"),
+        (refusal(guard, AccessRole.ADMIN, "Bearer ci-token"), "Bearer ci-token", PEER),
+        (ServingError(ErrorKind.NOT_FOUND, "no model"), "Bearer ci-token", PEER),
+        (TooLargeError(ErrorKind.INVALID_ARGUMENT, "too long"), "Bearer ci-token", PEER),
+        (ServingError(ErrorKind.UNAVAILABLE, "a device is gone"), "Bearer ci-token", PEER),
+        (RuntimeError("a bug"), "Bearer ci-token", PEER),
+    ):
+        guard.note_refused(error, authorization, peer)
+    assert {key: each.calls for key, each in refused.counts.items()} == {
+        ("no known token", "host: 10.0.0.7"): 2,
+        ("not allowed", "token: ci"): 1,
+        ("not found", "token: ci"): 1,
+        ("too large", "token: ci"): 1,
+    }
+
+
+def test_clients_that_are_very_many_are_counted_together() -> None:
+    refused = RefusedCalls()
+    for number in range(1000):
+        refused.add("not found", f"host: {number}")
+    assert len(refused.counts) < 300
+    assert sum(each.calls for each in refused.counts.values()) == 1000
+    assert refused.counts["not found", OTHERS].calls > 700
+    assert sum(refused.take().values()) == 1000 and not refused.has_counted
 
 
 def test_health_is_for_everybody(guard: Guard) -> None:

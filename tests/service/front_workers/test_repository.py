@@ -19,6 +19,7 @@ from nnhal_service.front_workers.served_worker import HeldModel, OpenedVersion, 
 from nnhal_service.observability import MetricsOptions
 from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.serving import RequestServer, ServingConfig
+from nnhal_service.serving.history.refused_calls import RefusedCalls
 from nnhal_service.serving.requests.signature import ModelSignature
 from tests.support.serving import shared_loop
 from tests.support.waiting import wait_until
@@ -82,7 +83,8 @@ def repository(holding: HoldingFramework) -> Iterator[RemoteRepository]:
         def serve(opened: OpenedVersion) -> RequestServer:
             return ForwardingModel(opened, shared_loop())
 
-        found = RemoteRepository(worker.remote(ServedWorker), serve, RequestMetrics(MetricsOptions()), 30)
+        metrics = RequestMetrics(MetricsOptions())
+        found = RemoteRepository(worker.remote(ServedWorker), serve, metrics, RefusedCalls(), 30)
         yield found
         found.close()
         assert holding.held == {}

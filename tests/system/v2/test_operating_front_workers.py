@@ -65,6 +65,16 @@ def test_durations_of_all_workers_are_counted(admin: FrameworkAdmin, connections
     wait_until(lambda: counted() == (before + 2, before + 2), "the workers have reported")
 
 
+def test_calls_that_workers_refuse_are_counted(admin: FrameworkAdmin, connections: list[Connection]) -> None:
+    def refused() -> int:
+        return sum(each.count for each in admin.framework().refused if each.reason == "not found")
+
+    before = refused()
+    for connection in connections:
+        assert connection.infer("nobody_knows_it")[0] == 404
+    wait_until(lambda: refused() == before + 2, "the workers have reported")
+
+
 def test_a_request_that_waits_in_a_worker_is_cancelled(admin: FrameworkAdmin, connections: list[Connection]) -> None:
     requests = [Beside(partial(connection.infer, "waits", f"of {n}")) for n, connection in enumerate(connections)]
     wait_until(lambda: len(admin.runs().live) == 2, "both requests are in queues")

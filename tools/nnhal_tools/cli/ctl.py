@@ -17,11 +17,12 @@ from nnhal_hosting.run_trace import timeline_trace
 from nnhal_pages.explanation.fragment import page
 from nnhal_pages.operating.plain import plain
 from nnhal_pages.operating.resources import devices, models, processes, runs, sessions
+from nnhal_pages.operating.resources.devices import added
 from nnhal_pages.operating.table import Done, split_id
 from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.completion import complete_driver, complete_model, complete_process
 from nnhal_tools.cli.model_options import Everything, pins_from
-from nnhal_tools.cli.operating import at_a_testbed, print_json, say
+from nnhal_tools.cli.operating import at_a_testbed, print_json
 from nnhal_tools.cli.verbs import command_of, tell
 from nnhal_tools.explain import show, with_unknown_times
 from nnhal_tools.operate.operator_session import OperatorSession
@@ -71,7 +72,7 @@ def start(
     if bool(given) == bool(driver) or (len(given) > 1 and not called):
         raise ValueError("expected NAME, or --driver DRIVER or --name NAME -- COMMAND for one more device")
     if not driver and not called:
-        tell(processes.start(operator, given[0]), as_json)
+        tell(operator, processes.start(operator, given[0]), as_json)
         return
     supervisor = operator.contacts.supervisor()
     if driver:
@@ -79,7 +80,8 @@ def start(
         process = supervisor.start_device(driver, called, workers, threads, options)
     else:
         process = supervisor.start_device(name=called, command=_runnable(given))
-    say(f"{process.name} serves as process {process.pid}", as_json, **plain(process))
+    change = added(process.name)
+    tell(operator, Done(f"{process.name} serves as process {process.pid}", plain(process), change=change), as_json)
 
 
 for _verb in (
@@ -109,11 +111,11 @@ def kill(
     if [bool(name), bool(session), bool(execution)].count(True) != 1:
         raise ValueError("expected one of NAME, --session PROCESS/ID and --execution PROCESS/ID")
     if session:
-        tell(sessions.end(operator, session), as_json)
+        tell(operator, sessions.end(operator, session), as_json)
     elif execution:
-        tell(runs.cancel(operator, execution), as_json)
+        tell(operator, runs.cancel(operator, execution), as_json)
     elif name is not None:
-        tell(processes.kill(operator, name, signal), as_json)
+        tell(operator, processes.kill(operator, name, signal), as_json)
 
 
 @app.command()
@@ -129,7 +131,7 @@ def upload(
     config_json = read_given_text(config, "a configuration") if config else ""
     content = read_given_file(file, MOST_MODEL_BYTES, "a model")
     done = models.load_files(operator, name or file.stem, config_json, {f"1/model{file.suffix}": content})
-    tell(Done(done.sentence, {**done.values, "bytes": len(content)}), as_json)
+    tell(operator, done._replace(values={**done.values, "bytes": len(content)}), as_json)
 
 
 @app.command()
@@ -163,7 +165,7 @@ def plan(
         explanation = explanation_from_wire(framework.plan(target, pins, chosen))
     else:
         explanation = explanation_from_wire(framework.explain(target).explanation)
-    lines = models.apply(operator, model, pin, chosen).values["config_lines"] if apply else ""
+    lines = models.apply(operator, model, pin, chosen).noted(operator).values["config_lines"] if apply else ""
     explanation = with_unknown_times(explanation)
     if html:
         html.write_text(page(explanation, name))
@@ -201,7 +203,7 @@ def record(
     timeline_trace(recording.runs).write(out)
     missing = f"; {recording.left} did not come" if recording.left else ""
     values = {"runs": len(recording.runs), "left": recording.left, "file": str(out)}
-    tell(Done(f"{len(recording.runs)} runs are in {out}{missing}", values, not recording.left), as_json)
+    tell(operator, Done(f"{len(recording.runs)} runs are in {out}{missing}", values, not recording.left), as_json)
 
 
 def _runnable(command: list[str]) -> list[str]:

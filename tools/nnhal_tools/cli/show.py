@@ -63,7 +63,7 @@ def _listing(resource: Resource, about: str) -> Callable[..., None]:
 
 
 ps = _listing(PROCESSES, "List the processes of a testbed, as 'nnhal show processes' does.")
-for _name in ("processes", "sessions", "pools", "buffers", "executions", "fences", "plans", "faults"):
+for _name in ("processes", "sessions", "pools", "buffers", "executions", "fences", "plans", "faults", "clients"):
     app.command(_name)(_listing(RESOURCES[_name], RESOURCES[_name].about))
 
 

@@ -21,8 +21,9 @@ _COMPLETIONS: Mapping[str, Callable[..., list[str]]] = {
 }
 
 
-def tell(done: Done, as_json: bool) -> None:
-    """Say what came of a verb. Ends with status 1 if something is left to be done."""
+def tell(operator: OperatorSession, done: Done, as_json: bool) -> None:
+    """Say what came of a verb, and have it kept as an event. Ends with status 1 if something is left to be done."""
+    done.noted(operator)
     say(done.sentence, as_json, **done.values)
     if not done.is_whole:
         raise typer.Exit(1)
@@ -32,7 +33,7 @@ def command_of(verb: Verb) -> Callable[..., None]:
     """Return the command of a verb: what it must be told are arguments, the rest are options."""
 
     def run(operator: OperatorSession, as_json: bool, **given: Any) -> None:
-        tell(verb.act(operator, **given), as_json)
+        tell(operator, verb.act(operator, **given), as_json)
 
     lead = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("operator", "as_json")]
     command = at_a_testbed(taking([*lead, *map(_asked, verb.parameters)], run))

@@ -22,13 +22,15 @@ class ProcessJournal:
 
     def add(self, subject: str, kind: str, text: str) -> None:
         """Add an event of a kind that ``ProcessEvent.kind`` names."""
+        self.keep(wire.ProcessEvent(subject=subject, kind=kind, text=text))
+
+    def keep(self, event: wire.ProcessEvent) -> None:
+        """Add an event that has just happened."""
         with self._lock:
             self._last += 1
-            at_ns = time.time_ns()
-            self._events.append(
-                wire.ProcessEvent(number=self._last, at_ns=at_ns, subject=subject, kind=kind, text=text)
-            )
-        self.say(subject, text)
+            event.number, event.at_ns = self._last, time.time_ns()
+            self._events.append(event)
+        self.say(event.subject, f"{event.text} (by {event.who})" if event.who else event.text)
 
     def say(self, subject: str, text: str) -> None:
         """Tell a line that is no event."""

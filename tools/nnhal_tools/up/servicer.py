@@ -13,6 +13,7 @@ import grpc
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.v1 import supervisor_pb2 as wire
 from nnhal.v1 import supervisor_pb2_grpc
+from nnhal_hosting.admin.changes import completed_change
 from nnhal_hosting.admin.usage import is_in_own_pid_namespace
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.rpc import answers
@@ -121,6 +122,13 @@ class SupervisorServicer(supervisor_pb2_grpc.SupervisorServiceServicer):
     @_for_own_user
     def ListEvents(self, request: wire.ListEventsRequest, context: grpc.ServicerContext) -> wire.ListEventsResponse:
         return wire.ListEventsResponse(events=self._testbed.journal.after(request.after))
+
+    @_for_own_user
+    def NoteChange(self, request: wire.NoteChangeRequest, context: grpc.ServicerContext) -> wire.NoteChangeResponse:
+        event = completed_change(request.change, self._sessions.of(context).session)
+        self._testbed.journal.keep(event)
+        self._testbed.logs.add(event.subject, f"{event.text} (by {event.who})")
+        return wire.NoteChangeResponse()
 
     @_for_own_user
     def GetAdminKey(self, request: wire.GetAdminKeyRequest, context: grpc.ServicerContext) -> wire.GetAdminKeyResponse:

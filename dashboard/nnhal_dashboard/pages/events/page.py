@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
-from urllib.parse import urlencode
+from functools import partial
+from typing import Annotated, Any
+from urllib.parse import unquote, urlencode
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Form, Request
 from starlette.responses import JSONResponse, Response
 
 from nnhal.v1 import supervisor_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.events import mark_of, written
+from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.ranges import RANGES, OwnTime, range_of
 from nnhal_dashboard.web.request_state import collector_of, selection_of, show_page
 from nnhal_dashboard.web.selection import QuerySelection
 from nnhal_pages.charts.marks import SIGNS
+from nnhal_pages.operating.plain import plain
+from nnhal_pages.operating.resources import RESOURCES
 from nnhal_pages.operating.snapshot import Snapshot
 
 SHOWN = 200
@@ -86,19 +91,23 @@ def events(request: Request) -> Response:
 def events_as_json(request: Request) -> Response:
     """Answer with the events, the newest first."""
     found = events_of(selection_of(request, selected), collector_of(request).look())
-    return JSONResponse(
-        [
-            {
-                "at": written(event.at_ns / 1e9),
-                "at_ns": event.at_ns,
-                "kind": event.kind,
-                "mark": mark_of(event),
-                "subject": event.subject,
-                "text": event.text,
-            }
-            for event in found
-        ]
-    )
+    return JSONResponse([{"at": written(event.at_ns / 1e9), "mark": mark_of(event), **plain(event)} for event in found])
+
+
+@router.post("/events/undo")
+def undo(
+    request: Request, visitor: OperatorForm, at_ns: Annotated[int, Form()], subject: Annotated[str, Form()]
+) -> Response:
+    """Undo what an event tells."""
+    events = collector_of(request).snapshot.events
+    event = next((each for each in events if (each.at_ns, each.subject) == (at_ns, subject) and each.undo), None)
+    if event is None:
+        raise LookupError(f"no event of {subject} at that instant can be undone")
+    address, _, given = event.undo.partition(" ")
+    resource, _, rest = address.partition("/")
+    name, _, verb = rest.rpartition("/")
+    act = partial(RESOURCES[resource].verb(verb).act, **json.loads(given or "{}"))
+    return done(request, visitor, lambda at: act(at, unquote(name)), "/events")
 
 
 def _list(moment: Moment) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from nnhal_pages.operating.resources.clients import CLIENTS
 from nnhal_pages.operating.resources.devices import DEVICES
 from nnhal_pages.operating.resources.events import EVENTS, LOGS
 from nnhal_pages.operating.resources.faults import FAULTS
@@ -26,6 +27,7 @@ _ALL = (
     PLANS,
     RUNS,
     RECORDINGS,
+    CLIENTS,
     EVENTS,
     FAULTS,
     LOGS,

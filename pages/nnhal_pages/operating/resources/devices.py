@@ -11,7 +11,16 @@ from nnhal_pages.operating.plain import plain, plain_value
 from nnhal_pages.operating.resources import processes
 from nnhal_pages.operating.resources.processes import ProcessName, optional
 from nnhal_pages.operating.snapshot import Detail, ObservedProcess
-from nnhal_pages.operating.table import Done, OperatedSystem, Resource, ResourceColumn, Verb, VerbOption
+from nnhal_pages.operating.table import (
+    Done,
+    OperatedSystem,
+    Resource,
+    ResourceColumn,
+    Verb,
+    VerbChange,
+    VerbOption,
+    undoing,
+)
 from nnhal_pages.units import size
 
 _NAMES_FILE = re.compile(r".*(file|path|dir|directory|ca|certificate|key|memory)")
@@ -57,7 +66,7 @@ def add(
     else:
         place = Path(given).absolute() if given else Path(snapshot.known(name).directory)
         at.contacts.framework().add_device(name, str(place))
-    return Done(f"the framework knows {name}", {"name": name, "known": True})
+    return Done(f"the framework knows {name}", {"name": name, "known": True}, change=added(name))
 
 
 def remove(at: OperatedSystem, name: ProcessName) -> Done:
@@ -66,7 +75,7 @@ def remove(at: OperatedSystem, name: ProcessName) -> Done:
         at.contacts.supervisor().remove_device(name)
     else:
         at.contacts.framework().remove_device(name)
-    return Done(f"the framework has forgotten {name}", {"name": name, "known": False})
+    return Done(f"the framework has forgotten {name}", {"name": name, "known": False}, change=VerbChange(name))
 
 
 def start_one_more(
@@ -82,7 +91,12 @@ def start_one_more(
     """Start one more device, which the framework uses for models that are planned from then on."""
     given = dict(_option(text) for text in options or ())
     process = at.contacts.supervisor().start_device(driver.strip(), name.strip(), workers, threads, given)
-    return Done(f"A device was started: {process.name} serves.", plain(process))
+    return Done(f"A device was started: {process.name} serves.", plain(process), change=added(process.name))
+
+
+def added(name: str) -> VerbChange:
+    """Return that a device was added."""
+    return VerbChange(name, undo=undoing("devices", name, "remove"))
 
 
 def _option(text: str) -> tuple[str, str]:

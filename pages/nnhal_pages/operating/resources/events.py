@@ -43,6 +43,8 @@ EVENTS = Resource(
         ResourceColumn("of", lambda event: event.subject),
         ResourceColumn("what", lambda event: event.kind),
         ResourceColumn("in a sentence", lambda event: event.text),
+        ResourceColumn("by", lambda event: event.who),
+        ResourceColumn("before", lambda event: event.before),
     ),
     "nothing has happened",
     lambda snapshot: ((event,) for event in snapshot.events),

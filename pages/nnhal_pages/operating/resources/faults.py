@@ -9,7 +9,17 @@ from nnhal.errors import NnhalError
 from nnhal.remote.faults import FaultState
 from nnhal_pages.operating.resources.processes import ProcessName
 from nnhal_pages.operating.snapshot import Snapshot
-from nnhal_pages.operating.table import Done, OperatedSystem, Resource, ResourceColumn, Verb, VerbOption, count_of
+from nnhal_pages.operating.table import (
+    Done,
+    OperatedSystem,
+    Resource,
+    ResourceColumn,
+    Verb,
+    VerbChange,
+    VerbOption,
+    count_of,
+    undoing,
+)
 
 _OWN_COLUMN = {"name", "what", "device"}
 
@@ -23,7 +33,10 @@ def set_fault(
 ) -> Done:
     """Have a device misbehave."""
     names = at.contacts.set_faults(name, fault)
-    return Done(f"{name} has the fault {', '.join(names)}.", {"name": name, "set": names})
+    undo = undoing("faults", name, "clear", faults=names)
+    return Done(
+        f"{name} has the fault {', '.join(names)}.", {"name": name, "set": names}, change=VerbChange(name, undo=undo)
+    )
 
 
 def clear(
@@ -33,7 +46,8 @@ def clear(
 ) -> Done:
     """Remove faults of a device. What they have hang goes on."""
     cleared = at.contacts.clear_faults(name, tuple(faults or ()))
-    return Done(f"{name}: {count_of(cleared, 'fault')} cleared.", {"name": name, "cleared": cleared})
+    values = {"name": name, "cleared": cleared}
+    return Done(f"{name}: {count_of(cleared, 'fault')} cleared.", values, change=VerbChange(name))
 
 
 def settings(state: FaultState) -> str:

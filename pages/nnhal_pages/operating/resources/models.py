@@ -12,7 +12,16 @@ from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_pages.copies import planned_copies
 from nnhal_pages.operating.plain import plain, plain_value
 from nnhal_pages.operating.snapshot import Snapshot
-from nnhal_pages.operating.table import Done, OperatedSystem, Resource, ResourceColumn, Verb, VerbOption
+from nnhal_pages.operating.table import (
+    Done,
+    OperatedSystem,
+    Resource,
+    ResourceColumn,
+    Verb,
+    VerbChange,
+    VerbOption,
+    undoing,
+)
 
 ModelName = Annotated[str, VerbOption("A model of the repository.", names="models")]
 
@@ -54,14 +63,18 @@ def load(at: OperatedSystem, name: ModelName) -> Done:
 
 def load_files(at: OperatedSystem, name: str, config_json: str = "", files: Mapping[str, bytes] | None = None) -> Done:
     """Load a model, from files by VERSION/NAME if the repository does not have it."""
+    before = _states(at, name)
     at.contacts.framework().load(name, config_json, files)
-    return Done(f"{name} is loaded", {"name": name})
+    undo = "" if "READY" in before else undoing("models", name, "unload")
+    return Done(f"{name} is loaded", {"name": name}, change=VerbChange(name, ", ".join(before), undo))
 
 
 def unload(at: OperatedSystem, name: ModelName) -> Done:
     """Unload all versions of a model."""
+    before = _states(at, name)
     at.contacts.framework().unload(name)
-    return Done(f"{name} is unloaded", {"name": name})
+    change = VerbChange(name, ", ".join(before), undoing("models", name, "load"))
+    return Done(f"{name} is unloaded", {"name": name}, change=change)
 
 
 def apply(
@@ -72,9 +85,19 @@ def apply(
     version: Annotated[str, VerbOption("The newest that is ready by default.")] = "",
 ) -> Done:
     """Have a model run by the plan that it has with these pins."""
+    before = at.contacts.framework().explain(PlanTarget(model=name, version=version), as_it_runs=True)
+    pinned = [f"{pin.match}={pin.device}" for pin in before.pins]
+    undo = undoing("models", name, "apply", pins=pinned, version=version)
+    change = VerbChange(name, f"pinned {', '.join(pinned)}" if pinned else "without pins", undo)
     wire = [framework_pb2.Pin(match=match, device=device) for match, device in map(pin_pair, pins or ())]
     lines = at.contacts.framework().apply(name, wire, devices or (), version)
-    return Done(f"{name} runs by the new plan.", {"name": name, "config_lines": lines})
+    return Done(f"{name} runs by the new plan.", {"name": name, "config_lines": lines}, change=change)
+
+
+def _states(at: OperatedSystem, name: str) -> list[str]:
+    """Return the states of a model's versions."""
+    framework = at.look().framework
+    return [model.state for model in (framework.models if framework is not None else ()) if model.name == name]
 
 
 def pin_pair(text: str) -> tuple[str, str]:

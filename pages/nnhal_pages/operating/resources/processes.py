@@ -13,7 +13,17 @@ from nnhal.v1 import admin_pb2 as wire
 from nnhal.v1 import supervisor_pb2
 from nnhal_pages.operating.plain import plain
 from nnhal_pages.operating.snapshot import Detail, ObservedProcess, OperatorError
-from nnhal_pages.operating.table import Done, OperatedSystem, Resource, ResourceColumn, Verb, VerbOption, count_of
+from nnhal_pages.operating.table import (
+    Done,
+    OperatedSystem,
+    Resource,
+    ResourceColumn,
+    Verb,
+    VerbChange,
+    VerbOption,
+    count_of,
+    undoing,
+)
 
 DRAIN_SECONDS = 10.0
 _LOOK_SECONDS = 0.1
@@ -92,15 +102,18 @@ def _remarks(observed: ObservedProcess) -> Iterator[str]:
 
 def start(at: OperatedSystem, name: ProcessName) -> Done:
     """Start a process that was stopped, or let one that was drained take work again."""
-    process = at.look().known(name)
+    process, change = at.look().known(name), _changed(at, name)
+    undo = "stop" if change.before == "stopped" else "drain" if change.before in ("draining", "drained") else ""
+    change = change._replace(undo=undo and undoing("processes", name, undo))
     if process.supervised is not None:
         started = at.contacts.supervisor().start(name)
-        goes_on = process.supervised.pid == started.pid
-        return Done(f"{name} takes work again", plain(started)) if goes_on else _serves(started)
+        if process.supervised.pid == started.pid:
+            return Done(f"{name} takes work again", plain(started), change=change)
+        return _serves(started, change)
     if at.look().standing(name) is not None:
         at.contacts.framework().drain_device(name, drain=False)
     at.contacts.process(name).drain(drain=False)
-    return Done(f"{name} takes work again", {"name": name})
+    return Done(f"{name} takes work again", {"name": name}, change=change)
 
 
 def stop(
@@ -111,20 +124,21 @@ def stop(
 ) -> Done:
     """Stop a process until 'nnhal ctl start NAME'."""
     _require_ours(at, name, "stopped")
+    change = _changed(at, name, "" if remove else "start")
     if remove:
         if drain:
             _require_idle(name, at.contacts.supervisor().drain(name))
         at.contacts.supervisor().remove_device(name)
     else:
         at.contacts.supervisor().stop(name, drain)
-    return Done(f"{name} is {'removed' if remove else 'stopped'}", {"name": name, "removed": remove})
+    return Done(f"{name} is {'removed' if remove else 'stopped'}", {"name": name, "removed": remove}, change=change)
 
 
 def restart(at: OperatedSystem, name: ProcessName, drain: Draining = False) -> Done:
     """Stop a process and start it again. Under systemd or in a container it exits, and is started by those."""
-    process = at.look().known(name)
+    process, change = at.look().known(name), _changed(at, name)
     if process.supervised is not None:
-        return _serves(at.contacts.supervisor().restart(name, drain))
+        return _serves(at.contacts.supervisor().restart(name, drain), change)
     if drain:
         _require_idle(name, _drained(at, name, DRAIN_SECONDS))
     supervisor = _supervisor_of(at, process)
@@ -132,7 +146,7 @@ def restart(at: OperatedSystem, name: ProcessName, drain: Draining = False) -> D
     if supervisor == wire.SUPERVISOR_UNSPECIFIED:
         raise OperatorError(f"{who} would start {name} again", f"restart it with {tool}")
     at.contacts.process(name).exit()
-    return Done(f"{name} ends; {who} starts it again", {"name": name, "started_by": who})
+    return Done(f"{name} ends; {who} starts it again", {"name": name, "started_by": who}, change=change)
 
 
 def drain(
@@ -144,13 +158,14 @@ def drain(
 
     Exit status 1 if it is not idle in time; it drains on.
     """
+    change = _changed(at, name, "start")
     if at.look().known(name).supervised is not None:
         left = at.contacts.supervisor().drain(name, seconds)
     else:
         left = _drained(at, name, seconds)
     idle = not left.executions and not left.models
     what = "and has none" if idle else f"but is not idle: {_left(left)}"
-    return Done(f"{name} takes no new work, {what}", {"name": name, "idle": idle, **plain(left)}, idle)
+    return Done(f"{name} takes no new work, {what}", {"name": name, "idle": idle, **plain(left)}, idle, change)
 
 
 def kill(
@@ -161,16 +176,21 @@ def kill(
     """Send a process a signal. One that ends is started again."""
     number = signal_number(signal)
     _require_ours(at, name, "killed")
+    change = _changed(at, name)
     pid = at.contacts.supervisor().kill(name, number)
-    return Done(f"{name}: process {pid} was sent {signal}", {"name": name, "pid": pid, "signal": number})
+    values = {"name": name, "pid": pid, "signal": number}
+    return Done(f"{name}: process {pid} was sent {signal}", values, change=change)
 
 
 def log_level(
     at: OperatedSystem, name: ProcessName, level: Annotated[str, VerbOption("debug, info, warning or error.")]
 ) -> Done:
     """Set the level from which on a process logs."""
+    said = at.look().known(name).process
+    before = said.log_level if said is not None else ""
+    change = VerbChange(name, before, before and undoing("processes", name, "log-level", level=before))
     at.contacts.process(name).set_log_level(level)
-    return Done(f"{name} logs from level {level} on", {"name": name, "level": level})
+    return Done(f"{name} logs from level {level} on", {"name": name, "level": level}, change=change)
 
 
 def signal_number(text: str) -> int:
@@ -184,8 +204,17 @@ def signal_number(text: str) -> int:
         raise ValueError(f"signal {text!r}, expected a name such as SIGTERM, or a number") from None
 
 
-def _serves(process: supervisor_pb2.SupervisedProcess) -> Done:
-    return Done(f"{process.name} serves as process {process.pid}", plain(process))
+def _serves(process: supervisor_pb2.SupervisedProcess, change: VerbChange) -> Done:
+    return Done(f"{process.name} serves as process {process.pid}", plain(process), change=change)
+
+
+def _changed(at: OperatedSystem, name: str, undo: str = "") -> VerbChange:
+    """Return that a process is changed which is as it is now."""
+    snapshot = at.look()
+    before, standing = snapshot.known(name).state, snapshot.standing(name)
+    if before == "up" and standing is not None and standing.draining:
+        before = "draining"
+    return VerbChange(name, before, undo and undoing("processes", name, undo))
 
 
 def _supervisor_of(at: OperatedSystem, process: ObservedProcess) -> wire.Supervisor.ValueType:

@@ -9,7 +9,16 @@ from nnhal_pages.operating.resources.memory import deadline, waited
 from nnhal_pages.operating.resources.processes import word
 from nnhal_pages.operating.resources.sessions import held, of_item
 from nnhal_pages.operating.snapshot import Detail
-from nnhal_pages.operating.table import Done, OperatedSystem, Resource, ResourceColumn, Verb, VerbOption, split_id
+from nnhal_pages.operating.table import (
+    Done,
+    OperatedSystem,
+    Resource,
+    ResourceColumn,
+    Verb,
+    VerbChange,
+    VerbOption,
+    split_id,
+)
 
 MOST_RECORDED = 1000
 
@@ -19,7 +28,7 @@ def cancel(at: OperatedSystem, execution: Annotated[str, VerbOption("PROCESS/ID"
     process, identity = split_id(execution, "execution")
     ended = at.contacts.process(process).cancel_execution(identity)
     how = "is cancelled, and has ended" if ended else "is cancelled: it runs, and ends as soon as it can"
-    return Done(f"{execution} {how}", {"execution": execution, "ended": ended})
+    return Done(f"{execution} {how}", {"execution": execution, "ended": ended}, change=VerbChange(process))
 
 
 def record(

@@ -14,6 +14,7 @@ from nnhal_pages.operating.table import (
     Resource,
     ResourceColumn,
     Verb,
+    VerbChange,
     VerbOption,
     count_of,
     split_id,
@@ -53,7 +54,7 @@ def end(at: OperatedSystem, session: Annotated[str, VerbOption("PROCESS/ID", nam
     """End a session: its link closes, and what it owns is released."""
     process, identity = split_id(session, "session")
     at.contacts.process(process).end_session(identity)
-    return Done(f"{session} has ended", {"session": session})
+    return Done(f"{session} has ended", {"session": session}, change=VerbChange(process))
 
 
 SESSIONS = held(

@@ -29,6 +29,7 @@ from nnhal_service.serving import (
     ModelStatistics,
     ServedModel,
 )
+from nnhal_service.serving.history.refused_calls import RefusedCalls
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -137,6 +138,7 @@ class Metrics(Collector):
         clients: NativeClients = NO_NATIVE_CLIENTS,
         collect: Callable[[], None] = lambda: None,
         events: LatestEvents = dict,
+        refused: RefusedCalls | None = None,
     ) -> None:
         """``models`` yields those that are served; it is called twice at each scrape. ``collect`` is called before,
         to have other processes add what they have counted. ``events`` tells what has last happened when.
@@ -146,6 +148,7 @@ class Metrics(Collector):
         self._clients = clients
         self._collect = collect
         self._events = events
+        self._refused = refused or RefusedCalls()
         self.requests = RequestMetrics(options)
         """The observer of the models."""
         self._devices = DeviceQuestions(fleet)
@@ -204,6 +207,11 @@ class Metrics(Collector):
         yield from self.requests.durations.families(statistics)
         yield from self._host.families()
         yield from self.requests.runs.families(statistics)
+        text = "Calls that were refused before a model ran"
+        refused = CounterMetricFamily("nnhal_refused", text, labels=["reason", "client"])
+        for key, each in sorted(self._refused.counts.items()):
+            refused.add_metric(key, each.calls)
+        yield refused
         yield pools
         yield substitutes
         yield oldest

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from nnhal_service.runtime.devices.notes import Note, no_note
 from nnhal_service.serving.history.client_runs import ClientModelRuns
 from nnhal_service.serving.history.ended_runs import QUIET_SECONDS, EndedRun, EndedRuns
+from nnhal_service.serving.history.refused_calls import RefusedCalls
 from nnhal_service.serving.history.run_recordings import RunRecordings
 from nnhal_service.serving.history.statistics import RequestCounts
 from nnhal_service.serving.models.served_model import ServedModelRegister
@@ -26,6 +27,7 @@ class ServingMonitor:
         """The models of the repository."""
         self.client_models = ClientModelRuns(self.log)
         """The runs of the models that clients have loaded themselves."""
+        self.refused = RefusedCalls()
         self._lock = threading.Lock()
         self._noted: dict[tuple[str, tuple[str, ...]], float] = {}
 

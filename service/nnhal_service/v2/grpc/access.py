@@ -55,6 +55,11 @@ def admit_call(guard: Guard, role: AccessRole, context: GrpcContext) -> None:
     peer.user_is_admitted = True
 
 
+def note_refused(guard: Guard, error: Exception, context: GrpcContext) -> None:
+    """Count a call that is refused."""
+    guard.note_refused(error, context.head.authorization, context.peer.name)
+
+
 def metadata_value(context: GrpcContext, key: str) -> str:
     """Return what the client sent under a key; empty if it sent nothing."""
     for name, value in context.head.metadata:

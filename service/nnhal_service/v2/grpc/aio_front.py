@@ -156,6 +156,7 @@ def _answered(method: Method, serve: Callable[[Method, _AioContext], Any]) -> An
                 method.admit(call)
             return await serve(method, call)
         except Exception as error:
+            method.note_refused(error, call)
             refusal = answer_for(error, method.name)
         await context.abort(STATUS[refusal.kind], refusal.message)
 

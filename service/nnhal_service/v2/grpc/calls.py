@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from nnhal.clock import now_ns
 from nnhal.types import NO_DEADLINE
 from nnhal_service.observability import TRACEPARENT
-from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.errors import ErrorKind, ServingError, TooLargeError
 
 T = TypeVar("T")
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
@@ -24,6 +24,10 @@ AUTHORIZATION = "authorization"
 
 class BrokenStreamError(ServingError):
     """What a client has sent is no stream of messages, or too long a message: nothing after it can be read."""
+
+
+class LongMessageError(BrokenStreamError, TooLargeError):
+    """A message that is longer than one may be."""
 
 
 class CallHead(NamedTuple):
@@ -124,6 +128,8 @@ class Method:
     stream: StreamCall | None = None
     admit: Callable[[GrpcContext], None] | None = None
     """Raises ServingError if a call of which no message has come is refused; None if none is as yet."""
+    note_refused: Callable[[Exception, GrpcContext], object] = lambda *_: None
+    """Is called with the error of each call that ends with one."""
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from nnhal.inference import grpc_service_pb2, model_config_pb2
 from nnhal_service.access import Guard
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.v2.grpc.access import admission, admitted_by_message
+from nnhal_service.v2.grpc.access import admission, admitted_by_message, note_refused
 from nnhal_service.v2.grpc.calls import Call, GrpcContext, Method, OpenLimit, StreamCall, ended
 from nnhal_service.v2.grpc.compression import plain
 from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
@@ -47,6 +47,7 @@ def inference_methods(
 
     ``threads`` run the calls that may wait; no inference does so.
     """
+    noted = partial(note_refused, guard)
     unary: dict[str, Call] = {"ModelInfer": infer.infer}
     for method in SERVICE.methods:
         behaviour = getattr(servicer, method.name, None)
@@ -59,9 +60,10 @@ def inference_methods(
             )
     for name, call in unary.items():
         path = f"/{SERVICE.full_name}/{name}"
-        yield Method(path, calls, admitted_by_message(path, guard, call), None, admission(path, guard))
+        call = admitted_by_message(path, guard, call)
+        yield Method(path, calls, call, None, admission(path, guard), noted)
     path = f"/{SERVICE.full_name}/ModelStreamInfer"
-    yield Method(path, streams, None, infer.stream_infer, admission(path, guard))
+    yield Method(path, streams, None, infer.stream_infer, admission(path, guard), note_refused=noted)
 
 
 def health_methods(health: ModelHealth, calls: OpenLimit, watches: OpenLimit) -> Iterator[Method]:

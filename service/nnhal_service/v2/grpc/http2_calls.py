@@ -264,6 +264,7 @@ class Http2Call:
         self._stream.flush()
 
     def _fail(self, error: ServingError) -> None:
+        self._method.note_refused(error, self)
         if self._has_begun:
             self._trailers = status_of(error)
             self._finish()

@@ -8,7 +8,7 @@ from collections import deque
 from nnhal_hosting.http2 import Stream
 from nnhal_service.access import Charge, RequestMemoryBudget
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.grpc.calls import BrokenStreamError
+from nnhal_service.v2.grpc.calls import BrokenStreamError, LongMessageError
 from nnhal_service.v2.grpc.compression import is_compressed
 
 PREFIX = struct.Struct(">BI")
@@ -102,7 +102,7 @@ class IncomingMessages:
             first += self._pieces.popleft()
         self._compressed, length = PREFIX.unpack_from(first)
         if 0 <= self._limit < length:
-            raise BrokenStreamError(
+            raise LongMessageError(
                 ErrorKind.RESOURCE_EXHAUSTED, f"a message of {length} bytes is larger than max, {self._limit}"
             )
         if self._compressed > 1 or (self._compressed and self._encoding not in _KNOWN):

@@ -20,7 +20,7 @@ from nnhal_service.serving.loop import MOST_BYTES_IN_LOOP, ServingLoop
 from nnhal_service.serving.requests.client_memory import PlacedTensor
 from nnhal_service.serving.requests.request import InferenceResponse, Parameter, ShownOutputs
 from nnhal_service.v2.backend import ModelBackend, ModelRepository, SharedMemory
-from nnhal_service.v2.grpc.access import admit_call, metadata_value
+from nnhal_service.v2.grpc.access import admit_call, metadata_value, note_refused
 from nnhal_service.v2.grpc.calls import BrokenStreamError, GrpcContext, ended
 from nnhal_service.v2.grpc.compression import COMPRESSED, decompressed
 from nnhal_service.v2.grpc.decode import (
@@ -136,6 +136,7 @@ class InferCalls:
             refusal = answer_for(error, "ModelInfer" if form is _ALONE else "ModelStreamInfer")
             if by_status or isinstance(error, BrokenStreamError):
                 raise refusal from None
+            note_refused(self._guard, error, context)
             encoded = _stream_refusal(cut.id, refusal)
         finally:
             if response is not None:
@@ -160,6 +161,7 @@ class InferCalls:
                 refusal = answer_for(error, "ModelStreamInfer")
                 if by_status or isinstance(error, BrokenStreamError):
                     raise refusal from None
+                note_refused(self._guard, error, context)
                 answer = _stream_refusal("", refusal)
             else:
                 if not isinstance(data, bytes):

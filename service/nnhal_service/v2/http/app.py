@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -9,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nnhal_hosting.whole_requests import WholeRequests
 from nnhal_service.v2.http.infer import Inferences, inference_target
-from nnhal_service.v2.http.middleware import GuardMiddleware, LastResort
+from nnhal_service.v2.http.middleware import GuardMiddleware, LastResort, note_refused
 from nnhal_service.v2.http.routes import infer, metadata, repository, settings, shared_memory
 from nnhal_service.v2.http.services import Services
 from nnhal_service.v2.http.statuses import STATUS, handle_errors
@@ -61,7 +62,7 @@ def create_app(services: Services) -> ProtocolApp:
         redoc_url=None,
         responses=_ERRORS,
     )
-    handle_errors(app)
+    handle_errors(app, partial(note_refused, services.guard))
     for part in (metadata, infer, repository, shared_memory, settings):
         app.include_router(part.router_for(services))
     inferences = Inferences(services)

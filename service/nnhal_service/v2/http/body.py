@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from starlette.types import Receive, Scope
 
 from nnhal_service.access import Charge
-from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.errors import ErrorKind, ServingError, TooLargeError
 from nnhal_service.serving.loop import ServingLoop
 
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
@@ -130,4 +130,5 @@ def _refuse(message: str) -> ServingError:
 
 
 def _too_long(max_bytes: int) -> ServingError:
-    return _refuse(f"the body is longer than {max_bytes} bytes, which --http-max-input-size allows")
+    message = f"the body is longer than {max_bytes} bytes, which --http-max-input-size allows"
+    return TooLargeError(ErrorKind.INVALID_ARGUMENT, message)

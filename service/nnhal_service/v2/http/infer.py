@@ -24,7 +24,7 @@ from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.body import compressed, headers_of, read_body
 from nnhal_service.v2.http.decode import MOST_PARSED_JSON, DecodedRequest, decode_body, decode_known, decode_raw
 from nnhal_service.v2.http.encode import encode, keep_answer, kept_answer
-from nnhal_service.v2.http.middleware import peer_of
+from nnhal_service.v2.http.middleware import note_refused, peer_of
 from nnhal_service.v2.http.services import Services
 from nnhal_service.v2.http.statuses import response_for
 from nnhal_service.v2.requested import SHM_REGION, WITHOUT_REGIONS, Caller, refuse
@@ -111,6 +111,7 @@ class Inferences:
                     head = _head_of(scope["path"], headers)
                     answer = await self._answer(head, body, peer_of(scope), named, cancellation, arrived_ns, charge)
             except Exception as error:  # caught within the scope, so that the log names the request
+                note_refused(services.guard, error, scope)
                 await response_for(error, scope["path"])(scope, receive, send)
                 return
         length = (b"content-length", b"%d" % len(answer.content))
@@ -157,6 +158,7 @@ class Inferences:
             finally:
                 held.release()
         except Exception as error:  # caught within the scope, so that the log names the request
+            self._services.guard.note_refused(error, known.authorization, connection.peer)
             refusal = response_for(error, known.target.path)
             headers = [header for header in refusal.raw_headers if header[0] != b"content-length"]
             connection.respond(refusal.status_code, headers, bytes(refusal.body))

@@ -31,6 +31,7 @@ class GuardMiddleware:
                 authorization = headers.get(b"authorization", b"").decode("latin-1")
                 self._guard.admit(role_for_request(method, path), authorization, peer_of(scope))
             except ServingError as error:
+                note_refused(self._guard, error, scope)
                 await response_for(error, path)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -56,6 +57,11 @@ class LastResort:
             if begun or scope["type"] != "http":
                 raise
             await response_for(error, scope["path"])(scope, receive, send)
+
+
+def note_refused(guard: Guard, error: Exception, scope: Scope) -> None:
+    """Count a request that is refused."""
+    guard.note_refused(error, headers_of(scope).get(b"authorization", b"").decode("latin-1"), peer_of(scope))
 
 
 def peer_of(scope: Scope) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from nnhal.exhaustion import lack_of
 from nnhal.inference.datatypes import TensorError
@@ -54,10 +57,11 @@ def response_for(error: Exception, path: str) -> Response:
     return error_response(STATUS[ErrorKind.INTERNAL], "the request failed; the log of the server says why")
 
 
-def handle_errors(app: FastAPI) -> None:
-    """Make an application answer all its errors with such responses."""
+def handle_errors(app: FastAPI, note: Callable[[Exception, Scope], object]) -> None:
+    """Make an application answer all its errors with such responses. ``note`` is told of each."""
 
     async def failed(request: Request, error: Exception) -> Response:
+        note(error, request.scope)
         return response_for(error, request.url.path)
 
     async def refused(request: Request, error: Exception) -> Response:
@@ -66,6 +70,7 @@ def handle_errors(app: FastAPI) -> None:
             where = ".".join(str(part) for part in first["loc"])
             return error_response(_BAD_REQUEST, f"{where}: {first['msg']}")
         if isinstance(error, HTTPException):
+            note(ServingError(ErrorKind.UNSUPPORTED, ""), request.scope)
             return error_response(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
         return response_for(error, request.url.path)
 

@@ -53,6 +53,29 @@ def test_the_supervisor_does_what_is_asked(command: str, method: str, arguments:
     assert "Done." in browser.page(answer.headers["location"])
 
 
+@pytest.mark.parametrize(
+    ("command", "undo"), [("drain", "start"), ("stop", "start"), ("start", ""), ("kill", ""), ("restart", "")]
+)
+def test_who_has_changed_something_is_kept_with_what_it_was_and_what_undoes_it(
+    command: str, undo: str, tmp_path: Path
+) -> None:
+    collector = _supervised()
+    browser = PageBrowser(collector, read_tokens(token_file(tmp_path, boss="admin")))
+    browser.sign_in("boss-token")
+    browser.post(f"/processes/{command}", "/devices/npu", {"process": "npu"})
+    (change,) = collector.contacts.changes
+    assert (change.subject, change.before) == ("npu", "up")
+    assert change.who == "token boss from 127.0.0.1 by the dashboard"
+    assert change.undo == (f"processes/npu/{undo} {{}}" if undo else "")
+
+
+def test_what_fails_has_changed_nothing() -> None:
+    collector = _supervised()
+    collector.contacts.answers["supervisor", "kill"] = DeadObjectError("it does not run")
+    PageBrowser(collector).post("/processes/kill", "/devices/npu", {"process": "npu"})
+    assert collector.contacts.changes == []
+
+
 def test_a_drain_tells_what_is_left() -> None:
     collector = _supervised()
     left = supervisor_pb2.DrainProcessResponse(executions=3, models=["digits"])

@@ -80,7 +80,34 @@ def test_json_says_when_and_what() -> None:
         "mark": "death",
         "subject": "npu",
         "text": "killed by SIGKILL",
+        "number": 0,
+        "who": "",
+        "before": "",
+        "undo": "",
     }
+
+
+def changed(undo: str) -> supervisor_pb2.ProcessEvent:
+    told = event(5, "changed", "npu", "npu takes no new work, and has none")
+    told.who, told.before, told.undo = "token boss from 10.0.0.7 by the dashboard; user 0", "up", undo
+    return told
+
+
+def test_a_change_is_told_with_who_made_it_and_is_undone_by_a_form() -> None:
+    pages = browser(changed('processes/npu/log-level {"level": "info"}'))
+    page = pages.page("/events?kind=change")
+    assert "by token boss from 10.0.0.7 by the dashboard; user 0; before: up" in page
+    fields = dict(re.findall(r'name="(at_ns|subject)" value="([^"]*)"', page))
+    assert pages.post("/events/undo", "/events", fields).headers["location"] == "/events"
+    assert ("npu", "set_log_level", ("info",), {}) in pages.script.calls
+    assert "npu logs from level info on." in pages.page("/events")
+    assert [change.subject for change in pages.script.changes] == ["npu"]
+
+
+def test_what_cannot_be_undone_has_no_form() -> None:
+    pages = browser(changed(""))
+    assert "/events/undo" not in pages.page("/events")
+    assert pages.post("/events/undo", "/devices/npu", {"at_ns": "1", "subject": "npu"}).status_code == 404
 
 
 def test_an_empty_list_says_why() -> None:
