@@ -273,7 +273,9 @@ class RequestRunner:
             except BaseException:
                 give_back()
                 raise
-            handed_bytes = sum(bytes_of(queued.outputs.values()) for queued in requests)
+            handed_bytes = 0
+            for queued in requests:
+                handed_bytes += bytes_of(queued.outputs.values())
         account = instance.account(report, handed_bytes)
         run = BatchRun(account, report, batch.size, batch.started_ns, batch.filled_ns, ended_ns)
         if len(requests) == 1:
