@@ -469,6 +469,7 @@ class Http2Connection(asyncio.Protocol):
             elif isinstance(event, ngh2.DataReceived):
                 if (new := opened.get(event.stream_id)) is not None:
                     new.first += event.data
+                    new.held += len(event.data)
                     new.is_whole = event.end_stream
                 elif (known := self._streams.get(event.stream_id)) is not None:
                     known.receive(event.data, event.end_stream)
@@ -490,5 +491,4 @@ class Http2Connection(asyncio.Protocol):
                 self.transport.close()
         for stream in opened.values():
             if stream.is_open:
-                stream.held = len(stream.first)
                 self._open(stream)

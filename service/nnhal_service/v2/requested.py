@@ -35,7 +35,7 @@ SHM_REGION, SHM_BYTE_SIZE, SHM_OFFSET = "shared_memory_region", "shared_memory_b
 CLASSIFICATION = "classification"
 _RESERVED_PREFIX = "triton_"
 _NS_PER_US = 1000
-MOST_AXES = 32
+_MOST_AXES = 32
 """As many as an array may have."""
 _LONGEST_NS = 1 << 62
 """146 years: a deadline after that time still fits into the HAL's 64 bits."""
@@ -73,7 +73,7 @@ class PlainInput(NamedTuple):
     @classmethod
     def of(cls, name: str, kind: Datatype, shape: tuple[int, ...]) -> PlainInput | None:
         """Return None if elements of this kind have to be looked at, or there may be none of them."""
-        is_valid = len(shape) <= MOST_AXES and min(shape, default=1) > 0
+        is_valid = len(shape) <= _MOST_AXES and min(shape, default=1) > 0
         if not kind.item_size or kind.dtype.kind == "b" or not is_valid:
             return None
         return cls(name, kind.dtype, shape, prod(shape) * kind.item_size)
@@ -112,7 +112,7 @@ class Caller:
         """
         memory = enabled(self.memory)
         # The elements of BYTES and BOOL are checked.
-        if kind.item_size and kind.dtype.kind != "b" and part.byte_size >= LEAST_BYTES and len(shape) <= MOST_AXES:
+        if kind.item_size and kind.dtype.kind != "b" and part.byte_size >= LEAST_BYTES and len(shape) <= _MOST_AXES:
             place = memory.place(part.name, part.offset, part.byte_size, self.owner)
             require_bytes(kind, shape, part.byte_size)
             return PlacedTensor(kind.dtype, tuple(shape), place)

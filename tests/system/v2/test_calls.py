@@ -15,11 +15,14 @@ import tritonclient.grpc
 import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
+from nnhal.arrays import Array
 from tests.support.model_server import Devices, Served, model_server
 from tests.support.repositories import onnx_file, write
+from tests.support.served_models import echo, identity_file
 from tests.support.tritonclients import Triton
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
 COUNTED = Path(__file__).parents[2] / "support/counted"
 REQUESTS = 500
 GIVEN = np.linspace(-1, 1, 64, dtype=np.float32)
@@ -55,6 +58,8 @@ def counted(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory)
     repository, folder = tmp_path_factory.mktemp("repository"), tmp_path_factory.mktemp("calls")
     write(repository, "relu", {"1/model.onnx": onnx_file("Relu", (64,))})
     write(repository, "open", {"1/model.onnx": onnx_file("Relu", ("n", 64))})
+    for datatype in ("BOOL", "BYTES"):
+        write(repository, echo(datatype), {"1/model.onnx": identity_file(datatype)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(COUNTED), *filter(None, [os.environ.get("PYTHONPATH")])]))
         patch.setenv("NNHAL_TEST_CALLS", str(folder))
@@ -76,7 +81,7 @@ def calls_of_requests(counted: Counted, protocol: str, model: str = "relu", requ
         return counted.take()
 
 
-@pytest.mark.parametrize(("protocol", "calls", "files"), [("grpc", 100, 38), ("http", 100, 37)])
+@pytest.mark.parametrize(("protocol", "calls", "files"), [("grpc", 100, 37), ("http", 100, 36)])
 def test_a_request_that_came_before_makes_few_calls(counted: Counted, protocol: str, calls: int, files: int) -> None:
     got = calls_of_requests(counted, protocol)
     assert 0 < got.made <= calls, got
@@ -109,3 +114,22 @@ def test_nothing_of_a_request_outlasts_the_model_that_checked_it(counted: Counte
         client.client.load_model(name)
         with pytest.raises(InferenceServerException, match=r"unexpected shape for input 'x'.*Expected \[32\]"):
             client.infer(name, {"x": GIVEN})
+
+
+@pytest.mark.parametrize(
+    ("datatype", "right", "wrong", "message"),
+    [
+        ("BOOL", np.ones((1, 4), np.bool_), np.full((1, 4), 2, np.uint8).view(np.bool_), "neither 0 nor 1"),
+        ("BYTES", np.full((1, 4), b"ab", object), np.full((1, 4), b"\xff\xfe", object), "is not UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_elements_that_may_be_wrong_are_looked_at_each_time(
+    counted: Counted, protocol: str, datatype: str, right: Array, wrong: Array, message: str
+) -> None:
+    api = {"grpc": tritonclient.grpc, "http": tritonclient.http}[protocol]
+    with Triton(protocol, api, getattr(counted.served, protocol)) as client:
+        for _ in range(3):
+            np.testing.assert_array_equal(client.infer(echo(datatype), {"x": right}).as_numpy("y"), right)
+        with pytest.raises(InferenceServerException, match=message):
+            client.infer(echo(datatype), {"x": wrong})

@@ -15,9 +15,8 @@ from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding
 from nnhal_service.runtime.context.followed_plan import ClientBinding, FollowedPlan
 from nnhal_service.runtime.context.occupancy import Occupancy
-from nnhal_service.runtime.context.run_retries import RunRetries
+from nnhal_service.runtime.context.run_retries import RunRetries, StartedRun
 from nnhal_service.runtime.context.run_state import ContextMemories, RunInFlight
-from nnhal_service.runtime.context.started_run import StartedRun
 from nnhal_service.runtime.context.weak_callback import weak_callback
 from nnhal_service.runtime.devices.hangs import WAITED_SECONDS, AwaitedDevice
 from nnhal_service.runtime.memory.bindings import TensorBinding

@@ -1,4 +1,4 @@
-"""Runs that are tried again after a failure, and what is reported of them."""
+"""Runs that are tried again after a failure, those that were started and need not be waited for, and their reports."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from contextlib import nullcontext
 
 from nnhal.clock import now_ns
 from nnhal.errors import HalError, NnhalError, TransportError
+from nnhal.shares import Tenant, act_as_before, act_for
 from nnhal.types import NO_DEADLINE, ErrorStatus, RunUsage
 from nnhal_service.runtime.context.followed_plan import PATIENCE_SECONDS, FollowedPlan
 from nnhal_service.runtime.context.occupancy import Occupancy
 from nnhal_service.runtime.context.run_state import Begun, release_frames
 from nnhal_service.runtime.run.bound_plan import BoundPlan
+from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.runtime.run.deadlines import has_passed
 from nnhal_service.runtime.run.ledger import Ledgers
 from nnhal_service.runtime.run.reports import RunReport, RunWatcher, TouchedMemoryError
-from nnhal_service.runtime.run.steps import Outcome
+from nnhal_service.runtime.run.steps import OneExchange, Outcome
 
 _PLANNING_SECONDS = 30.0
 """The time that a run waits for a plan that is being prepared: on a busy machine that may take long."""
@@ -139,6 +141,80 @@ class RunRetries:
         """Report what a client has run directly."""
         if self._watcher is not None and usage != RunUsage():
             self._watcher.ran_directly(self._followed, usage)
+
+
+class StartedRun:
+    """A run that a device has begun. It must be finished; until then its context runs nothing else.
+
+    ``finish`` may wait for the device, but does not once ``exchange`` can be read. What may take long after a failure
+    is left to ``recover``. Use it in one thread at a time.
+    """
+
+    def __init__(
+        self,
+        occupancy: Occupancy,
+        followed: FollowedPlan,
+        retries: RunRetries,
+        exchange: OneExchange,
+        begun: Begun,
+        deadline_ns: int,
+        cancellation: Cancellation | None,
+        client: Tenant,
+    ) -> None:
+        """``client`` is the one whose binding it is."""
+        self.exchange = exchange
+        """Where the answer comes: the same object for all runs of a context, until it is bound again."""
+        self._occupancy = occupancy
+        self._followed = followed
+        self._retries = retries
+        self._begun = begun
+        self._deadline_ns = deadline_ns
+        self._cancellation = cancellation
+        self._client = client
+        self._error: NnhalError | None = None
+
+    def finish(self) -> RunReport | None:
+        """The report of the run; None if it failed, and ``recover`` is to be called."""
+        try:
+            outcome = self.exchange.finish()
+        except NnhalError as error:
+            self._error = error
+            return None
+        except BaseException:
+            self._occupancy.leave()
+            raise
+        try:
+            return self._retries.report(outcome, self._begun)
+        finally:
+            self._occupancy.leave()
+
+    def drop(self) -> None:
+        """Accept the failure: nothing is tried again."""
+        error, self._error = self._error, None
+        if error is not None:
+            self._retries.note_failed(error, self._begun)
+        self._occupancy.leave()
+
+    def recover(self) -> RunReport:
+        """Do what ``ExecutionContext.run`` does after the failure, which may take long. Raises as that does."""
+        followed, error = self._followed, self._error
+        self._error = None
+        if error is None:
+            raise TypeError("only a run that has failed can be recovered")
+        # What makes the attempt must not hold the error any more when that is raised again: see release_frames.
+        held = [error]
+        del error
+        before = act_for(self._client)
+        try:
+            return self._retries.run(
+                lambda deadline_ns: followed.bound.recover(deadline_ns, held.pop(), self._cancellation),
+                self._deadline_ns,
+                lambda deadline_ns: followed.bound.run(deadline_ns, self._cancellation),
+                self._begun,
+            )
+        finally:
+            act_as_before(before)
+            self._occupancy.leave()
 
 
 def _patience(deadline_ns: int) -> float:

@@ -29,7 +29,7 @@ class AwaitedAnswer(Protocol):
 
 
 class InstanceRun(Protocol):
-    """A run that a device has begun; see ``runtime.context.started_run.StartedRun``."""
+    """A run that a device has begun; see ``runtime.context.run_retries.StartedRun``."""
 
     @property
     def exchange(self) -> AwaitedAnswer:
