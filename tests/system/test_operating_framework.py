@@ -142,7 +142,7 @@ def test_calls_that_are_refused_are_counted(served: Served, admin: FrameworkAdmi
                 call(request.SerializeToString(), timeout=60)
     after = refused()
     counted = {reason: more for reason, count in after.items() if (more := count - before.get(reason, 0))}
-    assert counted == {"not found": 6, "unknown method": 1}
+    assert counted == {"not found": 6, "not supported": 1}
     with httpx.Client(base_url=f"http://{served.http}") as client:
         assert client.post("/v2/models/tanh/infer", content=b"not json").status_code == 400
     assert refused()["malformed"] == before.get("malformed", 0) + 1

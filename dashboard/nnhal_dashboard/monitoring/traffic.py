@@ -114,6 +114,8 @@ class ServedTraffic:
 class _Counted(NamedTuple):
     framework: framework_admin_pb2.GetFrameworkResponse
     devices: Mapping[str, admin_pb2.GetDeviceResponse]
+    queued: Mapping[PlanSubject, int]
+    """The requests in queues, of models that have some."""
 
 
 class TrafficWatch:
@@ -137,10 +139,12 @@ class TrafficWatch:
         if snapshot.framework is None:
             return
         devices = {process.name: process.device for process in snapshot.devices if process.device is not None}
+        models = snapshot.framework.models
+        queued = {PlanSubject(each.name, each.version): each.queued for each in models if each.queued}
         with self._lock:
             if self._counted and self._counted[-1].framework is snapshot.framework:
                 return
-            self._counted.append(_Counted(snapshot.framework, devices))
+            self._counted.append(_Counted(snapshot.framework, devices, queued))
             self._changes += 1
             begin_ns = snapshot.framework.at_ns - SECONDS * 10**9
             while len(self._counted) > 2 and self._counted[1].framework.at_ns <= begin_ns:
@@ -231,7 +235,7 @@ def _traffic(
     for run in snapshot.finished:
         if run.ended_ns >= since:
             runs[run.model, run.version].append(run)
-    queues = _queues([each.framework for each in counted])
+    queues = _queues([each.queued for each in counted])
     done = models_since(first.framework, last.framework)
     lasted = max(0.0, (last.framework.at_ns - first.framework.at_ns) / 1e9)
     models = []
@@ -280,20 +284,12 @@ def _model(
     )
 
 
-def _queues(answers: Sequence[framework_admin_pb2.GetFrameworkResponse]) -> dict[PlanSubject, tuple[float, ...]]:
+def _queues(lengths: Sequence[Mapping[PlanSubject, int]]) -> dict[PlanSubject, tuple[float, ...]]:
     """Return the mean lengths of queues in each third of some answers; of those that are empty now none."""
-    found = {}
-    for model in answers[-1].models if len(answers) >= _LEAST_ANSWERS else ():
-        if model.queued:
-            lengths = [next((m.queued for m in each.models if _same(m, model)), 0) for each in answers]
-            third = len(lengths) // 3
-            parts = lengths[:third], lengths[third:-third], lengths[-third:]
-            found[PlanSubject(model.name, model.version)] = tuple(sum(part) / len(part) for part in parts)
-    return found
-
-
-def _same(one: framework_admin_pb2.ServedModelState, other: framework_admin_pb2.ServedModelState) -> bool:
-    return (one.name, one.version) == (other.name, other.version)
+    third = len(lengths) // 3
+    parts = (lengths[:third], lengths[third:-third], lengths[-third:]) if len(lengths) >= _LEAST_ANSWERS else ()
+    keys = lengths[-1] if parts else ()
+    return {key: tuple(sum(each.get(key, 0) for each in part) / len(part) for part in parts) for key in keys}
 
 
 def _device(before: admin_pb2.GetDeviceResponse, now: admin_pb2.GetDeviceResponse) -> DeviceTraffic:

@@ -158,7 +158,7 @@ class RefusedClientCalls(_message.Message):
     COUNT_FIELD_NUMBER: _builtins.int
     LAST_NS_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """Why: no known token, not allowed, not found (such as an unknown model), unknown method, malformed, too large or too often."""
+    """Why: no known token, not allowed, not found (such as an unknown model), not supported, malformed, too large or too often."""
     client: _builtins.str
     """Whose they were: a token, or without one a host. Of very many clients, others."""
     count: _builtins.int

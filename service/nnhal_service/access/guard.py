@@ -13,7 +13,7 @@ _REASONS = {
     ErrorKind.UNAUTHENTICATED: "no known token",
     ErrorKind.PERMISSION_DENIED: "not allowed",
     ErrorKind.NOT_FOUND: "not found",
-    ErrorKind.UNSUPPORTED: "unknown method",
+    ErrorKind.UNSUPPORTED: "not supported",
     ErrorKind.INVALID_ARGUMENT: "malformed",
 }
 """Why calls are refused, by the kinds of their errors."""
