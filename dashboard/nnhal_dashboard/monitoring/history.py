@@ -146,7 +146,8 @@ def _sample(last: Snapshot, now: Snapshot) -> RingSample:
     for rates in device_rates(last, now):
         for kind, name in _OF_DEVICE.items():
             if rates[name] is not None:
-                found[f"{kind}/{rates['name']}"] = _Rate(rates[name], rates["seconds"])
+                is_level = kind == "device.waiting"
+                found[f"{kind}/{rates['name']}"] = _Rate(rates[name], seconds if is_level else rates["seconds"])
     durations: Sequence[int] = ()
     if last.framework is not None and now.framework is not None:
         counts, counted = framework_since(last.framework, now.framework)

@@ -109,6 +109,19 @@ def test_a_device_that_stalls_is_never_busier_than_its_workers() -> None:
     assert history.track("device.busy", "npu", 14.0, 4, 1).mean.tolist() == [0.5] * 4
 
 
+def test_what_waited_on_a_device_that_was_silent_stays_unknown() -> None:
+    history = History()
+    for at in range(10, 16):
+        answer = admin_pb2.GetDeviceResponse(workers=1, waiting=3, executions_ended=10 * at)
+        is_silent = 11 < at < 15
+        if is_silent:
+            answer.at_ns, answer.executions_ended = 11 * 10**9, 110
+        history.add(moment(float(at), device_process(device=answer, silence="it is stopped" if is_silent else "")))
+    waiting = history.track("device.waiting", "npu", 15.0, 5, 1).mean
+    assert np.flatnonzero(np.isnan(waiting)).tolist() == [1, 2, 3]
+    assert history.track("device.executions", "npu", 15.0, 5, 1).mean.tolist() == [10] * 5
+
+
 def test_a_model_that_was_loaded_again_has_counted_since_then() -> None:
     history = History()
     history.add(moment(10.0, framework=counted(100, digits=60)))
