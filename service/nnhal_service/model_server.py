@@ -273,11 +273,11 @@ class ModelServer:
         http = listener_of(settings, HTTP, inherited) if settings.allow_http else None
         unix = f"unix:{directory / _SOCKET}"
         self._require_ports(grpc, None if inherited is not None else http)
+        first_or_last = self._servers if inherited is None else self._last_servers
         if settings.front_workers > 1:
             self._workers = self._front_workers(backends, grpc if SERVES_INHERITED else None, http, undo)
-            self._servers.append(self._workers)
-            # Closed first: when no worker accepts any more, clients are refused.
-            self._servers += self._shared.values()
+            # The sockets are closed first: when no worker accepts any more, clients are refused.
+            first_or_last.extend((self._workers, *self._shared.values()))
         if grpc is not None:
             addresses = [unix] if GRPC in self._shared else [grpc.address, unix]
             self._grpc = grpc_server(settings, backends, addresses, directory)
@@ -285,7 +285,7 @@ class ModelServer:
             self._servers.append(self._grpc)
         if http is not None and self._workers is None:
             over_http = http_server(settings, backends, http, inherited=inherited)
-            (self._servers if inherited is None else self._last_servers).append(over_http)
+            first_or_last.append(over_http)
             self.addresses[HTTP] = over_http.listener.address
         if settings.allow_metrics:
             self._servers.append(self._metrics_server())
@@ -300,7 +300,7 @@ class ModelServer:
         chosen = {}
         for name, listener in {GRPC: grpc, HTTP: http}.items():
             if listener is not None:  # while no worker accepts connections, they wait
-                listening = self._shared[name] = undo.enter_context(listener.listen(_BACKLOG))
+                listening = self._shared[name] = undo.enter_context(self._passed.get(name) or listener.listen(_BACKLOG))
                 bound = TcpListener(listener.host, listening.getsockname()[1])
                 self.addresses[name], chosen[f"{name}_port"] = bound.address, bound.port
         settings = self._settings.model_copy(update=chosen)

@@ -68,10 +68,6 @@ def check_passed(settings: ServiceSettings, passed: Mapping[str, socket.socket])
             raise ValueError(
                 f"a socket with the name {name!r} is passed, expected one of {', '.join(expected) or 'none'}"
             )
-        if name == HTTP and settings.front_workers > 1:
-            raise ValueError(
-                f"a socket for {name} is passed, which {settings.front_workers} front workers cannot share"
-            )
         if given.family not in (socket.AF_INET, socket.AF_INET6) or not given.getsockopt(
             socket.SOL_SOCKET, socket.SO_ACCEPTCONN
         ):

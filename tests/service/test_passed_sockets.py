@@ -90,7 +90,11 @@ def arguments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
         device.stop()
 
 
-def test_requests_that_come_while_no_framework_runs_are_answered_by_the_next_one(arguments: list[str]) -> None:
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_requests_that_come_while_no_framework_runs_are_answered_by_the_next_one(
+    arguments: list[str], workers: str
+) -> None:
+    arguments = [*arguments, "--front-workers", workers]
     with ExitStack() as stack:
         http, metrics = stack.enter_context(listening()), stack.enter_context(listening())
         pool = stack.enter_context(ThreadPoolExecutor(1))
@@ -135,7 +139,6 @@ def test_a_socket_that_other_hosts_reach_needs_what_such_an_address_needs() -> N
     [
         ("grpc", {}, "a socket with the name 'grpc' is passed, expected one of http, metrics"),
         ("http", {"allow_http": False}, "a socket with the name 'http' is passed, expected one of metrics"),
-        ("http", {"front_workers": 2}, "a socket for http is passed, which 2 front workers cannot share"),
     ],
 )
 def test_a_socket_that_no_front_takes_is_refused(name: str, given: dict[str, Any], message: str) -> None:
