@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.cascades import write_network
+from tests.support.mlip_onnx import write_digits
 from tests.support.tflite_files import floats
 from tests.support.tflite_operators import one
 
@@ -17,6 +20,7 @@ COMMAND = {"typer", "click", "rich", "pygments"}
 ON_DEMAND = {"structlog", "opentelemetry"}
 REFLECTION = "grpc_reflection.v1alpha.reflection"
 SHOW = "import sys; print(*sys.modules)"
+OF_A_COMMAND = f"import atexit; atexit.register(lambda: exec({SHOW!r})); from nnhal_tools.cli import main; main()"
 UNTIL_READY = """
 import sys
 from nnhal_hosting.supervision import Supervision
@@ -58,8 +62,7 @@ def test_what_makes_the_files_of_the_readme_needs_no_tools_of_developers() -> No
 
 
 def test_help_loads_none_of_the_commands() -> None:
-    program = f"import atexit; atexit.register(lambda: exec({SHOW!r})); from nnhal_tools.cli import main; main()"
-    found = loaded(program, "--help")
+    found = loaded(OF_A_COMMAND, "--help")
     of_native = {"nnhal_tools.cli.completion", "nnhal_tools.cli.launch"}  # without nnhal-native, and with it
     assert {module for module in found if module.startswith("nnhal_tools.")} - of_native == {
         "nnhal_tools.cli",
@@ -70,6 +73,17 @@ def test_help_loads_none_of_the_commands() -> None:
     }
     unused = MODELS | HTTP | ON_DEMAND | {"numpy", "grpc", "pydantic", "asyncio", "nnhal_client"}
     assert packages(found) & unused == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "write", "unused"),
+    [(["cascade"], write_network, {"onnx", "onnxruntime"}), (["mlip", "partition"], write_digits, set())],
+)
+def test_a_compiler_prints_an_object_without_what_it_does_not_need(
+    tmp_path: Path, words: list[str], write: Callable[[Path], Path], unused: set[str]
+) -> None:
+    found = packages(loaded(OF_A_COMMAND, *words, str(write(tmp_path / "model")), "--json"))
+    assert found & {"grpc", "rich", "asyncio", "nnhal_client", "nnhal_service", *unused} == set()
 
 
 def test_cpu_ref_is_ready_without_onnx_kernels_and_logs(short_path: Path) -> None:

@@ -122,14 +122,6 @@ def violations(modules: list[Path], forbidden: set[str], allowed: Collection[str
     ]
 
 
-def run_by_importing(package: str) -> list[Path]:
-    """Return the modules of a package, and those of the packages around it that its import runs."""
-    outermost, *inner = package.split(".")
-    folders = [PACKAGES[outermost].joinpath(*inner[:depth]) for depth in range(len(inner) + 1)]
-    around = [folder / "__init__.py" for folder in folders[:-1]]
-    return [*(path for path in around if path.exists()), *modules_of(folders[-1])]
-
-
 def drivers() -> list[Path]:
     return [
         folder

@@ -21,7 +21,6 @@ from nnhal.memory import create_ashmem, create_blob
 from nnhal.remote import RemoteDevice
 from nnhal_client import connect
 from tests.support.additions import POOL_BYTES, Addition, addition_model, addition_of_constant
-from tests.support.device_memory import FLOAT32, adding, allocate, inside, memory_with, request_of
 
 Life = Callable[..., Iterator[None]]
 # The fork server has imported everything: the imports would otherwise be most of the cost of a client.
@@ -135,24 +134,6 @@ def holding_bindings(framework: Path, name: str) -> Iterator[None]:
         binding.run()
     yield
     _hold(bound)
-
-
-def holding_device_memory(directory: Path) -> Iterator[None]:
-    """Fill buffers of a device, bind executions to them, and launch some that wait for ever."""
-    device = RemoteDevice(Endpoint(directory), "hoarder")
-    prepared = device.prepare_model(adding(FLOAT32))
-    buffers = [allocate(device, prepared, [0, 1], [0]) for _ in range(_BUFFERS)]
-    for buffer in buffers[1:]:
-        buffer.copy_from(memory_with(FLOAT32.values(1)))
-    first, *others = (inside(buffer) for buffer in buffers)
-    execution = prepared.create_reusable_execution(request_of(others[:2], [first]))
-    execution.execute()
-    prepared.configure_execution_burst().run(execution)
-    held = create_fence(), create_fence()
-    launched = [prepared.execute_fenced(request_of(others[:2], [others[-1]]), [fence]) for _, fence in held]
-    launched.append(execution.execute_fenced([held[0][1]]))
-    yield
-    _hold(held, launched)
 
 
 def using_a_region(address: str, key: str) -> Iterator[None]:

@@ -79,15 +79,14 @@ def answer(
     """
     path = f"/{method.containing_service.full_name}/{method.name}"
     answers = GetMessageClass(method.output_type).FromString
+    kind = f"{'stream' if method.client_streaming else 'unary'}_{'stream' if method.server_streaming else 'unary'}"
+    call: Any = getattr(channel, kind)(path, type(request).SerializeToString, answers)
     try:
+        reply = call(iter([request]) if method.client_streaming else request, metadata=metadata, timeout=_SECONDS)
         if method.server_streaming:
-            stream = channel.unary_stream(path, type(request).SerializeToString, answers)
-            list(stream(request, metadata=metadata, timeout=_SECONDS))
-        else:
-            call: Any = channel.unary_unary(path, type(request).SerializeToString, answers)
-            reply = call(request, metadata=metadata, timeout=_SECONDS)
-            if link is not None:
-                wait_for_launch(link, reply)
+            list(reply)
+        elif link is not None:
+            wait_for_launch(link, reply)
     except grpc.RpcError as error:
         return Failure(error.code(), error.details() or "")
     return None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -152,14 +150,3 @@ def test_what_is_wrong_is_said_in_a_sentence(network: str, tmp_path: Path) -> No
         done = nnhal(*arguments)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith("nnhal: ") and expected in done.stderr
-
-
-def test_the_object_is_printed_without_what_it_does_not_need(network: str) -> None:
-    program = (
-        "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
-        "from nnhal_tools.cli import main; main()"
-    )
-    command = [sys.executable, "-c", program, "cascade", network, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    loaded = {module.partition(".")[0] for module in done.stderr.split()}
-    assert loaded & {"grpc", "onnx", "onnxruntime", "rich", "asyncio", "nnhal_client", "nnhal_service"} == set()

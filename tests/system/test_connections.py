@@ -82,7 +82,6 @@ _NAMES = count()
 _NAMES_AT_A_TIME = 16
 _RESET = struct.pack("ii", 1, 0)
 _UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
-_HALF_FRAME = bytes((0, 1, 0, 1, 4, 0, 0, 0, 1)) + b"half"
 _HEALTH = b"/grpc.health.v1.Health/Check"
 _V2 = b"/inference.GRPCInferenceService/"
 

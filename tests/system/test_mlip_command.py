@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -200,14 +198,3 @@ def test_resnet18_is_simulated_as_a_whole(tmp_path: Path) -> None:
     expected = by_onnxruntime(model, {"image": image})
     with np.load(output) as found:
         np.testing.assert_allclose(found["fc:0"], expected, atol=5e-3)
-
-
-def test_an_explanation_needs_neither_servers_nor_clients(digits: Path) -> None:
-    program = (
-        "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
-        "from nnhal_tools.cli import main; main()"
-    )
-    command = [sys.executable, "-c", program, "mlip", "partition", str(digits / "digits.onnx"), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    loaded = {module.partition(".")[0] for module in done.stderr.split()}
-    assert loaded & {"grpc", "rich", "asyncio", "nnhal_client", "nnhal_service"} == set()

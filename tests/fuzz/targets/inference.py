@@ -33,7 +33,6 @@ from nnhal_service.v2.grpc.decode import cut_in_loop, cut_request, head_of, requ
 from nnhal_service.v2.grpc.http2_calls import Http2Calls
 from nnhal_service.v2.http.body import decompress
 from nnhal_service.v2.http.decode import decode_body
-from nnhal_service.v2.http.json_cut import require_simple
 from nnhal_service.v2.requested import Caller
 from tests.fuzz.mutators.messages import MessageMutator
 from tests.fuzz.mutators.texts import mutate_text
@@ -229,11 +228,6 @@ def _head_seeds() -> Iterator[bytes]:
     yield b"\x01" + head + b"Transfer-Encoding: chunked\r\n\r\n4;a=b\r\n{}ab\r\n0\r\nA: 1\r\n\r\n"
     yield b"\xff" + head + b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 4\r\n\r\n{}ab"
     yield b"\xff" + b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2
-
-
-def _route(data: bytes) -> None:
-    """Check a body of the other routes, before it is parsed."""
-    require_simple(memoryview(data), 1 << 12)
 
 
 def _config_text(data: bytes) -> None:

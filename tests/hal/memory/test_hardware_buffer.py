@@ -11,7 +11,6 @@ from nnhal.memory import BufferDescription, create_ashmem, create_blob, create_h
 from nnhal.memory.hardware_buffer import Format, Usage, is_blob
 from nnhal.types import HardwareBuffer, NativeHandle
 
-Ints = tuple[int, ...]
 MAGIC, VERSION, WIDTH, HEIGHT, LAYERS, FORMAT, USAGE_LOW, USAGE_HIGH, STRIDE, RESERVED = range(10)
 
 

@@ -30,8 +30,6 @@ from tests.support.additions import ELEMENTS, addition_in_ashmem, addition_model
 from tests.support.refusals import FAILURE, refusal
 from tests.support.scripted import SUCCESS, Behaviour, Call, Script, Serve
 
-NO_TIMING = request_pb2.Timing(time_on_device_ns=-1, time_in_driver_ns=-1)
-
 
 def result(
     fits: bool, *shapes: tuple[Sequence[int], bool], timing: tuple[int, int] = (-1, -1)

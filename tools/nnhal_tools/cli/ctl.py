@@ -31,7 +31,6 @@ _RECORD_LOOK_SECONDS = 0.2
 app = typer.Typer(
     help="Steer the processes, devices and models of a testbed.", no_args_is_help=True, add_completion=False
 )
-ModelArgument = Annotated[str, typer.Argument(help="A model of the repository.", autocompletion=complete_model)]
 
 
 @app.callback()

@@ -10,9 +10,6 @@ from nnhal_cascade.graph.islands import UNARY
 from tests.support.tflite_files import int8, uint8
 from tests.support.tflite_operators import one
 
-IN_FLOATS = ["DEQUANTIZE", "{}", "QUANTIZE"]
-RELUS = [("RELU", "RELU"), ("RELU6", "RELU6"), ("RELU_N1_TO_1", "RELU1")]
-
 
 @pytest.mark.parametrize("approximate", [False, True])
 @pytest.mark.parametrize("kind", [int8, uint8])

@@ -12,8 +12,6 @@ from tests.support.onnx_models import operations
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
 from tests.support.tflite_operators import check
 
-BY_FLOATS = ["DEQUANTIZE", "QUANTIZE"]
-
 
 @pytest.mark.parametrize(
     "weights",
