@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import threading
 import urllib.error
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 FILE = Path(__file__).parents[2] / "deploy/haproxy.cfg"
@@ -91,12 +91,6 @@ def serving(host: Host) -> Iterator[Host]:
         host.shutdown()
         thread.join()
         host.server_close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

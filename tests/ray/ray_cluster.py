@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import tritonclient.grpc
 import yaml
 
 from nnhal_ray.nodes import environment, new_token
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -33,12 +33,6 @@ _NOT_LOOPBACK = "0.0.0.0"
 """Two nodes of one host have its own address, since Ray lets none join at the loopback's."""
 _STORE_BYTES = 100_000_000
 """Tensors do not go through Ray's object store."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class RayNode:

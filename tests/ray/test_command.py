@@ -15,7 +15,8 @@ import psutil
 import pytest
 import tritonclient.grpc
 
-from tests.ray.ray_cluster import ROOT, free_port
+from tests.ray.ray_cluster import ROOT
+from tests.support.ports import free_port
 from tests.support.served_models import sample
 from tests.support.tritonclients import Triton
 from tests.support.waiting import wait_until

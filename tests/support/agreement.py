@@ -38,6 +38,12 @@ def random(code: OperandType, dimensions: Dimensions, seed: int = 0) -> Array:
     return generator.integers(0, 256, dimensions).astype(np.uint8).view(ELEMENT_TYPES[code])
 
 
+def inputs_of(model: ResolvedModel) -> list[Array]:
+    """Return random values for the inputs of a model."""
+    operands = [model.model.main.operands[index] for index in model.model.main.input_indexes]
+    return [random(OperandType(each.type), each.dimensions, seed) for seed, each in enumerate(operands)]
+
+
 def like(code: OperandType, dimensions: Dimensions = (), scale: float | None = None) -> Operand:
     usual, zero_point = QUANTIZATION.get(code, (0.0, 0))
     return Operand(code, dimensions, usual if scale is None else scale, zero_point)
@@ -77,18 +83,6 @@ def assert_agrees(model: ResolvedModel, *inputs: Array) -> list[Array]:
             absolute += tolerance_of(model.model, expected)
         np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), relative, absolute)
     return results
-
-
-def assert_single_agrees(
-    operation: OperationType,
-    code: OperandType,
-    dimensions: Sequence[Dimensions],
-    parameters: Sequence[Any] = (),
-    *outputs: Operand,
-) -> list[Array]:
-    """Check a model of one operation with random inputs, as ``assert_agrees`` does."""
-    values = [random(code, each, seed) for seed, each in enumerate(dimensions)]
-    return assert_agrees(single(operation, code, dimensions, parameters, *outputs), *values)
 
 
 def _input(recipe: Recipe, code: OperandType, dimensions: Dimensions) -> int:

@@ -13,7 +13,7 @@ from nnhal_cascade.stream.binary import from_bytes, to_bytes
 from nnhal_cascade.stream.emit import emit
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
-from tests.support.small_networks import inputs_of
+from tests.support.agreement import inputs_of
 
 
 class Client:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal.v1 import supervisor_pb2
 from tests.support.command import command
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 DEVICES = ("ethos_u", "cpu_acc", "cpu_ref")
@@ -63,7 +63,7 @@ def showcase(
             (folder / "model.onnx").write_bytes(network)
         topology = directory / "topology.toml"
         topology.write_text(_topology(directory / "models", front_workers))
-        options = ["up", str(topology), "--directory", str(directory / "run"), "--dashboard-port", str(_free_port())]
+        options = ["up", str(topology), "--directory", str(directory / "run"), "--dashboard-port", str(free_port())]
         options += more
         log = directory / "log"
         with log.open("wb") as output, subprocess.Popen(command(options), stderr=output, stdout=output) as process:
@@ -80,13 +80,6 @@ def _topology(models: Path, front_workers: int) -> str:
     devices = "".join(f'[[device]]\ndriver = "{driver}"\n' for driver in DEVICES)
     ports = f"http_port = 0\ngrpc_port = 0\nmetrics_port = 0\nfront_workers = {front_workers}\n"
     return f'{devices}[framework]\nmodel_repository = ["{models}"]\n{ports}'
-
-
-def _free_port() -> int:
-    """A port for a process that is started more than once: the same each time."""
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port: int = reserved.getsockname()[1]
-        return port
 
 
 def _told(log: Path, process: subprocess.Popen[bytes]) -> dict[str, str]:

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from nnhal.arrays import Array
 from nnhal.operations._types import I32, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType, OperationType
-from tests.support.agreement import like, random
+from tests.support.agreement import like
 from tests.support.models import Recipe
 from tests.support.npu import SAME, VALID
 
@@ -77,8 +76,3 @@ def flattened() -> ResolvedModel:
     network = Network(6, 6, 4)
     flat = network.reshape(network.conv(network.image, 4, 2), 1, 1, 2, 16)
     return network.recipe.build(network.reshape(network.add(flat, flat), 4, 8))
-
-
-def inputs_of(model: ResolvedModel) -> list[Array]:
-    operands = [model.model.main.operands[index] for index in model.model.main.input_indexes]
-    return [random(OperandType(each.type), each.dimensions, seed) for seed, each in enumerate(operands)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 from tests.testbed.compose import PROJECT_VARIABLE, ROOT, ComposeProject, Container, ContainerCommandError
 from tests.testbed.engine import NoEngineError, docker_engine
@@ -86,7 +86,7 @@ def _run(steps: Steps, root: Path | None, arguments: Sequence[str]) -> int:
             os.environ["DOCKER_HOST"] = host
         with steps.step("base image"):
             base = base_image()
-        os.environ.update({**IMAGES, "NNHAL_BASE": base, **{name: str(_free_port()) for name in _PORTS}})
+        os.environ.update({**IMAGES, "NNHAL_BASE": base, **{name: str(free_port()) for name in _PORTS}})
         with steps.around("packages", wheels()), steps.step("images"):
             project.run("--profile", "test", "build")
         try:
@@ -121,13 +121,6 @@ def _tests(arguments: Sequence[str]) -> int:
     command = [sys.executable, "-m", "pytest", "-m", "testbed", "--durations", "15", "tests/testbed", *arguments]
     environment = os.environ | {PROJECT_VARIABLE: _PROJECT}
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-
-
-def _free_port() -> int:
-    """A port for a service that is started more than once: the same each time."""
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port: int = reserved.getsockname()[1]
-        return port
 
 
 def _interrupt(*_: object) -> None:

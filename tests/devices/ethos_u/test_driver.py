@@ -22,7 +22,7 @@ from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.cpu_ref.performance import ROOFLINE as REFERENCE
 from nnhal_devices.driver import Argument, CompiledWorkload, Control, DriverOptions, PrepareOptions
 from nnhal_devices.ethos_u.driver import CascadedWorkload, EthosU
-from tests.support.agreement import random
+from tests.support.agreement import inputs_of
 from tests.support.ethos_u import EACH_EXAMPLE, examples, needs_networks, network, padded_convolution
 from tests.support.models import memory_of, run_on
 from tests.support.npu import TYPES, VALID, convolution
@@ -32,12 +32,6 @@ CHECKED = EthosU(DriverOptions(extra={"checked": "true"}))
 
 def fail(reason: str) -> Array:
     raise StreamError(reason)
-
-
-def inputs_of(model: ResolvedModel) -> list[Array]:
-    main = model.model.main
-    operands = [main.operands[index] for index in main.input_indexes]
-    return [random(OperandType(each.type), each.dimensions, seed) for seed, each in enumerate(operands)]
 
 
 def assert_equal_to_the_reference(driver: EthosU, model: ResolvedModel) -> None:

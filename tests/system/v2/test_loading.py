@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from nnhal_hosting.supervision import Child
 from tests.support.external_data import LOCATION, SIDE, contents, expected, layers
 from tests.support.held_device import NAME, held_device
 from tests.support.model_server import Devices, arguments, model_server
+from tests.support.ports import free_port
 from tests.support.processes import WARM, device_process
 from tests.support.refusals import INVALID, refusal
 from tests.support.repositories import numbers, onnx_file, write
@@ -112,12 +112,6 @@ def test_weights_in_files_beside_a_model_are_loaded_with_it(tmp_path: Path, devi
         linked.symlink_to(outside)
         answer = load("linked")
         assert (answer.status_code, answer.json()["error"].endswith("leads out of the repository")) == (400, True)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def answers(url: str) -> bool:

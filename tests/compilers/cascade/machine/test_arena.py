@@ -50,21 +50,12 @@ def test_an_element_lies_at_its_indices_modulo_the_extents() -> None:
     assert np.flatnonzero(region.bytes).tolist() == [10 + (1 * 5 + 3) * 4 + 1]
 
 
-def test_a_box_is_copied_over_itself_in_one_piece() -> None:
+@pytest.mark.parametrize("columns", [5, 4], ids=["in one piece", "in pieces"])
+def test_a_box_that_is_copied_over_itself_arrives_whole(columns: int) -> None:
     region = ArenaRegion("sram", 1000, checked=False)
     source, target = buffer_at(region, 0, Shape(2, 5, 6)), buffer_at(region, 0, Shape(2, 5, 6), owner=1)
-    rows, below = (Box(Interval(row, row + 2), Interval(0, 5), Interval(0, 6)) for row in (0, 1))
-    values = np.arange(60, dtype=np.int8).reshape(2, 5, 6)
-    source.write(rows, values, "load")
-    target.write(below, source.read(rows, "copy"), "copy")
-    np.testing.assert_array_equal(target.read(below, "reader"), values)
-
-
-def test_a_box_that_is_copied_over_itself_in_pieces_arrives_whole() -> None:
-    region = ArenaRegion("sram", 1000, checked=False)
-    source, target = buffer_at(region, 0, Shape(2, 5, 6)), buffer_at(region, 0, Shape(2, 5, 6), owner=1)
-    rows, below = (Box(Interval(row, row + 2), Interval(0, 5), Interval(0, 6)) for row in (0, 1))
-    values = np.arange(60, dtype=np.int8).reshape(2, 5, 6)
+    rows, below = (Box(Interval(row, row + 2), Interval(0, columns), Interval(0, 6)) for row in (0, 1))
+    values = np.arange(12 * columns, dtype=np.int8).reshape(2, columns, 6)
     source.write(rows, values, "load")
     target.write(below, source.read(rows, "copy"), "copy")
     np.testing.assert_array_equal(target.read(below, "reader"), values)

@@ -28,8 +28,9 @@ from nnhal_cascade.stream.commands import (
     StoreOutput,
 )
 from nnhal_cascade.stream.emit import emit
+from tests.support.agreement import inputs_of
 from tests.support.schedules import cascade, one_by_one, schedule_of
-from tests.support.small_networks import inputs_of, residual, two_convs
+from tests.support.small_networks import residual, two_convs
 
 SYSTEM = system_for("u55-128")
 SRAM = SYSTEM.working.name

@@ -29,10 +29,10 @@ from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_cascade.stream.emit import emit
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Control
-from tests.support.agreement import random
+from tests.support.agreement import inputs_of, random
 from tests.support.models import run_on
 from tests.support.schedules import cascade, one_by_one, schedule_of
-from tests.support.small_networks import flattened, inputs_of, residual, two_convs
+from tests.support.small_networks import flattened, residual, two_convs
 
 SYSTEM = system_for("u55-128")
 SRAM = SYSTEM.working.name

@@ -19,12 +19,12 @@ from nnhal_cascade.stream.binary import from_bytes, to_bytes
 from nnhal_cascade.stream.emit import emit
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
+from tests.support.agreement import inputs_of
 from tests.support.ethos_u import needs_networks, network
 from tests.support.random_networks import random_networks
 from tests.support.random_plans import random_plans
 from tests.support.schedules import cascade, schedule_of
 from tests.support.searching import search
-from tests.support.small_networks import inputs_of
 
 SYSTEM = system_for("u55-128")
 NETWORKS = [

@@ -12,10 +12,10 @@ from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.machine.errors import StreamError
 from nnhal_cascade.machine.part_program import Given, PartProgram, Programs
 from nnhal_devices.cpu_ref.driver import CpuRef
-from tests.support.agreement import like
+from tests.support.agreement import inputs_of, like
 from tests.support.models import run_on
 from tests.support.npu import SAME
-from tests.support.small_networks import Network, inputs_of
+from tests.support.small_networks import Network
 
 
 def slices(box: Box) -> tuple[slice, ...]:

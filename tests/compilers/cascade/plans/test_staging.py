@@ -18,8 +18,9 @@ from nnhal_cascade.stream.commands import graph_digest
 from nnhal_cascade.stream.emit import emit
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
+from tests.support.agreement import inputs_of
 from tests.support.npu import SAME
-from tests.support.small_networks import Network, inputs_of, residual
+from tests.support.small_networks import Network, residual
 
 FAR, NEAR = system_for("u65-256-high-end"), system_for("u55-128")
 IMAGE, BUDGET = 0, 8192

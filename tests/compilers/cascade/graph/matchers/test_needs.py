@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from nnhal.arrays import Array
 from nnhal.operations._types import Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
-from nnhal.types import OperandType, OperationType
+from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 from nnhal_cascade.geometry.box import Box, Interval
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.matchers import build_graph
 from nnhal_devices.cpu_ref.driver import CpuRef
-from tests.support.agreement import random, single
+from tests.support.agreement import inputs_of, single
 from tests.support.ethos_u import EACH_EXAMPLE, examples, is_taken
 from tests.support.models import run_on
 from tests.support.npu import convolution
@@ -27,12 +27,6 @@ from tests.support.searching import search
 TYPES = pytest.mark.parametrize("code", [Q8A, Q8AS], ids=["unsigned", "signed"])
 MOST_ELEMENTS = 20
 """Elements of each input that are changed."""
-
-
-def inputs_of(model: ResolvedModel) -> list[Array]:
-    main = model.model.main
-    operands = [main.operands[index] for index in main.input_indexes]
-    return [random(OperandType(each.type), each.dimensions, seed) for seed, each in enumerate(operands)]
 
 
 def as_image(values: Array) -> Array:

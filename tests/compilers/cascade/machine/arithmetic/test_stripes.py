@@ -7,7 +7,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nnhal.arrays import Array
 from nnhal.operations._types import Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType, OperationType
@@ -19,7 +18,7 @@ from nnhal_cascade.machine.arithmetic import STRIPE_KERNELS
 from nnhal_cascade.machine.arithmetic.kernel import shape_of
 from nnhal_cascade.machine.part_program import Given, Programs
 from nnhal_devices.cpu_ref.driver import CpuRef
-from tests.support.agreement import like, random, single
+from tests.support.agreement import inputs_of, like, single
 from tests.support.ethos_u import EACH_EXAMPLE, examples
 from tests.support.models import run_on
 from tests.support.npu import convolution
@@ -27,11 +26,6 @@ from tests.support.searching import search
 
 TYPES = pytest.mark.parametrize("code", [Q8A, Q8AS], ids=["unsigned", "signed"])
 KINDS = OperationType
-
-
-def inputs_of(model: ResolvedModel) -> list[Array]:
-    operands = [model.model.main.operands[index] for index in model.model.main.input_indexes]
-    return [random(OperandType(each.type), each.dimensions, seed) for seed, each in enumerate(operands)]
 
 
 def boxes_of(shape: Shape) -> st.SearchStrategy[Box]:
