@@ -1,4 +1,4 @@
-"""Npu: a driver with a bug in one kernel, for docs/recording.md. Otherwise it computes as the reference driver does."""
+"""Npu: a driver with a bug in one kernel, for docs/debug_a_driver.md. Otherwise it computes as cpu_ref does."""
 
 from __future__ import annotations
 

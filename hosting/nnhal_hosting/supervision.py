@@ -3,7 +3,7 @@
 A supervised process inherits one end of a socket pair, on which it finds its admin key. It writes a byte when it
 serves, and ends when the other end closes, so that it never outlives its supervisor. While it serves, it writes signs
 of life, as it tells systemd with WatchdogSec: one whose interpreter a driver never lets go is killed for want of them.
-docs/operating.md has this protocol for other programs (see ``foreign_child``).
+docs/write_a_device.md has this protocol for other programs (see ``foreign_child``).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from nnhal.types import Operand, OperandType, OperationType, Request
 from nnhal_devices.registry import driver_names
 from nnhal_hosting.supervision import Child
 from tests.support.additions import addition_in_ashmem, addition_model, argument
-from tests.support.backends import EXTENSION_ID, EXTENSION_VERSION, build_extension, example, write_backend
+from tests.support.backends import EXTENSION_ID, EXTENSION_VERSION, SAMPLE, build_extension, example, write_backend
 from tests.support.command import nnhal
 from tests.support.models import Recipe
 from tests.support.processes import device_process
@@ -23,10 +24,10 @@ from tests.support.processes import device_process
 
 @pytest.fixture
 def backends(short_path: Path) -> Path:
-    """Make a directory with the example of docs/backends.md."""
+    """Make a directory with the example that wraps a driver."""
     directory = short_path / "backends"
     directory.mkdir()
-    (directory / "Acme_Sample_backend.py").write_text(example())
+    shutil.copy(SAMPLE, directory)
     return directory
 
 
@@ -45,7 +46,7 @@ def test_the_example_in_the_documentation_is_served(short_path: Path, backends: 
 
 
 def test_the_example_that_computes_is_served_and_both_name_what_they_refuse(short_path: Path, backends: Path) -> None:
-    (backends / "Acme_Adder_backend.py").write_text(example("Adder"))
+    (backends / "Acme_Adder_backend.py").write_text(example())
     code, shape = OperandType.TENSOR_FLOAT32, (2, 2)
     recipe, values = Recipe(), Operand(code, shape)
     ones = recipe.constant(code, [[1, 1], [1, 1]])
@@ -66,6 +67,13 @@ def test_the_example_that_computes_is_served_and_both_name_what_they_refuse(shor
                 memory.write(0, np.array([1, -2, 3, -4], np.float32).view(np.uint8))
                 device.prepare_model(model).execute(Request((argument(0, 16),), (argument(32, 16),), (pool,)))
                 assert memory.read(32, 16).view(np.float32).tolist() == [2, 0, 4, 0]
+
+
+def test_the_example_that_computes_keeps_the_contract(backends: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (backends / "Acme_Adder_backend.py").write_text(example())
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(backends))
+    done = nnhal("check", "Adder", "--only", "executions", "--only", "bursts", timeout=300)
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_device_that_a_user_starts_says_when_it_serves(short_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The foreign device as a command of a topology: ``python -m tests.support.foreign_command DIR [--plain]``.
 
-It keeps to the protocol of supervision as docs/operating.md has it; with ``--plain`` it knows nothing of a supervisor.
+It keeps to the protocol of supervision in docs/write_a_device.md; with ``--plain`` it knows nothing of a supervisor.
 """
 
 from __future__ import annotations

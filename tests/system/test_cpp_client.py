@@ -9,19 +9,18 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.link import Link
 from nnhal_tools.up import Testbed
-from tests.support.faulty import FaultyDevice, fault, faulty_device
+from tests.support.fault_outcomes import CPP_ROWS
+from tests.support.faulty import FaultyDevice, faulty_device
 from tests.support.processes import device_process
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "examples" / "c" / "client.cpp"
-DOCS = ROOT / "docs/faults.md"
 COMPILER = shutil.which("g++") or shutil.which("c++")
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 STRICT = ["-std=c++17", "-Wall", "-Wextra", "-Werror"]
@@ -89,57 +88,6 @@ def test_a_device_that_cannot_do_the_model_says_so(client: Path, short_path: Pat
     assert error.startswith("preparing failed: INVALID_ARGUMENT: operation 0 (ADD) is not supported by null")
 
 
-class FaultRow(NamedTuple):
-    """A fault of a device, and how the program ends."""
-
-    fault: dict[str, Any]
-    sums: str
-    """What it prints: the sums of three executions, as far as it gets."""
-    error: str
-    """Its last words; none if all is well."""
-
-
-_CALL, _BURST, _FENCED = "PreparedModel.ExecuteSynchronously", "Channel.Burst", "PreparedModel.ExecuteFenced"
-RIGHT = "3, 7, 11"
-
-
-def _refused(method: str) -> str:
-    return f"{method.replace('.', 'Service/')} failed: GENERAL_FAILURE: injected fault 'it'"
-
-
-FAULTS = {
-    "error of a call": FaultRow(fault("error", _CALL), "", _refused(_CALL)),
-    "error in a burst": FaultRow(fault("error", _BURST), "3", "the burst failed: GENERAL_FAILURE: injected fault 'it'"),
-    "error of a launch": FaultRow(fault("error", _FENCED), "3, 7", _refused(_FENCED)),
-    "error of a preparation": FaultRow(
-        fault("error", "prepare"), "", "preparing failed: GENERAL_FAILURE: injected fault 'it'"
-    ),
-    "delay": FaultRow(fault("delay", ms=2), RIGHT, ""),
-    "slow clock": FaultRow(fault("slow_clock", factor=2), RIGHT, ""),
-    "a call hangs": FaultRow(fault("hang", _CALL), "", "nothing for 1 s"),
-    "a burst hangs": FaultRow(fault("hang", _BURST), "3", "no answer on a channel: nothing for 1 s"),
-    "death in a call": FaultRow(fault("death", _CALL), "", "has closed the connection"),
-    "death in a burst": FaultRow(fault("death", _BURST), "3", "the other side has closed a channel"),
-    "a fence fails": FaultRow(fault("fence", _FENCED), "3, 7", "a fence is in error"),
-    "a fence never signals": FaultRow(
-        fault("fence", _FENCED, outcome="never"), "3, 7", "a fence has not signalled in time"
-    ),
-    "an answer is dropped": FaultRow(fault("answer", _BURST), "3", "no answer on a channel: nothing for 1 s"),
-    "an answer is late": FaultRow(fault("answer", _BURST, outcome="late", ms=5), RIGHT, ""),
-    "wrong dimensions": FaultRow(fault("shapes"), RIGHT, ""),
-    "wrong count of outputs": FaultRow(fault("shapes", wrong="count"), RIGHT, ""),
-    "NaN": FaultRow(fault("values", how="nan"), "nan, nan, nan", ""),
-    "NaN in a layer": FaultRow(fault("values", how="nan", layer="ADD"), "nan, nan, nan", ""),
-    "memory is refused": FaultRow(fault("memory", "*"), "", _refused(_CALL)),
-    "support is withdrawn": FaultRow(
-        fault("withdrawn", "*"),
-        "",
-        "preparing failed: INVALID_ARGUMENT: operation 0 (ADD) is not supported by cpu_ref: NO_IMPL: got ADD, "
-        "allowed others, by injected fault 'it'",
-    ),
-}
-
-
 @pytest.fixture(scope="module")
 def faulty() -> Iterator[FaultyDevice]:
     with tempfile.TemporaryDirectory(prefix="nnhal-") as name, faulty_device(Path(name)) as device:
@@ -147,9 +95,9 @@ def faulty() -> Iterator[FaultyDevice]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", CPP_ROWS)
 def test_it_meets_a_fault_of_a_device(client: Path, faulty: FaultyDevice, short_path: Path, name: str) -> None:
-    row = FAULTS[name]
+    row = CPP_ROWS[name]
     with ExitStack() as stack:
         dies = row.fault["what"] == "death"
         device = stack.enter_context(faulty_device(short_path)) if dies else faulty
@@ -162,9 +110,3 @@ def test_it_meets_a_fault_of_a_device(client: Path, faulty: FaultyDevice, short_
     assert ", ".join(printed) == row.sums
     assert (status, bool(error)) == ((1, True) if row.error else (0, False))
     assert error.strip().endswith(row.error)
-
-
-def test_the_table_of_the_documentation_is_this_one() -> None:
-    found = DOCS.read_text().splitlines()
-    lines = [f"| {name} | {row.sums or 'none'} | {row.error or 'none'} |" for name, row in FAULTS.items()]
-    assert [line for line in lines if line not in found] == []

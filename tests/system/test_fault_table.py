@@ -1,17 +1,13 @@
-"""The framework over a device that misbehaves: each fault, in each way of running a plan, and how the run ends.
-
-The table of docs/faults.md is what these tests expect.
-"""
+"""The framework over a device that misbehaves: each fault, in each way of running a plan, and how the run ends."""
 
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 import onnx
@@ -21,19 +17,18 @@ from onnx import helper
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError, NnhalError
 from nnhal.remote.faults import FaultControl
-from nnhal.types import ErrorStatus
 from nnhal_client import Framework, connect
 from nnhal_hosting.faults.document import Fault
 from nnhal_hosting.trace import Trace
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.fault_options import FaultOptions
+from tests.support.fault_outcomes import FAILS, FALLS_BACK, FRAMEWORK_ROWS, LATE, RIGHT, UNMET, WRONG
 from tests.support.onnx_models import onnx_model
 from tests.support.processes import WARM
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
-DOCS = Path(__file__).parents[2] / "docs/faults.md"
 DEVICE = "cpu_acc"
 X = np.linspace(-2, 2, 64, dtype=np.float32).reshape(1, 64)
 Y = np.tanh(X * X) + X
@@ -43,49 +38,6 @@ PLANS = {
     "fences": {"name:square": "gpu_acc", "name:tanh": DEVICE, "name:sum": "gpu_acc"},
 }
 """A plan of one step, a wired chain, and one that is chained by fences; the device has the only, or the second step."""
-RIGHT, FALLS_BACK, WRONG, UNMET = "right", "falls back", "wrong values", "not met"
-FAILS = "refused at loading"
-LATE = "MISSED_DEADLINE"
-
-
-class Row(NamedTuple):
-    """A fault, and how runs of the three plans end."""
-
-    fault: dict[str, Any]
-    alone: str
-    wired: str
-    fences: str
-
-
-def _row(alone: str, wired: str = "", fences: str = "", **fault: Any) -> Row:
-    return Row(fault, alone, wired or alone, fences or wired or alone)
-
-
-ROWS = {
-    **{
-        f"error {status.name}": _row(FALLS_BACK, what="error", status=status.name)
-        for status in ErrorStatus
-        if status is not ErrorStatus.NONE
-    },
-    "delay": _row(RIGHT, what="delay", ms=5),
-    "slow clock": _row(RIGHT, what="slow_clock", factor=3),
-    "death in an execution": _row(FALLS_BACK, what="death"),
-    "death in a preparation": _row(FAILS, what="death", exit=1, method="prepare"),
-    "error of a preparation": _row(FAILS, what="error", method="prepare"),
-    "a hang, with a deadline": _row(LATE, what="hang"),
-    "a fence fails": _row(UNMET, UNMET, FALLS_BACK, what="fence"),
-    "a fence never signals, with a deadline": _row(UNMET, UNMET, LATE, what="fence", outcome="never"),
-    "an answer is dropped, with a deadline": _row(LATE, UNMET, UNMET, what="answer"),
-    "an answer is late": _row(RIGHT, UNMET, UNMET, what="answer", outcome="late", ms=5),
-    "wrong dimensions": _row(FALLS_BACK, UNMET, UNMET, what="shapes"),
-    "wrong count of outputs": _row(FALLS_BACK, UNMET, UNMET, what="shapes", wrong="count"),
-    "NaN": _row(WRONG, what="values", how="nan"),
-    "saturated": _row(WRONG, what="values", how="saturated"),
-    "NaN in a layer": _row(WRONG, what="values", how="nan", layer="tanh"),
-    "memory is refused": _row(FALLS_BACK, what="memory"),
-    "support is withdrawn": _row(FAILS, what="withdrawn"),
-    "the compilation cache is damaged": _row(RIGHT, what="damaged_cache"),
-}
 ELSEWHERE = {"shrunk_sram"}
 """Kinds of faults that tests/system/test_shrunk_sram.py has."""
 TOKEN = bytes(range(32))
@@ -178,11 +130,11 @@ def ending(
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", FRAMEWORK_ROWS)
 def test_the_framework_survives_a_fault(
     framework: Framework, healthy: Endpoint, file: Path, name: str, plan: str
 ) -> None:
-    row = ROWS[name]
+    row = FRAMEWORK_ROWS[name]
     token = TOKEN if row.fault["what"] == "damaged_cache" else b""
     if token:
         framework.load(file, pins=PLANS[plan], cache_token=token).unload()
@@ -202,13 +154,7 @@ def test_the_framework_survives_a_fault(
         assert ("injected fault" in ended.timeline) == is_told
 
 
-def test_the_table_of_the_documentation_is_this() -> None:
-    found = re.findall(r"^\| .* \|$", DOCS.read_text(), re.MULTILINE)
-    lines = [f"| {name} | {row.alone} | {row.wired} | {row.fences} |" for name, row in ROWS.items()]
-    assert [line for line in lines if line not in found] == []
-
-
 def test_the_table_has_every_kind_of_fault() -> None:
     kinds = get_args(get_args(Fault)[0])
     every = {word for kind in kinds for word in get_args(kind.model_fields["what"].annotation)}
-    assert {row.fault["what"] for row in ROWS.values()} | ELSEWHERE == every
+    assert {row.fault["what"] for row in FRAMEWORK_ROWS.values()} | ELSEWHERE == every

@@ -1,4 +1,4 @@
-"""The story of docs/recording.md: its commands are run, and print what the page shows."""
+"""The story of docs/debug_a_driver.md: its commands are run, and print what the page shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from tests.support.command import nnhal
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/recording.md"
+PAGE = ROOT / "docs/debug_a_driver.md"
 _SHOWN = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 

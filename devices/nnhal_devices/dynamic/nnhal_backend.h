@@ -1,4 +1,4 @@
-/* The interface of a backend in a shared object of C, for `nnhal device` to load: see docs/backends.md.
+/* The interface of a backend in a shared object of C, for `nnhal device` to load: see docs/write_a_device.md.
  *
  * The shared object exports GetBackendId, GetVersion and BackendFactory. Numbers such as types of operands and operations, types of
  * devices and statuses are those of Android's NN HAL. Functions are called from several threads at once; runs of one
@@ -74,7 +74,7 @@ typedef struct {
     const char *const *values;
 } NnhalOptions;
 
-/* Why an operation is not supported. Users read it, and planning knows the codes of docs/device_in_any_language.md. */
+/* Why an operation is not supported. Users read it, and planning knows the codes of docs/write_a_device.md. */
 typedef struct {
     char code[NNHAL_CODE];     /* Such as DTYPE or RANK; OP if it is left empty. */
     char got[NNHAL_WORDS];     /* What the model has. */

@@ -1,4 +1,4 @@
-"""Recordings of what clients ask of a device: their file (docs/recording.md), written by devices and read by tools."""
+"""Recordings of the calls of a device's clients: their file (recording.proto), written by devices, read by tools."""
 
 from nnhal.recording.file_form import INVALID_DEADLINE, MAX_CONTENT_BYTES, VERSION, DeviceRecordingError
 from nnhal.recording.models import WEIGHT_BYTES, recorded_model, refused_model, restored_model

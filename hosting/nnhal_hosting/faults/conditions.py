@@ -78,22 +78,22 @@ Size = Annotated[int, BeforeValidator(_as_bytes, json_schema_input_type=int | st
 class Condition(BaseModel):
     """Condition of a fault: each time that a call meets all of this."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     name: str = Field(default="", max_length=100)
-    """What logs, counters and messages call the fault; its kind and its number without one."""
+    """The fault's name in logs, counters and messages; by default its kind and its number."""
 
     device: Patterns = ("*",)
-    """Names of devices, which are those of their directories."""
+    """Names of devices: the last parts of their directories."""
 
     method: Patterns = ("execute",)
     """Calls: ``execute`` is every way to execute, ``prepare`` every way to prepare, ``*`` is all."""
 
     operation: Patterns = ()
-    """Types of operations as the HAL names them: the model has one of them. Only of executions and preparations."""
+    """Types of the HAL's operations: the model of the execution or preparation has one of them."""
 
     model: Patterns = ()
-    """Fingerprints of models, which logs of injected faults show. Only of executions and preparations."""
+    """Fingerprints of models, as logs of injected faults show them. For executions and preparations."""
 
     session: Patterns = ()
     """Ids of sessions as in ``nnhal show sessions``, such as ``s3``, or the names that clients give themselves."""
@@ -111,10 +111,10 @@ class Condition(BaseModel):
     """The probability of the fault in each call that meets the rest."""
 
     seed: int = Field(default=0, ge=0, lt=2**63)
-    """The seed of the probability, and of what else is drawn: the same calls have the same faults again."""
+    """The seed of all random choices: the same calls have the same faults again."""
 
     after_s: float = Field(default=0.0, ge=0.0, le=MOST_SECONDS)
-    """Seconds since the fault was set until it may happen."""
+    """Seconds from setting the fault until it may happen."""
 
     for_s: float = Field(default=0.0, ge=0.0, le=MOST_SECONDS)
     """Seconds for which it may happen after that; 0 for no end."""

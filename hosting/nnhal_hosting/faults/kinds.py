@@ -31,11 +31,7 @@ class LayerCondition(Condition):
     """Condition of a fault that may be about layers of models: then it happens each time that one is computed."""
 
     layer: Layers = ()
-    """Layers, by their numbers in the model from 0 on, or by their types; the whole run without it.
-
-    A layer of a referenced subgraph has its number in front: ``0:3``. Nodes of ONNX graphs have their names, too, and
-    those in the body of a Loop or in a branch of an If the path to them: ``loop/body/add``.
-    """
+    """Layers, by number, type or name; the whole run without it."""
 
     @model_validator(mode="after")
     def _only_executions(self) -> LayerCondition:
@@ -50,7 +46,7 @@ class ErrorFault(LayerCondition):
     what: Literal["error"]
     status: Status = "GENERAL_FAILURE"
     message: str = Field(default="", max_length=1000)
-    """What the client is told besides the fault's name."""
+    """Text for the client, besides the fault's name."""
 
     @property
     def error_status(self) -> ErrorStatus:
@@ -59,7 +55,7 @@ class ErrorFault(LayerCondition):
 
 
 class DelayFault(LayerCondition):
-    """The call takes longer: by ``ms``, or by what is drawn from a distribution around it."""
+    """The call takes longer: by ``ms``, or by a time from a distribution around it."""
 
     what: Literal["delay"]
     ms: float = Field(ge=0.0, le=_MOST_MS)
@@ -69,9 +65,6 @@ class DelayFault(LayerCondition):
     """Uniform within ``spread_ms`` of ``ms``; normal with ``spread_ms`` as deviation; exponential with mean ``ms``."""
 
     spread_ms: float = Field(default=0.0, ge=0.0, le=_MOST_MS)
-
-    layer: Layers = ()
-    """The layer of the model that takes the time, as for wrong values: an execution of a model without it does not."""
 
     @model_validator(mode="after")
     def _spread(self) -> DelayFault:
@@ -139,7 +132,7 @@ class AnswerFault(Condition):
 
 
 class ShapesFault(Condition):
-    """The answer tells dimensions of outputs that contradict model and request, or of one output too many."""
+    """The answer has dimensions that contradict model and request, or those of one output too many."""
 
     ACTS_IN: ClassVar[tuple[str, ...]] = tuple(each for each in EXECUTE if each not in (*LAUNCHES, "Channel.Chain"))
     what: Literal["shapes"]
@@ -147,12 +140,12 @@ class ShapesFault(Condition):
 
 
 class ValuesFault(LayerCondition):
-    """Outputs of the model have wrong values, or those of layers, with which the rest of the model is computed."""
+    """Outputs of the model, or of the layer, have wrong values. Later layers are computed with them."""
 
     ACTS_IN: ClassVar[tuple[str, ...]] = EXECUTE
     what: Literal["values"]
     how: Literal["bit_flips", "nan", "saturated"] = "bit_flips"
-    """NaN is for outputs of floats only: others stay as they are."""
+    """NaN changes outputs of floats only; ``saturated`` is the largest finite value."""
 
     output: int | None = Field(default=None, ge=0)
     """The number of the output of the model or of the layer; all without it."""
@@ -162,7 +155,7 @@ class ValuesFault(LayerCondition):
 
 
 class MemoryFault(Condition):
-    """The device refuses memory: a buffer that it is to allocate, or pools of a request."""
+    """The device refuses memory: a buffer, or the pools of a request."""
 
     ACTS_IN: ClassVar[tuple[str, ...]] = ("Device.Allocate", "PreparedModel.CreateReusableExecution", *EXECUTE)
     what: Literal["memory"]
@@ -176,22 +169,22 @@ class MemoryFault(Condition):
 
 
 class ShrunkSramFault(Condition):
-    """The SRAM in which the device computes, or whatever it calls its working memory, has become smaller.
+    """The working memory of the device has become smaller.
 
-    Models are compiled for what is left. Executions of prepared models that take more than that fail.
+    Models are compiled for the rest. Executions of prepared models that take more fail.
     """
 
     ACTS_IN: ClassVar[tuple[str, ...]] = ("Backend.OptimizeSubgraph", *PREPARE, *EXECUTE)
     what: Literal["shrunk_sram"]
     method: Patterns = ("*",)
     bytes: Size = Field(ge=0, le=_MOST_BYTES)
-    """What is left: a number of bytes, or a text such as 240KiB."""
+    """The bytes that remain: a number, or a text such as 240KiB."""
 
     error_status: ClassVar[ErrorStatus] = ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT
 
 
 class WithdrawnFault(Condition):
-    """The device does not support operations of the types of ``operation`` any more."""
+    """The device stops supporting operations of the types in ``operation``."""
 
     ACTS_IN: ClassVar[tuple[str, ...]] = (
         "Device.GetSupportedOperations",

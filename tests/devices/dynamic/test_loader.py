@@ -33,12 +33,12 @@ def registry() -> BackendRegistry:
 
 
 def test_a_source_file_is_registered_under_its_id(tmp_path: Path, registry: BackendRegistry) -> None:
-    (tmp_path / "Acme_Sample_backend.py").write_text(example())
+    (tmp_path / "Acme_Adder_backend.py").write_text(example())
     with warnings_logged() as warned:
         register_backends([tmp_path], registry)
     assert warned == []
-    assert registry.names() == ["Sample", "cpu_ref"]
-    assert registry.create("Sample", OPTIONS).version == "acme-sample-1.0"
+    assert registry.names() == ["Adder", "cpu_ref"]
+    assert registry.create("Adder", OPTIONS).version == "acme-adder-1.0"
 
 
 def test_an_extension_module_is_registered_under_its_id(tmp_path: Path, registry: BackendRegistry) -> None:

@@ -1,4 +1,22 @@
-"""Bias of integer steps in one direction, beyond what rounding explains: docs/diff.md derives it."""
+"""Bias of integer steps in one direction, beyond the noise of rounding.
+
+Let *s* be the signed error of an element in steps. If two sides round the same real numbers to the nearest, and differ
+only in the precision of their sums, an element that differs is as likely above as below. Then the sum of *s* is zero
+but for noise. Elements with the same value in the reference may have the same cause, such as a constant channel, and
+err together: they are one group. With S_g the sum of *s* in group g, the variance of the whole sum is at most the sum
+of S_g squared, and
+
+    errors = |sum of S_g| / sqrt(sum of S_g squared)
+
+is the mean in its standard errors. It is at most the square root of the number of groups. One large group, such as the
+end of the range, would hide the others, so it is also computed with the sign of each S_g in its place, and the larger
+of both counts. A value has a bias with 5 standard errors and a mean of 0.05 steps, or with 2.8 and 0.75; one channel
+with 6 and 0.125, since there are many. Rounding down has a mean of -0.5.
+
+The mean of *s* shows rounding up or down and zero points; that of *s* away from zero rounding towards zero and scales;
+that of *s* by the sign of an input the zero point of the other factor of a product. A value that misses the end of the
+type's range saturates too early.
+"""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def judged(
     """Return how far samples of a value are from those of a reference, and which limits that exceeds, in words.
 
     ``got`` and ``wanted`` have the same shapes. ``inputs`` are those of the layer, by what they are called. If no
-    limits are given, integers must have no bias: see docs/diff.md. ``half`` is that of ``Limits.exceeded``.
+    limits are given, integers must have no bias (``bias.py``). ``half`` is that of ``Limits.exceeded``.
     """
     distance = Distance(operand, limits.signed_zeros)
     for one, other in zip(got, wanted, strict=True):

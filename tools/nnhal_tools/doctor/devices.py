@@ -43,4 +43,4 @@ def findings(inventory: dict[str, Any]) -> Iterator[DoctorFinding]:
     searched = ", ".join(inventory["searched"]) or "nowhere: NNHAL_DEVICE_BACKEND_PATHS is empty"
     yield ok("dynamic backends", f"looked for in {searched}")
     for refused in inventory["refused"]:
-        yield warn(f"backend {refused['path']}", refused["reason"], "see docs/backends.md for what a backend file is")
+        yield warn(f"backend {refused['path']}", refused["reason"], "docs/write_a_device.md says what a file must have")
