@@ -209,7 +209,7 @@ bench: $(VENV)/.run  ## Measure the cost of a hop between processes
 docs: $(VENV)/.dev  ## Make the pages a site in .site/, which needs no network; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir $(or $(SITE),.site)
 
-screenshots: $(VENV)/.dev  ## Make the pictures of docs/dashboard.md, from a testbed that runs
+screenshots: $(VENV)/.dev  ## Make the pictures of docs/operate.md, from a testbed that runs
 	$(BIN)/python -m tests.screenshots
 
 OUT ?= hal

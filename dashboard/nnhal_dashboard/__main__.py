@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="NNHAL_DASHBOARD_* in the environment sets what the options set, and what has no option.",
     )
     add = parser.add_argument
-    add("--directory", type=Path, help="where the processes are, as for 'nnhal ps' (default: see docs/operating.md)")
+    add("--directory", type=Path, help="where the processes are, as for 'nnhal ps' (default: see docs/operate.md)")
     add("--framework", type=Path, help="the framework's directory, if nnhal up does not supervise it")
     add("--device", metavar="NAME=DIR", action="append", type=_named, help="a device that nobody else names")
     add("--admin-key", type=Path, metavar="FILE", help="the admin key of processes that nnhal up does not supervise")

@@ -135,7 +135,7 @@ def _add_fronts(add: _Add) -> None:
         "--metrics-config",
         metavar="KEY=VALUE",
         action="append",
-        help="summary_latencies=true and so on; see docs/observability.md",
+        help="summary_latencies=true and so on; see docs/operate.md",
     )
     add("--trace-directory", metavar="DIR", help="the directory of trace files (default none)")
     add("--trace-config", metavar="KEY=VALUE", action="append", help="level=TIMESTAMPS, rate=1 and so on")

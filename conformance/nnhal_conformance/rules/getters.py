@@ -96,7 +96,7 @@ def describe(device: Subject) -> None:
     require(described.workers >= 1, f"{described.workers} workers", "1 or more")
 
 
-@rule(GROUP, "observability.md")
+@rule(GROUP, "operate.md")
 def usage(device: Subject) -> None:
     """GetUsage counts sessions and prepared models, and counts them no more when their session has ended."""
     session = device.session()
