@@ -56,7 +56,7 @@ def test_what_is_no_limit_is_a_setting(kind: str) -> None:
     assert NO_LIMITS[kind] <= set(SETTINGS[kind].model_fields)
 
 
-@pytest.mark.parametrize("page", ["limits", "access"])
+@pytest.mark.parametrize("page", ["limits"])
 def test_the_tests_that_a_page_names_are_there(page: str) -> None:
     named = set(re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / f"docs/{page}.md").read_text()))
     assert len(named) > 30

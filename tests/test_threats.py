@@ -1,28 +1,30 @@
-"""docs/threats.md: the tests that it names are there, and the fuzzer has the targets that it names."""
+"""Threats: the tests that they name are there, the fuzzer has their targets, and their page is current."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from tests.fuzz.targets import NAMES
+from tests.support.threats_page import page, read_threats
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs/threats.md").read_text()
+THREATS, FUZZED = read_threats()
 
 
-def test_the_tests_that_the_page_names_are_there() -> None:
-    named = set(re.findall(r"`(tests/[\w/]+\.py)`", PAGE))
+def test_the_tests_that_threats_name_are_there() -> None:
+    named = {test for threat in THREATS for test in threat.tests}
     assert len(named) > 30
     assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
 
 
-def test_each_row_names_a_test() -> None:
-    rows = PAGE.partition("## What holds")[2].partition("## By machine")[0].splitlines()
-    told = [row for row in rows if row.startswith("| ")][1:]
-    assert [row for row in told if "`tests/" not in row] == []
+def test_each_threat_names_a_test() -> None:
+    assert [threat.tries for threat in THREATS if not threat.tests] == []
 
 
-def test_the_page_names_every_target() -> None:
-    table = PAGE.partition("## By machine")[2]
-    assert [name for name in NAMES if f"`{name}`" not in table] == []
+def test_the_targets_of_the_fuzzer_are_named_once() -> None:
+    assert sorted(name for each in FUZZED for name in each.targets) == sorted(NAMES)
+
+
+def test_the_page_is_current() -> None:
+    text = (ROOT / "docs/reference/threats.md").read_text()
+    assert text == page(), "run 'python -m tests.support.threats_page docs/reference/threats.md'"

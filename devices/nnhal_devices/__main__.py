@@ -122,7 +122,7 @@ def main() -> int:
 def _add_wire_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of a process that listens for frameworks on other hosts. Names as in the settings."""
     wire = parser.add_argument_group(
-        "frameworks on other hosts", "beyond loopback only with TLS and tokens or client certificates: docs/remote.md"
+        "frameworks on other hosts", "beyond loopback only with TLS and tokens or client certificates: docs/deploy.md"
     )
     wire.add_argument("--listen", metavar="HOST:PORT", help="listen there too; port 0 lets the system choose")
     wire.add_argument("--tls-certificate", metavar="FILE", help="the certificate of the device's host, in PEM form")
@@ -130,7 +130,7 @@ def _add_wire_arguments(parser: argparse.ArgumentParser) -> None:
     wire.add_argument(
         "--tls-client-ca", metavar="FILE", help="admit only clients with a certificate of this authority (mutual TLS)"
     )
-    wire.add_argument("--tokens", metavar="FILE", help="admit only clients with a token of this file: docs/access.md")
+    wire.add_argument("--tokens", metavar="FILE", help="admit only clients with a token of this file: docs/security.md")
     wire.add_argument(
         "--insecure",
         action="store_true",

@@ -142,7 +142,7 @@ def _add_fronts(add: _Add) -> None:
 
 
 def _add_access(add: _Add) -> None:
-    add("--tokens", metavar="FILE", help="bearer tokens with their roles; see docs/access.md")
+    add("--tokens", metavar="FILE", help="bearer tokens with their roles; see docs/security.md")
     add(
         "--allowed-host",
         metavar="NAME",

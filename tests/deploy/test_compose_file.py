@@ -130,7 +130,7 @@ def test_a_file_of_variables_sets_what_the_file_reads(name: str) -> None:
 
 
 def test_the_documentation_names_every_service_and_every_variable() -> None:
-    told = (ROOT / "docs/testbed.md").read_text()
+    told = (ROOT / "docs/deploy.md").read_text()
     assert [name for name in (*SERVICES, *variables()) if f"`{name}`" not in told] == []
 
 

@@ -1,4 +1,4 @@
-"""Run the fuzzer: all targets in turn, for ever shorter or longer. See docs/threats.md.
+"""Run the fuzzer: all targets in turn, for ever shorter or longer. See docs/reference/threats.md.
 
     python -m tests.fuzz --minutes 2           the plain engine, which needs nothing but this project
     python -m tests.fuzz --hours 8 --guided    atheris, which looks for inputs that reach new code

@@ -56,7 +56,9 @@ Patterns may have `*` and `?`, and a key may have several patterns in a list.
 
 {conditions}
 
-The methods are: {methods}.
+| of | methods |
+|---|---|
+{methods}
 
 ## What
 
@@ -159,6 +161,14 @@ def _kinds() -> Iterable[tuple[str, ...]]:
         yield f"`{what}`", _meaning(kind.__doc__), "<br>".join(keys)
 
 
+def _methods() -> str:
+    """Return the rows of the methods, those of one service in a row."""
+    services: dict[str, list[str]] = {}
+    for method in METHODS:
+        services.setdefault(method.partition(".")[0], []).append(f"`{method}`")
+    return "\n".join(f"| {service} | {'<br>'.join(methods)} |" for service, methods in services.items())
+
+
 def page() -> str:
     """Return the text of the page."""
     conditions = (
@@ -167,7 +177,7 @@ def page() -> str:
     return _PAGE.format(
         most=MAX_FAULTS,
         conditions=_table("key | meaning | default", conditions),
-        methods=", ".join(f"`{method}`" for method in METHODS),
+        methods=_methods(),
         kinds=_table("`what` | effect | keys", _kinds()),
         framework=_table(
             "fault | one step | wired | by fences",
