@@ -1,1 +1,1 @@
-"""Models of other people's packages, in nnhal beside ONNX Runtime and LiteRT; docs/zoo.md describes it."""
+"""Models of other people's packages, in nnhal beside ONNX Runtime and LiteRT; docs/benchmarks.md describes it."""
