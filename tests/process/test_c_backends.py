@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 import time
@@ -47,7 +48,7 @@ from tests.support.additions import (
     addition_of_unknown_size,
     argument,
 )
-from tests.support.backends import warnings_logged
+from tests.support.backends import PAGE, warnings_logged
 from tests.support.c_backends import EXAMPLE, EXAMPLE_CPP, FEATURES, MODES, compiled, library
 from tests.support.command import nnhal
 from tests.support.models import Recipe
@@ -89,6 +90,11 @@ def test_the_example_computes_what_it_takes_and_says_what_not(short_path: Path, 
             prepared.execute(Request((argument(0, 16), argument(64, 16)), (argument(128, 16),), (pool,)))
             assert memory.read(128, 16).view(np.float32).tolist() == [1.5, 0, 0, 1]
     assert "warning" not in child.said()
+
+
+def test_the_page_shows_parts_of_the_example_in_c() -> None:
+    (shown,) = re.findall(r"^```c\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert [part for part in shown.split("\n\n") if part.strip() not in EXAMPLE.read_text()] == []
 
 
 def run_in(mode: str, short_path: Path, folder: Path, seconds: float | None = None) -> None:

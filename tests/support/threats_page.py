@@ -10,18 +10,12 @@ from typing import NamedTuple
 FILE = Path(__file__).parents[1] / "threats.toml"
 _PAGE = """# Threats
 
-Made by `python -m tests.support.threats_page`; a test compares it with `tests/threats.toml`.
+Made by `python -m tests.support.threats_page` from `tests/threats.toml`, which also names the tests that show each row.
 [Security](../security.md) says who is who, and how to set up a host.
 
 | who | tries to | what holds | what does not |
 |---|---|---|---|
 {threats}
-
-## Tests
-
-| number | shown by |
-|---|---|
-{tests}
 
 ## Fuzzed readers
 
@@ -60,10 +54,8 @@ def read_threats() -> tuple[list[Threat], list[Fuzzed]]:
 def page() -> str:
     """Return the text of the page."""
     threats, fuzzed = read_threats()
-    numbered = list(enumerate(threats, 1))
     return _PAGE.format(
-        threats="\n".join(f"| {n}. {each.who} | {each.tries} | {each.holds} | {each.but} |" for n, each in numbered),
-        tests="\n".join(f"| {n} | {', '.join(f'`{test}`' for test in each.tests)} |" for n, each in numbered),
+        threats="\n".join(f"| {each.who} | {each.tries} | {each.holds} | {each.but} |" for each in threats),
         fuzzed="\n".join(f"| {', '.join(f'`{name}`' for name in each.targets)} | {each.reads} |" for each in fuzzed),
     )
 

@@ -74,7 +74,7 @@ typedef struct {
     const char *const *values;
 } NnhalOptions;
 
-/* Why an operation is not supported. Users read it, and planning knows the codes of docs/write_a_device.md. */
+/* Why an operation is not supported. Users read it, and planning knows the codes of docs/reference/protocol.md. */
 typedef struct {
     char code[NNHAL_CODE];     /* Such as DTYPE or RANK; OP if it is left empty. */
     char got[NNHAL_WORDS];     /* What the model has. */
