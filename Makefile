@@ -209,8 +209,9 @@ bench: $(VENV)/.run  ## Measure the cost of a hop between processes
 docs: $(VENV)/.dev  ## Make the pages a site in .site/, which needs no network; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir $(or $(SITE),.site)
 
-screenshots: $(VENV)/.dev  ## Make the pictures of docs/operate.md, from a testbed that runs
+screenshots: $(VENV)/.dev  ## Make the pictures of docs/ again: the dashboard of a testbed that runs, and what commands draw (NNHAL_MODELS)
 	$(BIN)/python -m tests.screenshots
+	$(BIN)/python -m tests.pictures
 
 OUT ?= hal
 proto: $(VENV)/.dev  ## Generate hal/nnhal/v1 and hal/nnhal/inference/*_pb2 from proto/

@@ -1,7 +1,7 @@
 """``python -m tests.screenshots``: pictures of the dashboard's pages, from a testbed that works.
 
-Each page is shown in a wide window and in a phone's, in light and in dark colours. While pictures are taken, requests
-come over HTTP; before that, a device was killed, so that there is something to see.
+Each page that docs/ show is taken in light and in dark colours. While pictures are taken, requests come over HTTP;
+before that, a device was killed, so that there is something to see.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.showcase import DEMO, MODELS, Showcase, showcase
 from tests.support.waiting import wait_until
 
 PICTURES = Path(__file__).parents[1] / "docs/pictures/dashboard"
-_WINDOWS = {"": (1440, 900), "-phone": (390, 844)}
+_WINDOWS = {"": (1440, 900)}
 _COLOURS: Sequence[Literal["light", "dark"]] = ("light", "dark")
 _KILLED = "cpu_acc"
 _PINNED, _ONTO = "digits_int8", "cpu_ref"
@@ -51,7 +51,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("python -m tests.screenshots", description=__doc__)
     parser.add_argument("--out", type=Path, default=PICTURES, help="the directory for the pictures")
     parser.add_argument("--whole", action="store_true", help="whole pages, not only what a window shows")
-    parser.add_argument("--width", type=int, action="append", help="other widths than 1440 and 390 pixels")
+    parser.add_argument("--width", type=int, action="append", help="other widths than 1440 pixels")
     parser.add_argument("--seconds", type=float, default=_WARM_SECONDS, help="of requests before the first picture")
     arguments = parser.parse_args()
     if CHROMIUM is None:
@@ -117,24 +117,15 @@ def _live_through(testbed: Showcase, seconds: float) -> None:
 
 
 def _pages(page: Page) -> dict[str, str]:
-    """Return the pages that are shown: names of pictures, and addresses."""
+    """Return the pages of pictures that docs/ show: names of pictures, and addresses."""
     _apply_pin(page)
     return {
         "overview": "/",
-        "devices": "/devices",
         "device": "/devices/cpu_acc",
-        "models": "/models",
-        "model": f"/models/{_PINNED}",
         "plan": f"/models/{_PINNED}/plan",
         "trial": f"/models/{_PINNED}/plan?pin=index:3={_ONTO}",
-        "runs": "/runs",
         "run": _recorded_run(page),
-        "memory": "/memory",
-        "sessions": "/sessions",
         "metrics": "/metrics?range=5m",
-        "arena": f"/memory/arena?model={_PINNED}",
-        "try": "/try?model=digits",
-        "logs": "/logs",
     }
 
 
