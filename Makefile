@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # With it every test worker and every process that a test starts would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp release doors testbed deploy-check ray contract fuzz coverage operations onnx-operators peers bench docs screenshots proto demo-models clean
+.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp release doors testbed deploy-check ray contract fuzz coverage reference peers bench docs screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -44,7 +44,7 @@ install: $(VENV)/.run  ## Create .venv with nnhal installed, and the doors in C+
 demo: $(VENV)/.run  ## Classify handwritten digits across two device processes
 	$(BIN)/nnhal demo
 
-check: $(VENV)/.dev  ## Lint, type-check, and compare the generated code with proto/
+check: $(VENV)/.dev  ## Lint, type-check, compare the generated code with proto/, and read the pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -53,6 +53,7 @@ check: $(VENV)/.dev  ## Lint, type-check, and compare the generated code with pr
 	$(MAKE) --no-print-directory proto OUT=$(VENV)/proto
 	diff -r -x __pycache__ -x __init__.py -x py.typed $(VENV)/proto/nnhal/v1 hal/nnhal/v1
 	for made in $(VENV)/proto/nnhal/inference/*; do diff $$made hal/nnhal/inference || exit 1; done
+	$(BIN)/python -m tests.prose
 
 # One more than there are processors, since tests wait for the processes that they start.
 WORKERS ?= $(shell expr $$(nproc) + 1)
@@ -161,11 +162,9 @@ sweep: $(VENV)/.dev  ## Run 2,000 random models of each kind, MODELS of them, ot
 contract: $(VENV)/.dev  ## Show which test shows which row of the HAL's contract
 	$(BIN)/python -m tests.contract
 
-operations: $(VENV)/.dev  ## Make docs/operations.md again after a change in hal/nnhal/operations
-	$(BIN)/python -m nnhal_tools.operations_page docs/operations.md
-
-onnx-operators: $(VENV)/.dev  ## Make docs/onnx_operators.md again after a change in what cpu_ref computes of ONNX
-	$(BIN)/python -m tests.support.onnx_operators_page docs/onnx_operators.md
+reference: $(VENV)/.dev  ## Make docs/reference again, from the code and from ONNX's own tests
+	$(BIN)/python -m tests.reference
+	$(BIN)/python -m nnhal_tools.onnx_backend_report docs/reference/onnx_coverage.md
 
 FUZZ ?= .fuzz
 $(FUZZ)/venv/.made: pyproject.toml

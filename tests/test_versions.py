@@ -1,44 +1,13 @@
-"""The page of versions says what the code has, and all distributions have one version."""
+"""All distributions have one version."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 
-import pytest
-
-from nnhal.link.client import PROTOCOL_VERSION
-from nnhal.recording.file_form import VERSION as RECORDING_VERSION
-from nnhal_cascade.stream.binary import VERSION as STREAM_VERSION
-from nnhal_dashboard.monitoring.history_file import FORM
-from nnhal_devices import wire
-from nnhal_devices.driver import BACKEND_API_VERSION
-from nnhal_devices.dynamic.loader import C_API_VERSION
-from nnhal_hosting.faults.document import VERSION as FAULTS_VERSION
-from nnhal_tools.up.topology import VERSION as TOPOLOGY_VERSION
 from tests.test_documentation import ROOT
 
-PAGE = (ROOT / "docs/versions.md").read_text()
-ROWS = {row.split("|")[1].strip(): row for row in PAGE.splitlines() if row.startswith("| ")}
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-
-
-@pytest.mark.parametrize(
-    ("what", "version"),
-    [
-        ("link, between processes of one host", f"`PROTOCOL_VERSION` {PROTOCOL_VERSION}"),
-        ("wire, between hosts", f"`PROTOCOL_VERSION` {wire.PROTOCOL_VERSION}"),
-        ("driver interface and backend files", f"`BACKEND_API_VERSION` {'.'.join(map(str, BACKEND_API_VERSION))}"),
-        ("backends in C", f"`C_API_VERSION` {'.'.join(map(str, C_API_VERSION))}"),
-        ("recordings of devices (`.nnrec`)", f"| {RECORDING_VERSION}, "),
-        ("what cpu_acc, ethos_u and mlip keep in entries", f"or {STREAM_VERSION} for command streams"),
-        ("the dashboard's history (NNHAL_DASHBOARD_HISTORY)", f"`FORM` {FORM}"),
-        ("topologies", f"| {TOPOLOGY_VERSION}, "),
-        ("files of faults", f"| {FAULTS_VERSION}, "),
-    ],
-)
-def test_the_page_has_the_version_of_the_code(what: str, version: str) -> None:
-    assert version in ROWS[what]
 
 
 def test_each_distribution_and_each_driver_has_the_version() -> None:

@@ -28,7 +28,7 @@ def main() -> int:
     from nnhal_hosting.supervision import Supervision
     from nnhal_hosting.threads import show_thread_names
 
-    arguments = vars(_parser().parse_args())
+    arguments = vars(parser().parse_args())
     show_thread_names()
     supervision = Supervision(arguments.pop("supervisor"))
     try:
@@ -50,7 +50,7 @@ def main() -> int:
         return supervision.wait()
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     from nnhal_hosting.supervision import add_supervision_argument
 
     parser = argparse.ArgumentParser(

@@ -34,11 +34,16 @@ class DashboardSettings(EnvironmentSettings):
     """The file with the admin key of processes that nnhal does not supervise."""
 
     host: str = "127.0.0.1"
+    """The address of the pages."""
+
     port: int = Field(default=8003, ge=0, le=65535)
     """The port; 0 lets the system choose."""
 
     max_connections: int = Field(default=1024, ge=1, le=MOST)
-    """How many connections of browsers may be open at a time."""
+    """Open connections of browsers.
+
+    Beyond it 503.
+    """
 
     allowed_host: tuple[HostName, ...] = ()
     """Names besides those of the loopback by which browsers may reach the dashboard."""
@@ -50,7 +55,10 @@ class DashboardSettings(EnvironmentSettings):
     """Other users of this host who may do so too."""
 
     tls_certificate: Path | None = None
+    """The certificate of the pages, PEM."""
+
     tls_key: Path | None = None
+    """The key of the certificate, PEM."""
 
     insecure: bool = False
     """Listen beyond this host without TLS and tokens."""
@@ -59,7 +67,13 @@ class DashboardSettings(EnvironmentSettings):
     """The file in which samples and events of a day outlast the dashboard; without one they end with it."""
 
     upload_bytes: int = Field(default=1 << 30, gt=0, le=MOST_BYTES)
-    """The longest file that may be uploaded."""
+    """Bytes of a model's file that is uploaded.
+
+    Beyond it the file is refused with the number.
+    """
 
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    """The lowest level that is logged."""
+
     log_json: bool = False
+    """Log lines as JSON."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,53 +36,10 @@ def main() -> int:
     from nnhal_hosting.interpreter_sharing import set_start_apart, share_interpreter
     from nnhal_hosting.logs import configure_logs, get_logger
     from nnhal_hosting.settings import describe_invalid
-    from nnhal_hosting.supervision import Supervision, add_supervision_argument
+    from nnhal_hosting.supervision import Supervision
     from nnhal_hosting.threads import refuse_threads_without_memory, show_thread_names
 
-    parser = argparse.ArgumentParser(
-        "nnhal device",
-        description="Serve one emulated accelerator until SIGTERM or SIGINT.",
-        epilog="DIR gets two sockets: device.sock speaks gRPC, link.sock passes descriptors. NNHAL_DEVICE_* in the "
-        "environment sets what the options set, and the limits that have no option.",
-    )
-    parser.add_argument("name", help=f"which driver: {', '.join(driver_names())}")
-    parser.add_argument("--endpoint", metavar="DIR", type=Path, required=True, help="the directory for the two sockets")
-    parser.add_argument("--workers", help="executions that run at a time (default 1)")
-    parser.add_argument(
-        "--spin-us", help="microseconds to look for the next call before sleeping, which costs a processor (default 0)"
-    )
-    parser.add_argument("--threads", help="threads that one execution may use (default 1)")
-    parser.add_argument(
-        "--option",
-        metavar="KEY=VALUE",
-        action="append",
-        dest="options",
-        help="an option of the driver's own; may be repeated. The driver's README lists them",
-    )
-    parser.add_argument("--log-level", help="debug, info, warning or error (default warning)")
-    parser.add_argument(
-        "--backend-path",
-        metavar="DIR",
-        dest="backend_paths",
-        type=lambda path: (Path(path),),
-        help="the one directory to look for backend files in, whatever NNHAL_DEVICE_BACKEND_PATHS lists",
-    )
-    parser.add_argument(
-        "--admin-key",
-        metavar="FILE",
-        help="the key that operators of this process show: a file of its own user, with mode 0600 or 0400; for "
-        "processes that systemd or containers supervise, since nnhal up gives its processes a key by itself",
-    )
-    _add_wire_arguments(parser)
-    _add_fault_arguments(parser)
-    parser.add_argument(
-        "--allow-recording",
-        action="store_true",
-        default=None,
-        help="let the user who runs this process record what all clients ask of the device: see 'nnhal record'",
-    )
-    add_supervision_argument(parser)
-    arguments = vars(parser.parse_args())
+    arguments = vars(parser(driver_names()).parse_args())
     show_thread_names()
     refuse_threads_without_memory()
     prefer_for_oom_kill()
@@ -117,6 +75,56 @@ def main() -> int:
         set_start_apart()
         supervision.ready(f"nnhal device: {name} serves at {directory}, until SIGTERM or SIGINT")
         return supervision.wait()
+
+
+def parser(drivers: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser of the command line; help names the drivers."""
+    from nnhal_hosting.supervision import add_supervision_argument
+
+    parser = argparse.ArgumentParser(
+        "nnhal device",
+        description="Serve one emulated accelerator until SIGTERM or SIGINT.",
+        epilog="DIR gets two sockets: device.sock speaks gRPC, link.sock passes descriptors. NNHAL_DEVICE_* in the "
+        "environment sets what the options set, and the limits that have no option.",
+    )
+    parser.add_argument("name", help=f"which driver: {', '.join(drivers)}")
+    parser.add_argument("--endpoint", metavar="DIR", type=Path, required=True, help="the directory for the two sockets")
+    parser.add_argument("--workers", help="executions that run at a time (default 1)")
+    parser.add_argument(
+        "--spin-us", help="microseconds to look for the next call before sleeping, which costs a processor (default 0)"
+    )
+    parser.add_argument("--threads", help="threads that one execution may use (default 1)")
+    parser.add_argument(
+        "--option",
+        metavar="KEY=VALUE",
+        action="append",
+        dest="options",
+        help="an option of the driver's own; may be repeated. The driver's README lists them",
+    )
+    parser.add_argument("--log-level", help="debug, info, warning or error (default warning)")
+    parser.add_argument(
+        "--backend-path",
+        metavar="DIR",
+        dest="backend_paths",
+        type=lambda path: (Path(path),),
+        help="the one directory to look for backend files in, whatever NNHAL_DEVICE_BACKEND_PATHS lists",
+    )
+    parser.add_argument(
+        "--admin-key",
+        metavar="FILE",
+        help="the key that operators of this process show: a file of its own user, with mode 0600 or 0400. nnhal up "
+        "gives its processes a key by itself",
+    )
+    _add_wire_arguments(parser)
+    _add_fault_arguments(parser)
+    parser.add_argument(
+        "--allow-recording",
+        action="store_true",
+        default=None,
+        help="let the user who runs this process record what all clients ask of the device: see 'nnhal record'",
+    )
+    add_supervision_argument(parser)
+    return parser
 
 
 def _add_wire_arguments(parser: argparse.ArgumentParser) -> None:

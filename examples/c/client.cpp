@@ -5,7 +5,7 @@
 //
 // No answer may take longer than so many seconds, 30 without them.
 //
-// DIR is the process's endpoint, with its two sockets: gRPC, and the link (docs/link.md). The parts are protobuf, the
+// DIR is the process's endpoint, with its two sockets: gRPC, and the link (docs/reference/protocol.md). The parts are protobuf, the
 // little of HTTP/2 that gRPC needs, the link, and what the client does with them. They are in one file so that it can
 // be read from the top down, and copied. Numbers of fields are those of proto/nnhal/v1.
 #include <fcntl.h>
@@ -473,7 +473,7 @@ class Rpc {
   Headers headers_;
 };
 
-// --------------------------------------------------------------------------------------- the link (docs/link.md)
+// --------------------------------------------------------------------------------------- the link (docs/reference/protocol.md)
 
 constexpr std::size_t kMostInDatagram = 65536;
 
@@ -603,7 +603,7 @@ Message memory(std::uint64_t descriptor) {
   return Message().message(/*ashmem*/ 1, ashmem);
 }
 
-// ADD of two vectors. docs/operations.md says which operands it has: two tensors, and the number of an activation.
+// ADD of two vectors. docs/reference/operations.md says which operands it has: two tensors, and the number of an activation.
 Message addition() {
   const auto vector = [](int lifetime) {
     return Message()

@@ -15,13 +15,13 @@ from nnhal.shares import Shares
 
 T = TypeVar("T")
 MAX_OBJECTS = 4096
-"""Objects that one session may own at a time."""
-_OBJECTS = 32 * MAX_OBJECTS
-"""Objects that all sessions may own at a time."""
+"""Objects of one session: prepared models, executions, bursts, buffers, callbacks."""
+ALL_OBJECTS = 32 * MAX_OBJECTS
+"""Objects of all sessions."""
 MAX_LAUNCHED = 256
-"""Fenced executions of one session that may be launched and have not ended: each has a thread."""
-_LAUNCHED = 16 * MAX_LAUNCHED
-"""Those of all sessions."""
+"""Fenced executions of one session that have not ended; each has a thread."""
+ALL_LAUNCHED = 16 * MAX_LAUNCHED
+"""Fenced executions of all sessions that have not ended."""
 _MOST_DESCRIPTORS = 1 << 20
 
 
@@ -49,8 +49,9 @@ class SessionShares:
         descriptors = limits.descriptors or open_files * 3 // 4
         setting = f"{limits.prefix}MAX_DESCRIPTORS"
         self.descriptors = Shares(descriptors, f"descriptors at {limits.place}", setting)
-        self.objects = Shares(_OBJECTS, f"objects at {limits.place}", "", MAX_OBJECTS)
-        self.launches = Shares(_LAUNCHED, f"fenced executions that have not ended at {limits.place}", "", MAX_LAUNCHED)
+        self.objects = Shares(ALL_OBJECTS, f"objects at {limits.place}", "", MAX_OBJECTS)
+        launches = f"fenced executions that have not ended at {limits.place}"
+        self.launches = Shares(ALL_LAUNCHED, launches, "", MAX_LAUNCHED)
 
 
 class _Offer(NamedTuple):

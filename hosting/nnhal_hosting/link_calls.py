@@ -1,4 +1,4 @@
-"""Calls over channels of the link: the unary methods that gRPC serves, for clients that have no gRPC (docs/link.md)."""
+"""Calls over channels of the link: gRPC's unary methods, for clients without gRPC (docs/reference/protocol.md)."""
 
 from __future__ import annotations
 

@@ -60,46 +60,80 @@ class ProcessSettings(EnvironmentSettings):
     """Limits and logs. Each process derives its own, with its prefix of environment variables."""
 
     rpc_threads: int = Field(default=16, ge=2, le=256)
-    """Calls over gRPC that are served at a time, beside two that each session may always have."""
+    """Calls over native gRPC that are served at a time, beside two of each session.
+
+    Beyond it calls wait. Each takes a thread while it is served.
+    """
 
     rpc_waiting: int = Field(default=256, ge=1, le=MOST)
-    """Calls over gRPC of one session that wait to be served."""
+    """Calls of one session that wait to be served.
+
+    Beyond it a call is refused with RESOURCE_EXHAUSTED.
+    """
 
     rpc_streams: int = Field(default=32, ge=1, le=256)
-    """Streams over gRPC that are open at a time: watches of health, and reflection."""
+    """Open streams over gRPC: watches of health, and reflection.
+
+    Beyond it a stream is refused with RESOURCE_EXHAUSTED. Each takes a thread.
+    """
 
     rpc_connections: int = Field(default=1024, ge=1, le=MOST)
-    """Connections over gRPC that are open at a time."""
+    """Open connections over gRPC.
+
+    Beyond it a connection is closed when it comes.
+    """
 
     rpc_connection_calls: int = Field(default=256, ge=1, le=MOST)
-    """Calls that are open at a time on one connection of gRPC."""
+    """Open calls of one connection.
+
+    Beyond it the client keeps calls back. Each takes 12 to 24 KiB.
+    """
 
     rpc_read_ahead_bytes: int = Field(default=16 << 10, ge=1024, le=2**31 - 1)
-    """Bytes that are read of the message of a call over gRPC that waits to be served."""
+    """Bytes that are read of the message of a call that waits.
+
+    Beyond it the rest is read when the call is served.
+    """
 
     rpc_message_bytes: int = Field(default=128 << 20, ge=64 << 10, le=2**31 - 1)
-    """Bytes of one message over gRPC."""
+    """Bytes of one message.
+
+    Beyond it the call is refused with RESOURCE_EXHAUSTED. A message takes twice its bytes while it is put together.
+    """
 
     rpc_memory_bytes: int = Field(default=512 << 20, ge=64 << 10, le=MOST_BYTES)
-    """Bytes of the messages of all calls over gRPC that are served."""
+    """Bytes of messages that have come, of messages that are coming, and of answers that clients have not taken.
+
+    Beyond it a message that has come is refused with RESOURCE_EXHAUSTED, calls whose messages are coming are cancelled
+    but for the oldest, and the oldest answers end.
+    """
 
     rpc_stalled_secs: float = Field(default=10.0, gt=0, le=MOST_SECONDS)
-    """Seconds until the message of a call over gRPC must be complete."""
+    """Seconds until the message of a call must be complete.
+
+    Beyond it the call ends with CANCELLED.
+    """
 
     max_sessions: int = Field(default=128, ge=1, le=MOST)
-    """Links that may be open at a time."""
+    """Open links.
+
+    Beyond it a link is refused with the number. Each takes three descriptors or more.
+    """
 
     max_descriptors: int = Field(default=0, ge=0, le=MOST)
-    """Descriptors that all sessions together may own; 0 for three quarters of the process's."""
+    """Descriptors that all sessions together may own; 0 for three quarters of the process's limit on open files.
+
+    Beyond it RESOURCE_EXHAUSTED.
+    """
 
     allowed_uids: tuple[int, ...] = ()
     """Users besides this one and root whose processes may open links."""
 
     admin_key: Path | None = None
-    """A file with the key that operators show; it belongs to the process's user, with mode 0600 or 0400."""
+    """A file with the key that operators show. It belongs to the process's user, with mode 0600 or 0400."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
-    """From which level on to log."""
+    """The lowest level that is logged."""
 
     log_json: bool = False
     """Log lines as JSON."""

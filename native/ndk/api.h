@@ -57,7 +57,7 @@ inline std::size_t aligned(std::size_t size) {
   return (size + kPreferredAlignment - 1) / kPreferredAlignment * kPreferredAlignment;
 }
 
-// Types of operands and operations that have a name here; docs/operations.md has all of them.
+// Types of operands and operations that have a name here; docs/reference/operations.md has all of them.
 constexpr std::int32_t kTensorQuant8SymmPerChannel = 11;
 constexpr std::int32_t kSubgraph = 15;  // ANEURALNETWORKS_MODEL
 constexpr std::int32_t kOemScalar = 10000, kTensorOemByte = 10001, kOemOperation = 10000;

@@ -97,7 +97,7 @@ def up(
 @app.command()
 def join(
     address: Annotated[str, typer.Argument(metavar="ADDRESS:PORT", help="Where the first host's Ray listens.")],
-    token: Annotated[Path, typer.Option(metavar="FILE", help="A file with the token that 'nnhal ray up' has told of.")],
+    token: Annotated[Path, typer.Option(metavar="FILE", help="The file with the token that 'nnhal ray up' has named.")],
     listen: Annotated[str, typer.Option(metavar="ADDRESS", help="This host's address for other hosts.")],
     resource: Resource = None,
 ) -> None:

@@ -156,8 +156,8 @@ def _add_access(add: _Add) -> None:
     add(
         "--admin-key",
         metavar="FILE",
-        help="the key that operators of this process show: a file of its own user, with mode 0600 or 0400; for "
-        "processes that systemd or containers supervise, since nnhal up gives its processes a key by itself",
+        help="the key that operators of this process show: a file of its own user, with mode 0600 or 0400. nnhal up "
+        "gives its processes a key by itself",
     )
     _add_flag(add, "--insecure", "listen beyond this host without TLS and tokens (default false)")
 

@@ -29,14 +29,23 @@ class ServiceSettings(ProcessSettings):
     """The directory of compilations for clients that give tokens; empty for no caching."""
 
     load_bytes: int = Field(default=8192 * _MEBIBYTE, ge=0, le=MOST_BYTES)
-    """Memory that native clients' models take while they are loaded, three times the bytes of a file, and twice those
-    of other files with weights."""
+    """Memory that models of native clients take while they are loaded: three times the bytes of a file, and twice those
+    of other files with weights.
+
+    Beyond it RESOURCE_EXHAUSTED_TRANSIENT.
+    """
 
     plan_secs: float = Field(default=300.0, gt=0, le=MOST_SECONDS)
-    """How long a plan of a native client is kept after its last use, to be loaded from."""
+    """Seconds that a plan of a native client is kept after its last use.
+
+    Beyond it loading from the plan is INVALID_ARGUMENT. The memory of a plan counts as that of loading.
+    """
 
     value_bytes: int = Field(default=0, ge=0, le=MOST_BYTES)
-    """Host memory of values between steps, all runs together; 0 for 80 % of what host and control group allow."""
+    """Host memory of values between steps and devices, of all runs; 0 for 80 % of what host and control group allow.
+
+    Beyond it RESOURCE_EXHAUSTED_TRANSIENT, over HTTP 429. Counting takes microseconds for each binding.
+    """
 
     model_repository: tuple[Path, ...] = ()
     """Folders of models."""
@@ -48,105 +57,188 @@ class ServiceSettings(ProcessSettings):
     """The models that are loaded at the start in mode explicit."""
 
     repository_poll_secs: float = Field(default=15.0, gt=0, le=MOST_SECONDS)
-    """How often the repositories are checked in mode poll."""
+    """Seconds between two looks at the repositories in mode poll."""
 
     unload_secs: float = Field(default=30.0, ge=0, le=86_400)
-    """Seconds that requests of a model may take once it is unloaded or replaced; then they are cancelled."""
+    """Seconds that requests of a model may take once it is unloaded or replaced.
+
+    Beyond it they end with CANCELLED, over HTTP 499.
+    """
 
     hang_secs: float = Field(default=2.0, gt=0, le=MOST_SECONDS)
-    """How long a device's process may not answer at all while a run waits for it; then it is ended."""
+    """Seconds that a device's process may not answer while a run waits for it.
+
+    Beyond it the process is killed, or the device is given up if the framework cannot kill it. A link is opened each
+    second.
+    """
 
     stall_secs: float = Field(default=10.0, ge=0, le=MOST_SECONDS)
-    """How long a device may do nothing, by its processor time, about a model that it is asked about or prepares; then
-    the model is planned without it. 0 for ever."""
+    """Seconds that a device may use no processor time while it is asked about a model or prepares it; 0 for no limit.
+
+    Beyond it the model is planned without the device.
+    """
 
     calibration: Path | None = None
     """A file of ``nnhal calibrate``: devices are modelled as they were measured on this machine."""
 
     strict_readiness: bool = True
-    """The server is ready only when every model is."""
+    """Be ready only when every model is."""
 
     exit_on_error: bool = True
-    """A model that fails at the start ends the process."""
+    """End the process if a model fails at the start."""
 
     max_models: int = Field(default=1024, ge=0, le=MOST)
-    """Versions of models that the repository has loaded at a time, and models of one native client; 0 for no limit."""
+    """Versions of models that the repository has loaded, and models of one native session; 0 for no limit.
+
+    Beyond it RESOURCE_EXHAUSTED, over HTTP 429.
+    """
 
     substitute_bytes: int = Field(default=1024 * _MEBIBYTE, ge=0, le=MOST_BYTES)
-    """What plans may count that are prepared for the case that a device dies; 0 for none."""
+    """Constants in plans that are kept ready for the death of a device; 0 for no such plans.
+
+    Beyond it other models are planned when a device dies.
+    """
 
     max_model_nodes: int = Field(default=DEFAULT_LIMITS.nodes, ge=1, le=MOST)
-    """Nodes of a model file, those of its subgraphs and functions included."""
+    """Nodes of a model file, those of its subgraphs and functions included.
+
+    Beyond it the model is refused with INVALID_ARGUMENT.
+    """
 
     folded_operation_bytes: int = Field(default=DEFAULT_LIMITS.operation_bytes, ge=0, le=MOST_BYTES)
-    """Bytes that one operation on constants may make on import, or twice the model's own constants if that is more."""
+    """Bytes that one operation on constants may make on import, or twice the model's own constants if that is more.
+
+    Beyond it the devices compute the operation.
+    """
 
     folded_bytes: int = Field(default=DEFAULT_LIMITS.folded_bytes, ge=0, le=MOST_BYTES)
-    """Bytes that the constants that are computed on import may take, besides four times the model's own."""
+    """Bytes that all constants computed on import may take, besides four times the model's own.
+
+    Beyond it the devices compute them.
+    """
 
     model_config_name: str = ""
-    """Which of the models' other configurations to use."""
+    """Name of the models' other configurations that is used."""
 
     allow_http: bool = True
+    """Serve HTTP."""
+
     http_host: str = "127.0.0.1"
+    """The address of HTTP."""
+
     http_port: int = Field(default=8000, ge=0, le=65535)
+    """The port of HTTP; 0 for any that is free."""
+
     http_max_input_size: int = Field(default=64 * _MEBIBYTE, gt=0, le=MOST_BYTES)
-    """The longest body of a request, in bytes."""
+    """Bytes of a body, before and after decompression.
+
+    Beyond it 400.
+    """
 
     http_max_connections: int = Field(default=1024, ge=1, le=MOST)
+    """Open connections of HTTP.
+
+    Beyond it 503.
+    """
+
     http_max_head_size: int = Field(default=32 * 1024, ge=1024, le=_MEBIBYTE)
-    """The longest head of a request, with its trailers, in bytes."""
+    """Bytes of the head of a request, with its trailers.
+
+    Beyond it 431.
+    """
 
     http_max_headers: int = Field(default=128, ge=16, le=4096)
-    """The most headers of a request, with its trailers."""
+    """Headers of a request, with its trailers.
+
+    Beyond it 431.
+    """
 
     http_stalled_secs: float = Field(default=10.0, gt=0, le=MOST_SECONDS)
-    """How long a client may take for the head of a request, and for any progress of a body or a response."""
+    """Seconds for a head, for the next byte of a body, and until the client reads on.
+
+    Beyond it 408, or the connection is closed.
+    """
 
     http_idle_secs: float = Field(default=60.0, gt=0, le=MOST_SECONDS)
-    """How long a connection stays open without a request."""
+    """Seconds that a connection stays open without a request.
+
+    Beyond it the connection is closed.
+    """
 
     allow_grpc: bool = True
+    """Serve gRPC."""
+
     grpc_host: str = "127.0.0.1"
+    """The address of gRPC."""
+
     grpc_port: int = Field(default=8001, ge=0, le=65535)
+    """The port of gRPC; 0 for any that is free."""
+
     grpc_max_message_size: int = Field(default=2**31 - 1, gt=0, le=2**31 - 1)
-    """The longest message, in bytes."""
+    """Bytes of one message of gRPC.
+
+    Beyond it RESOURCE_EXHAUSTED.
+    """
 
     grpc_max_connections: int = Field(default=1024, ge=1, le=MOST)
-    """Connections that are open at a time, at each address."""
+    """Open connections of gRPC at each address.
+
+    Beyond it a connection is closed when it comes.
+    """
 
     allow_metrics: bool = True
+    """Serve metrics for Prometheus."""
+
     metrics_host: str = "127.0.0.1"
+    """The address of metrics."""
+
     metrics_port: int = Field(default=8002, ge=0, le=65535)
+    """The port of metrics; 0 for any that is free."""
 
     front_workers: int = Field(default=1, ge=0, le=64)
-    """How many processes serve the ports of HTTP and gRPC; with 0 or 1 the framework's own process does."""
+    """Processes that serve the ports of HTTP and gRPC; with 0 or 1 the framework's own process does."""
 
     inference_threads: int = Field(default=16, ge=1, le=256)
-    """Threads that decode, copy and encode large tensors; small ones are served in the event loop."""
+    """Large requests that are decoded, copied or encoded at a time; small ones are served in the event loop.
+
+    Beyond it requests wait. Each takes a thread.
+    """
 
     request_memory: int = Field(default=4096 * _MEBIBYTE, ge=0, le=MOST_BYTES)
-    """Bytes that the requests of all clients hold at a time; 0 for no limit."""
+    """Bytes that the requests of all clients hold; 0 for no limit.
+
+    Beyond it RESOURCE_EXHAUSTED, over HTTP 429.
+    """
 
     allow_client_shm: bool = False
-    """Clients may register files in /dev/shm."""
+    """Let clients register files in /dev/shm."""
 
     client_shm_regions: int = Field(default=1024, ge=1, le=MOST)
-    """How many regions one client may register."""
+    """Regions of shared memory that one client registers.
+
+    Beyond it RESOURCE_EXHAUSTED.
+    """
 
     tokens: Path | None = None
-    """A file of bearer tokens; without one, clients of this user, of root and of ``allowed_uids`` may do everything."""
+    """A file of bearer tokens. Without one, clients of this user, of root and of ``allowed_uids`` may do everything."""
 
     allowed_hosts: tuple[HostName, ...] = ()
     """Other names under which the ports of HTTP may be addressed; ``*`` for any."""
 
     rate_limit: float = Field(default=0.0, ge=0, le=MOST)
-    """Requests a second of one client; 0 for no limit."""
+    """Requests a second of one client; 0 for no limit.
+
+    Beyond it RESOURCE_EXHAUSTED, over HTTP 429. With a limit clients get no run channel.
+    """
 
     tls_certificate: Path | None = None
+    """The certificate of the ports, PEM."""
+
     tls_key: Path | None = None
+    """The key of the certificate, PEM."""
+
     tls_client_authority: Path | None = None
-    """Only clients with a certificate of this authority are admitted."""
+    """The authority of clients' certificates, PEM; clients without one are refused."""
 
     insecure: bool = False
     """Listen beyond this host without TLS and tokens."""

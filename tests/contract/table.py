@@ -38,7 +38,7 @@ class Family:
 def read_table(folder: Path = ROWS) -> tuple[Family, ...]:
     """Return the families of a folder, each from the file that is named after its code.
 
-    Raises ContractError if a file does not have the form that docs/contract.md describes.
+    Raises ContractError if a file does not have the form that docs/reference/contract.md describes.
     """
     families = tuple(_read_family(path) for path in sorted(folder.glob("*.toml")))
     if not families:

@@ -185,7 +185,7 @@ def test_the_command_reports_and_its_status_says_how_it_ended(foreign: ForeignDe
     foreign.fail("answers twice")
     status, text = run(directory, "--only", "bursts.one-answer-for-each-call", "--junit", str(file))
     assert status == 1
-    assert "(docs/link.md#channels)" in text
+    assert "(docs/reference/protocol.md#channels)" in text
     (failure,) = ElementTree.parse(file).getroot().iter("failure")
     assert "another answer" in str(failure.get("message"))
 

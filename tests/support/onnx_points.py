@@ -71,7 +71,7 @@ COUNT = np.arange(6, dtype=np.float32)
 IMAGE = np.random.default_rng(0).standard_normal((1, 2, 5, 6)).astype(np.float32)
 REALS = f32(0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 127.5, 3.49, NAN, INF, -INF, 1e20, -1e20, 300, -300)
 _PROCESSOR = "ONNX leaves it open, and processors differ"
-_NAN = "ONNX leaves NaN open, and ONNX Runtime's vectors find now this, now that"
+_NAN = "ONNX leaves NaN open, and ONNX Runtime's vectorised kernels differ by position"
 
 
 def unary() -> Iterator[Point]:

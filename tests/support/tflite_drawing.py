@@ -33,7 +33,7 @@ _WINDOWS = ("CONV_2D", _DEPTHWISE, "AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D
 _WITHOUT_NAN = {*_WINDOWS, "ARG_MAX", "ARG_MIN", "MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN"}
 """Operators of which LiteRT loses a NaN, and nnhal keeps it."""
 _FINITE = {"CAST", "FLOOR_DIV", "LOCAL_RESPONSE_NORMALIZATION", "QUANTIZE", "RESIZE_BILINEAR"}
-"""Operators of whose infinities LiteRT makes what nnhal does not, as docs/tflite_coverage.md says."""
+"""Operators of whose infinities LiteRT makes what nnhal does not, as docs/reference/tflite_coverage.md says."""
 _LIMITED = {*_WINDOWS, "ADD", "ADD_N", "DIV", "FULLY_CONNECTED", "MUL", "SUB", "TRANSPOSE_CONV"}
 """Operators that limit their results to finite numbers in LiteRT."""
 _VAST = 1e18

@@ -1,9 +1,8 @@
-"""docs/limits.md: what a model, a binding, a launch and a sequence cost in descriptors, in each process."""
+"""What a model, a binding, a launch and a sequence cost in descriptors, in each process."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,15 +15,13 @@ from onnx import helper
 from nnhal.fence import create_fence
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import Framework, Model, connect
+from tests.reference.limits import DESCRIPTORS
 from tests.support.model_server import Devices, Served, model_server
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import write
 from tests.support.tritonclients import Triton
 from tests.support.waiting import settled
 
-PAGE = (Path(__file__).parents[2] / "docs/limits.md").read_text()
-ROW = re.compile(r"^\| ([a-z][^|]+) \| (\d+) \| (\d+) \| (\d+) \|$", re.MULTILINE)
-COSTS = {name: tuple(map(int, numbers)) for name, *numbers in ROW.findall(PAGE)}
 COUNT = 8
 STATE = """max_batch_size: 4 sequence_batching {
   direct {} max_sequence_idle_microseconds: 600000000
@@ -137,8 +134,10 @@ def test_things_cost_as_many_descriptors_as_the_page_says(rig: Rig, make: Callab
     for _ in range(COUNT):
         make(rig, bound)
     after = settled(rig.open)
-    assert tuple((now - then) / COUNT for now, then in zip(after, before, strict=True)) == COSTS[make.__doc__ or ""]
+    assert (
+        tuple((now - then) / COUNT for now, then in zip(after, before, strict=True)) == DESCRIPTORS[make.__doc__ or ""]
+    )
 
 
 def test_the_page_says_it_of_each_of_them() -> None:
-    assert set(COSTS) == {make.__doc__ for make in KINDS}
+    assert set(DESCRIPTORS) == {make.__doc__ for make in KINDS}

@@ -1,4 +1,4 @@
-"""The commands of README.md and docs/commands.md, each once as it stands there; measurements are cut short."""
+"""The commands of README.md and of the reference, each once as it stands there; measurements are cut short."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from tests.support.command import benchmark, command, nnhal
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "README.md", ROOT / "docs/commands.md")
+PAGES = (ROOT / "README.md", ROOT / "docs/reference/commands.md")
+MORE = ("python -m benchmarks.serve",)
+"""Commands of docs/benchmarks.md that are run too."""
 _COMMAND = re.compile(r"^    ((?:nnhal|python -m benchmarks\.\S+)(?: \S+)*)", re.MULTILINE)
 _SECONDS = 120.0
 """A command that has not ended, or does not serve, after this has failed."""
@@ -56,7 +58,7 @@ pytestmark = pytest.mark.slow
 def documented() -> list[str]:
     """Return the commands of all pages, each once, without their remarks."""
     found = (match for page in PAGES for match in _COMMAND.findall(page.read_text()))
-    return list(dict.fromkeys(each.split(" #")[0].rstrip() for each in found))
+    return list(dict.fromkeys([*(each.split(" #")[0].rstrip() for each in found), *MORE]))
 
 
 @pytest.fixture(scope="module")
@@ -161,5 +163,6 @@ def test_a_documented_command_works(
 
 
 def test_the_pages_have_commands() -> None:
-    found = documented()
+    found, measured = documented(), (ROOT / "docs/benchmarks.md").read_text()
+    assert [line for line in MORE if line not in measured] == []
     assert len(found) > 15 and all(any(line.startswith(each) for line in found) for each in (*SHORT, *SERVING, *ASKING))

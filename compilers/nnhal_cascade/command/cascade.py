@@ -105,8 +105,10 @@ def cascade(
 ) -> None:
     """Compile an 8-bit network for an Ethos-U with a budget of bytes: its cascades, its buffers, what they cost.
 
-    If the budget is too small, the least size is told, and the exit status is 1. It is 1 as well if the NPU does not
-    run some operations: then the largest subgraph that it runs is compiled and told of, and the rest is named.
+    If the budget is too small, it names the least size, and the exit status is 1. It is 1 as well if the NPU does not
+    run some operations: then the largest subgraph that it runs is compiled, and the rest is named.
+
+    nnhal cascade examples/mobilenet/body.tflite --sram 240KiB
     """
     from nnhal_cascade.command.compiling import (
         CascadeRequest,

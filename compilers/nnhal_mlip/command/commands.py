@@ -167,6 +167,8 @@ def compile_(
     """Compile a network into a folder: for each subgraph two JSON files, a binary and a memory map.
 
     What does not fit the tiles is refused with what would, and the exit status is 1. Nothing is written then.
+
+    nnhal mlip compile tools/nnhal_tools/demo/data/digits.onnx --out build
     """
     from nnhal_mlip.command.rendering import compilation_parts
 

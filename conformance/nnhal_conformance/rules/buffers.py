@@ -104,7 +104,7 @@ def parts(device: Subject, way: RunWay) -> None:
             refused_run(way, buffer.held, request, INVALID, what=f"{numbers}, {what}")
 
 
-@rule(GROUP, "link.md#a-session", "MD-41", over=ALL_RUNS)
+@rule(GROUP, "reference/protocol.md#a-session", "MD-41", over=ALL_RUNS)
 def of_others(device: Subject, way: RunWay) -> None:
     """The buffer of another session is unknown, and keeps what it holds."""
     theirs, held = DeviceBuffer.on(device), device.prepare()
@@ -232,7 +232,7 @@ def released_while_used(device: Subject, launch: LaunchWay) -> None:
     buffer.work.require_output()
 
 
-@rule(GROUP, "link.md#when-a-session-ends")
+@rule(GROUP, "reference/protocol.md#when-a-session-ends")
 def end(device: Subject) -> None:
     """Buffers end with their session, and new ones hold nothing of them."""
     buffer = DeviceBuffer.on(device)
@@ -334,7 +334,7 @@ def contended(device: Subject) -> None:
     other.require_values(1)
 
 
-@rule(GROUP, "link.md#a-session", "MD-41")
+@rule(GROUP, "reference/protocol.md#a-session", "MD-41")
 def guessed(device: Subject) -> None:
     """Who guesses the tokens of another session gets nothing."""
     theirs, own = DeviceBuffer.on(device), DeviceBuffer(device.prepare())

@@ -16,7 +16,7 @@ from nnhal_conformance.rule import INVALID, MISSED, offered, refused, require, r
 from nnhal_conformance.small_models import SmallRequest
 
 GROUP = "bursts"
-_PAGE, _CHANNELS = "messages.md#executions", "link.md#channels"
+_PAGE, _CHANNELS = "reference/protocol.md#executions", "reference/protocol.md#channels"
 _CALLS = 8
 
 

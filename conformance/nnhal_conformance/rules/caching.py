@@ -20,7 +20,7 @@ from nnhal_conformance.rule import FAILURE, INVALID, MISSED, NotOfferedError, re
 from nnhal_conformance.session import DeviceSession, config_of
 
 GROUP = "caching"
-_PAGE = "messages.md#fields-that-are-absent"
+_PAGE = "reference/protocol.md#fields-that-are-absent"
 _TOKEN = bytes(range(32))
 
 

@@ -28,7 +28,7 @@ from nnhal_conformance.session import Datagrams, DeviceSession
 from nnhal_conformance.small_models import SmallRequest
 
 GROUP = "chains"
-_PAGE = "link.md#wired-chains"
+_PAGE = "reference/protocol.md#wired-chains"
 _FOLLOWS = "plans with this device are chained by fences, or their steps run in turn"
 
 
@@ -161,7 +161,7 @@ def refusals(device: Subject) -> None:
     chain.rule(1)
 
 
-@rule(GROUP, "link.md#channels")
+@rule(GROUP, "reference/protocol.md#channels")
 def malformed(device: Subject) -> None:
     """A datagram that is no call is answered with INVALID_ARGUMENT, and ends the chain."""
     for message in BROKEN.values():

@@ -33,7 +33,7 @@ from nnhal_conformance.small_models import SHAPE, SmallRequest
 from nnhal_conformance.ways import ALL_RUNS, PLAIN_RUNS, RUNS, RunWay, refused_run
 
 GROUP = "executions"
-_PAGE = "messages.md#executions"
+_PAGE = "reference/protocol.md#executions"
 _LATEST = 2**63 - 1
 _USAGE = Usage.CPU_READ_OFTEN | Usage.CPU_WRITE_OFTEN
 WITH_CONFIG = {name: way for name, way in RUNS.items() if name not in PLAIN_RUNS}
@@ -255,7 +255,7 @@ def within(deadline: Callable[[], object], work: SmallRequest, what: str) -> Non
     work.require_output()
 
 
-@rule(GROUP, "messages.md#fields-that-are-absent", "QS-05", "QS-06", "QS-08", "QS-10", "BU-11", over=ALL_RUNS)
+@rule(GROUP, "reference/protocol.md#fields-that-are-absent", "QS-05", "QS-06", "QS-08", "QS-10", "BU-11", over=ALL_RUNS)
 def deadlines(device: Subject, way: RunWay) -> None:
     """A deadline that has passed is NONE with right values or MISSED_DEADLINE; a late one, -1 or none at all NONE."""
     held = device.prepare()
@@ -268,7 +268,7 @@ def deadlines(device: Subject, way: RunWay) -> None:
     work.run(run)
 
 
-@rule(GROUP, "messages.md#fields-that-are-absent", over=RUNS)
+@rule(GROUP, "reference/protocol.md#fields-that-are-absent", over=RUNS)
 def absent_fields(device: Subject, way: RunWay) -> None:
     """A call without a deadline, and a config without a timeout, have none."""
     held = device.prepare()

@@ -22,7 +22,7 @@ from nnhal_conformance.small_models import SHAPE
 from nnhal_conformance.ways import ALL_RUNS, LAUNCHES, RELAUNCHES, LaunchWay, RunWay, refused_run
 
 GROUP = "fences"
-_PAGE = "messages.md#fences"
+_PAGE = "reference/protocol.md#fences"
 _WAITS = 3
 _SOON_NS = 100_000_000
 
@@ -205,7 +205,7 @@ def durations(device: Subject, way: LaunchWay) -> None:
     work.run(lambda: launched(duration_ns=2**63 - 1).require_success())
 
 
-@rule(GROUP, "messages.md#fields-that-are-absent", over=LAUNCHES)
+@rule(GROUP, "reference/protocol.md#fields-that-are-absent", over=LAUNCHES)
 def absent_fields(device: Subject, way: LaunchWay) -> None:
     """A launch without a deadline and a duration has none."""
     held = device.prepare()
@@ -246,7 +246,7 @@ def one_at_a_time(device: Subject, way: LaunchWay) -> None:
     work.run(lambda: launched().require_success())
 
 
-@rule(GROUP, "link.md#a-session")
+@rule(GROUP, "reference/protocol.md#a-session")
 def released_callback(device: Subject) -> None:
     """A callback that is released is unknown; what it launched goes on."""
     held = device.prepare()
@@ -263,7 +263,7 @@ def released_callback(device: Subject) -> None:
     work.require_output()
 
 
-@rule(GROUP, "link.md#a-session", "RE-08", over=RELAUNCHES)
+@rule(GROUP, "reference/protocol.md#a-session", "RE-08", over=RELAUNCHES)
 def released_model(device: Subject, way: LaunchWay) -> None:
     """A prepared model that the client releases still serves what was launched."""
     held = device.prepare()
@@ -298,7 +298,7 @@ def open_output(device: Subject, way: LaunchWay) -> None:
     work.run(lambda: way(held, known)().require_success())
 
 
-@rule(GROUP, "link.md#when-a-session-ends", over=LAUNCHES)
+@rule(GROUP, "reference/protocol.md#when-a-session-ends", over=LAUNCHES)
 def end_of_session(device: Subject, way: LaunchWay) -> None:
     """A launch that waits ends with its session: its fence is in error, and nothing is written."""
     held = device.prepare()
@@ -314,7 +314,7 @@ def end_of_session(device: Subject, way: LaunchWay) -> None:
     require(work.is_untouched, "an output", "nothing written")
 
 
-@rule(GROUP, "link.md#limits", over=LAUNCHES)
+@rule(GROUP, "reference/protocol.md#limits", over=LAUNCHES)
 def leaks(device: Subject, way: LaunchWay) -> None:
     """Launches that have ended leave no descriptor in the device's process."""
     held = device.prepare()

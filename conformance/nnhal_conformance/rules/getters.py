@@ -44,38 +44,38 @@ def _valid(checked: Callable[[], object]) -> None:
         raise BrokenRuleError(error.message) from error
 
 
-@rule(GROUP, "contract.md#the-rows", "DV-04")
+@rule(GROUP, "reference/contract.md#the-rows", "DV-04")
 def version(device: Subject) -> None:
     """GetVersionString gives a string that is not empty."""
     _valid(lambda: checked_version(_asked(device.session())["GetVersionString"].version, _PLACE))
 
 
-@rule(GROUP, "contract.md#the-rows", "DV-05")
+@rule(GROUP, "reference/contract.md#the-rows", "DV-05")
 def type_(device: Subject) -> None:
     """GetType gives OTHER, CPU, GPU or ACCELERATOR."""
     _valid(lambda: checked_type(_asked(device.session())["GetType"].type, _PLACE))
 
 
-@rule(GROUP, "contract.md#the-rows", "DV-02", "DV-03", "BA-02")
+@rule(GROUP, "reference/contract.md#the-rows", "DV-02", "DV-03", "BA-02")
 def capabilities(device: Subject) -> None:
     """GetCapabilities gives figures above 0, by rising operand type, each once, never for SUBGRAPH."""
     _valid(lambda: checked_capabilities(_asked(device.session())["GetCapabilities"].capabilities, _PLACE))
 
 
-@rule(GROUP, "contract.md#the-rows", "DV-06")
+@rule(GROUP, "reference/contract.md#the-rows", "DV-06")
 def extensions(device: Subject) -> None:
     """GetSupportedExtensions gives valid names, none twice, and valid types."""
     _valid(lambda: checked_extensions(_asked(device.session())["GetSupportedExtensions"].extensions, _PLACE))
 
 
-@rule(GROUP, "contract.md#the-rows", "DV-07", "DV-10")
+@rule(GROUP, "reference/contract.md#the-rows", "DV-07", "DV-10")
 def cache_files(device: Subject) -> None:
     """GetNumberOfCacheFilesNeeded gives 0 to 32 of each kind."""
     answer = _asked(device.session())["GetNumberOfCacheFilesNeeded"]
     _valid(lambda: checked_cache_files(answer.number_of_cache_files, _PLACE))
 
 
-@rule(GROUP, "contract.md#the-rows", "DV-12")
+@rule(GROUP, "reference/contract.md#the-rows", "DV-12")
 def same_answers(device: Subject) -> None:
     """A getter gives the same answer each time, in every session."""
     first, second = _asked(device.session()), _asked(device.session())

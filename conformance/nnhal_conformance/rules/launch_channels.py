@@ -16,7 +16,7 @@ from nnhal_conformance.rules.link import Given
 from nnhal_conformance.small_models import SmallRequest
 
 GROUP = "launch-channels"
-_PAGE, _LIMITS = "link.md#channels", "link.md#limits"
+_PAGE, _LIMITS = "reference/protocol.md#channels", "reference/protocol.md#limits"
 _MOST_FENCES = 16
 
 
@@ -126,7 +126,7 @@ def closed_channel(device: Subject) -> None:
     work.require_output()
 
 
-@rule(GROUP, "link.md#when-a-session-ends")
+@rule(GROUP, "reference/protocol.md#when-a-session-ends")
 def end_of_session(device: Subject) -> None:
     """The channel closes when the link does."""
     launches, _, _ = _open(device)

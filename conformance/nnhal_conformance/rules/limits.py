@@ -36,14 +36,14 @@ from nnhal_conformance.small_models import SmallRequest
 from nnhal_conformance.victims import die_in_calls
 
 GROUP = "limits"
-_PAGE = "link.md#limits"
+_PAGE = "reference/protocol.md#limits"
 _MOST_FENCED = 256
 _BURSTS = 24
 
 
 @rule(GROUP, _PAGE)
 def long_lists(device: Subject) -> None:
-    """A list in a request that is longer than docs/link.md allows is INVALID_ARGUMENT."""
+    """A list in a request that is longer than docs/reference/limits.md allows is INVALID_ARGUMENT."""
     held = device.prepare()
     session, nothing = held.session, request_pb2.RequestArgument()
     pool = request_pb2.RequestMemoryPool(token=1)
@@ -111,7 +111,7 @@ def _succeeds(call: Callable[[], object]) -> bool:
     return True
 
 
-@rule(GROUP, "link.md#channels")
+@rule(GROUP, "reference/protocol.md#channels")
 def callers_that_do_not_read(device: Subject) -> None:
     """A client that calls without reading its answers is served no further, and no other client waits for it."""
     held = device.prepare()
@@ -132,7 +132,7 @@ def callers_that_do_not_read(device: Subject) -> None:
     work.run(lambda: other.execute(work.request))
 
 
-@rule(GROUP, "link.md#when-a-session-ends")
+@rule(GROUP, "reference/protocol.md#when-a-session-ends")
 def killed_clients(device: Subject) -> None:
     """A client that is killed in the middle of a run ends its session: its descriptors and mappings are released."""
 
@@ -156,7 +156,7 @@ def killed_clients(device: Subject) -> None:
     device.require_alive()
 
 
-@rule(GROUP, "link.md#limits")
+@rule(GROUP, "reference/protocol.md#limits")
 def many_bursts(device: Subject) -> None:
     """Bursts that are not taken are closed when they are released, or their session ends."""
     held = device.prepare()
@@ -174,7 +174,7 @@ def many_bursts(device: Subject) -> None:
     device.require_no_growth(4, round_, _BURSTS // 3)
 
 
-@rule(GROUP, "messages.md#memory")
+@rule(GROUP, "reference/protocol.md#memory")
 def truncated_file(device: Subject) -> None:
     """A file that is shortened between executions or during them is GENERAL_FAILURE at worst, and kills no device."""
     held = device.prepare()

@@ -17,7 +17,8 @@ from nnhal_conformance.rule import FULL, BrokenRuleError, require, rule
 from nnhal_conformance.session import RawLink, hello_of
 
 GROUP = "link"
-_SESSION, _PUT, _LIMITS = "link.md#a-session", "link.md#what-can-be-put", "link.md#limits"
+_PAGE = "reference/protocol.md"
+_SESSION, _PUT, _LIMITS = f"{_PAGE}#a-session", f"{_PAGE}#what-can-be-put", f"{_PAGE}#limits"
 _UNKNOWN = b"\xf8\x07\x01"
 _FAR = 10**9
 
@@ -70,7 +71,7 @@ def _require_refusal(reply: wire.LinkReply, what: str, status: ErrorStatus | Non
 
 @rule(GROUP, _SESSION, "DV-01", "BA-01")
 def hello(device: Subject) -> None:
-    """Hello is answered with Welcome: a token that differs each time, and the limits of docs/link.md."""
+    """Hello is answered with Welcome: a token that differs each time, and the limits of docs/reference/limits.md."""
     welcomes = [device.raw_link().welcome for _ in range(3)]
     tokens = [welcome.session_token for welcome in welcomes]
     require(all(tokens) and len(set(tokens)) == len(tokens), f"tokens {tokens}", "others for each session")
@@ -80,7 +81,7 @@ def hello(device: Subject) -> None:
         require(welcome.max_descriptors_per_session > 0, "0 descriptors of a session", "more than 0")
 
 
-@rule(GROUP, "link.md#channels")
+@rule(GROUP, "reference/protocol.md#channels")
 def capabilities(device: Subject) -> None:
     """Welcome names no capability that Hello has not, and none that does not exist."""
     unknown = wire.LinkCapability.ValueType(1000)

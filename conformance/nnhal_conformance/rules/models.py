@@ -34,7 +34,7 @@ from nnhal_conformance.small_models import SHAPE, SmallModel, small_models
 from nnhal_conformance.ways import PREPARATIONS, Prepare, by_config
 
 GROUP = "models"
-_VALID, _PREPARING = "contract.md#valid-models", "messages.md#errors"
+_VALID, _PREPARING = "reference/contract.md#valid-models", "reference/protocol.md#errors"
 LATEST_NS = 2**63 - 1
 
 
@@ -260,7 +260,7 @@ def deadlines(device: Subject, prepare: Prepare) -> None:
         require(status.name in expected, f"{what}: {status.name}", " or ".join(expected))
 
 
-@rule(GROUP, "messages.md#fields-that-are-absent", over=PREPARATIONS)
+@rule(GROUP, "reference/protocol.md#fields-that-are-absent", over=PREPARATIONS)
 def absent_fields(device: Subject, prepare: Prepare) -> None:
     """Fields that are absent have their defaults: a call with nothing but the model prepares it."""
     absent = {"preference": None, "priority": None, "deadline_ns": None, "token": b""}
@@ -268,7 +268,7 @@ def absent_fields(device: Subject, prepare: Prepare) -> None:
     require(error is None and not events[-1].notified.status, f"{error or events[-1]}", "NONE")
 
 
-@rule(GROUP, "link.md#a-session", "PM-18")
+@rule(GROUP, "reference/protocol.md#a-session", "PM-18")
 def twice(device: Subject) -> None:
     """A model prepared twice gives two prepared models: releasing one leaves the other, and is for good."""
     first = device.prepare()

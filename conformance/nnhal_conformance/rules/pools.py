@@ -39,7 +39,7 @@ from nnhal_conformance.small_models import SmallModel, SmallRequest
 from nnhal_conformance.ways import ALL_RUNS, RunWay, refused_run
 
 GROUP = "pools"
-_PAGE = "messages.md#memory"
+_PAGE = "reference/protocol.md#memory"
 _LEAD = 4096 + 128
 """Where a part of a file begins: behind a page, at no multiple of pages."""
 
@@ -272,7 +272,7 @@ def contradictions_of_constants(device: Subject) -> None:
             refused(partial(session.prepare, model), status, what=what)
 
 
-@rule(GROUP, "link.md#a-session")
+@rule(GROUP, "reference/protocol.md#a-session")
 def unknown_descriptor(device: Subject) -> None:
     """A descriptor id that the link has not numbered, or that was dropped, is INVALID_ARGUMENT."""
     held = device.prepare()

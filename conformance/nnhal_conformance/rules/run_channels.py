@@ -13,7 +13,7 @@ from nnhal_conformance.rules.link import Given
 from nnhal_conformance.small_models import SmallRequest
 
 GROUP = "run-channels"
-_PAGE = "link.md#run-channels"
+_PAGE = "reference/protocol.md#run-channels"
 
 
 def _open(device: Subject) -> tuple[BurstChannel, Bound, SmallRequest]:
@@ -43,7 +43,7 @@ def nothing_else(device: Subject) -> None:
     work.run(lambda: channel.run(bound))
 
 
-@rule(GROUP, "link.md#channels")
+@rule(GROUP, "reference/protocol.md#channels")
 def malformed(device: Subject) -> None:
     """A datagram that is no call is answered with INVALID_ARGUMENT and ends the channel, not the execution."""
     channel, bound, work = _open(device)
@@ -116,7 +116,7 @@ def usage(device: Subject) -> None:
     require(not counted(False).ListFields(), f"{counted(False)}", "nothing of an execution without a run channel")
 
 
-@rule(GROUP, "link.md#channels")
+@rule(GROUP, "reference/protocol.md#channels")
 def numbers(device: Subject) -> None:
     """If the session has agreed on it, the answer has the number of its call, also if the call is refused."""
     channel, bound, _ = _open(device)

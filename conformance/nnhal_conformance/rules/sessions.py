@@ -18,7 +18,7 @@ from nnhal_conformance.session import DeviceSession
 from nnhal_conformance.small_models import small_models
 
 GROUP = "sessions"
-_END = "link.md#when-a-session-ends"
+_END = "reference/protocol.md#when-a-session-ends"
 _ROUNDS, _SPARE = 8, 4
 Release = Callable[[], object]
 
@@ -34,7 +34,7 @@ def _counts(session: DeviceSession) -> bool:
     return True
 
 
-@rule(GROUP, "link.md#a-session")
+@rule(GROUP, "reference/protocol.md#a-session")
 def token(device: Subject) -> None:
     """A call that makes or uses something is refused without the token of an open link."""
     session = device.session()
@@ -57,7 +57,7 @@ def end(device: Subject) -> None:
     device.until(lambda: not _counts(other), lambda: "the token counts after the link has closed, expected a refusal")
 
 
-@rule(GROUP, "link.md#a-session")
+@rule(GROUP, "reference/protocol.md#a-session")
 def handles_of_others(device: Subject) -> None:
     """A handle is valid in its own session only, and unknown ones are INVALID_ARGUMENT."""
     held = device.prepare()
@@ -85,7 +85,7 @@ def end_of_channels(device: Subject) -> None:
     burst.channel.require_end()
 
 
-@rule(GROUP, "messages.md#fences")
+@rule(GROUP, "reference/protocol.md#fences")
 def end_of_fences(device: Subject) -> None:
     """Launches that wait end when the link closes, and their fences are in error."""
     held = device.prepare()
@@ -128,7 +128,7 @@ def leaks(device: Subject) -> None:
     device.require_no_growth(_ROUNDS, round_, _SPARE)
 
 
-@rule(GROUP, "link.md#a-session")
+@rule(GROUP, "reference/protocol.md#a-session")
 def leaks_of_calls(device: Subject) -> None:
     """Objects that a client releases leave no descriptor and no mapping, though the session goes on."""
     held = device.prepare()
@@ -146,7 +146,7 @@ def leaks_of_calls(device: Subject) -> None:
     device.require_no_growth(_ROUNDS, round_, _SPARE)
 
 
-@rule(GROUP, "link.md#a-session")
+@rule(GROUP, "reference/protocol.md#a-session")
 def untaken(device: Subject) -> None:
     """What is released takes along the descriptors that it has offered and nobody has taken; dropping them first is
     allowed.

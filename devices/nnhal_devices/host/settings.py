@@ -41,28 +41,46 @@ class DeviceSettings(ProcessSettings):
     """Executions that run at a time."""
 
     buffer_bytes: int = Field(default=4 << 30, ge=0, le=MOST_BYTES)
-    """Memory that buffers of all clients together may take."""
+    """Memory of buffers of all clients.
+
+    Beyond it RESOURCE_EXHAUSTED_TRANSIENT.
+    """
 
     turn_seconds: float = Field(default=5.0, gt=0, le=86_400)
-    """How long an execution may have others wait for its worker; then the next one runs beside it."""
+    """Seconds that an execution may have others wait for its worker.
+
+    Beyond it the next one runs beside it.
+    """
 
     model_bytes: int = Field(default=8 << 30, ge=0, le=MOST_BYTES)
-    """Memory that constants of prepared models and copies of files, all clients' together, may take."""
+    """Memory of constants of prepared models and of copies of files, of all clients.
+
+    Beyond it RESOURCE_EXHAUSTED_TRANSIENT.
+    """
 
     memory_bytes: int = Field(default=0, ge=0, le=MOST_BYTES)
-    """Memory of its own that the process may take before it ends; 0 for 80 % of what host and control group allow."""
+    """Memory of the process's own; 0 for 80 % of what host and control group allow.
+
+    Beyond it the process ends. /proc/self/statm is read 10 to 40 times a second.
+    """
 
     stop_seconds: float = Field(default=10.0, gt=0, le=86_400)
-    """How long after it should have ended an execution may go on; then the process ends, since its driver hangs."""
+    """Seconds that an execution may go on after it should have ended.
+
+    Beyond it the process ends, since its driver hangs.
+    """
 
     hang_seconds: float = Field(default=5.0, ge=0, le=86_400)
-    """How long an execution may take however short its runs were; then it hangs at 20 times the slowest. 0: never."""
+    """Seconds of an execution whose runs were short; 0 for no limit.
+
+    Beyond it, and beyond 20 times the slowest run, the execution is cancelled.
+    """
 
     synchronous_fences: bool = False
-    """Whether a fenced execution is computed in the call that launches it, and returns no fence."""
+    """Compute a fenced execution in the call that launches it, and return no fence."""
 
     map_files: bool = True
-    """Whether files that may shrink are mapped under a guard if the driver can run so, and not always staged."""
+    """Map files that may shrink under a guard if the driver can run so, instead of staging them."""
 
     threads: int = Field(default=1, ge=1, le=256)
     """Threads that one execution may use, if the driver can use several."""
@@ -77,51 +95,83 @@ class DeviceSettings(ProcessSettings):
     """Absolute directories, colons between them, in whose backend files the process looks for its driver."""
 
     backend_seconds: float = Field(default=SECONDS, gt=0, le=86_400)
-    """How long a backend file may take to load before it is refused."""
+    """Seconds that a backend file may take to load.
+
+    Beyond it the file is refused.
+    """
 
     allow_faults: bool = False
-    """Whether the user who runs the process may tell the device to misbehave."""
+    """Let the user who runs the process give the device faults."""
 
     faults: Path | None = None
     """A file of faults that the device has from the start on."""
 
     allow_recording: bool = False
-    """Whether the user who runs the process may record what all clients ask of the device."""
+    """Let the user who runs the process record the calls of all clients."""
 
     recording_calls: int = Field(default=65_536, ge=1, le=MOST)
-    """Calls that may wait to be written to a recording; more are dropped, and counted."""
+    """Calls that wait to be written to a recording.
+
+    Beyond it calls are left out and counted.
+    """
 
     recording_bytes: int = Field(default=256 << 20, ge=0, le=MOST_BYTES)
-    """Bytes of inputs, outputs and buffers that may wait to be written; those of further calls are left out."""
+    """Bytes of inputs, outputs and buffers that wait to be written to a recording.
+
+    Beyond it values are left out and counted.
+    """
 
     listen: str = ""
     """HOST:PORT at which frameworks on other hosts reach the device; port 0 lets the system choose."""
 
     tls_certificate: Path | None = None
+    """The certificate of the address in ``listen``, PEM."""
+
     tls_key: Path | None = None
+    """The key of the certificate, PEM."""
+
     tls_client_ca: Path | None = None
-    """Only clients with a certificate of this authority are admitted there."""
+    """The authority of clients' certificates there, PEM; clients without one are refused."""
 
     tokens: Path | None = None
-    """The tokens of those who may use the device from other hosts."""
+    """A file with the tokens of those who may use the device from other hosts."""
 
     insecure: bool = False
     """Listen beyond this host without TLS, or without tokens and certificates of clients."""
 
     wire_sessions: int = Field(default=16, ge=1, le=1024)
-    """Sessions of other hosts that may be open at a time."""
+    """Sessions of other hosts.
+
+    Beyond it RESOURCE_EXHAUSTED_TRANSIENT.
+    """
 
     wire_session_bytes: int = Field(default=4 << 30, ge=1, le=MOST_BYTES)
-    """Bytes that one session of another host may hold: arguments, buffers, constants of models, unfinished uploads."""
+    """Bytes that one session of another host holds: arguments, buffers, constants of models, unfinished uploads.
+
+    Beyond it RESOURCE_EXHAUSTED_TRANSIENT.
+    """
 
     wire_upload_bytes: int = Field(default=1 << 30, ge=1, le=MOST_BYTES)
-    """Bytes of one constant that another host sends."""
+    """Bytes of one constant from another host.
+
+    Beyond it RESOURCE_EXHAUSTED_TRANSIENT.
+    """
 
     wire_constant_bytes: int = Field(default=2 << 30, ge=1, le=MOST_BYTES)
-    """Bytes of constants of other hosts that are kept for later models and sessions."""
+    """Bytes of constants of other hosts that are kept for later models and sessions.
+
+    Beyond it the least recently used are dropped.
+    """
 
     wire_objects: int = Field(default=4096, ge=1, le=MOST)
-    """Prepared models, executions and buffers that one session of another host may own."""
+    """Prepared models, executions and buffers of one session of another host.
+
+    Beyond it RESOURCE_EXHAUSTED_TRANSIENT.
+    """
 
     wire_message_bytes: int = Field(default=64 << 20, ge=4 << 20, le=2**31 - 1)
-    """Bytes of one message of another host: a model without its large constants, or a chunk of a tensor."""
+    """Bytes of one message of another host: a model without its large constants, or a chunk of a tensor.
+
+    Beyond it RESOURCE_EXHAUSTED. Messages that come together may take as much for each session; beyond that calls are
+    cancelled.
+    """

@@ -8,17 +8,17 @@ from typing import TypeVar
 from nnhal.errors import invalid_argument
 
 MAX_POOLS = 4096
-"""Pools of a request or of a model. A session has 256 descriptors and 4,096 buffers by default."""
+"""Pools of a request or of a model."""
 MAX_ARGUMENTS = 65_536
-"""Inputs, or outputs, of a request."""
+"""Inputs of a request, and outputs of one."""
 MAX_FENCES = 256
-"""Fences that one execution waits for: as many as a session has descriptors by default."""
+"""Fences that one execution waits for; on a launch channel as many as a datagram has descriptors."""
 MAX_ROLES = 4096
-"""Roles of one buffer, or the prepared models that they refer to."""
+"""Roles of one buffer, and prepared models that they refer to."""
 MAX_HINTS = 1024
-"""Hints of a preparation or an execution, or the extensions that they belong to."""
+"""Hints of a preparation or an execution, and extensions of a request or a model."""
 MAX_PINS = 1024
-"""Pins of a plan: each is compared with each operation of the model."""
+"""Pins of a plan; each is compared with each operation of the model."""
 MAX_DEVICES = 256
 """Devices that one request names."""
 T = TypeVar("T")

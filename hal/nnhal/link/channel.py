@@ -18,7 +18,9 @@ from nnhal.errors import NnhalError
 from nnhal.user_numbers import known_user
 
 MAX_MESSAGE_BYTES = 64 * 1024
+"""Bytes of a datagram."""
 MAX_DESCRIPTORS_PER_MESSAGE = 16
+"""Descriptors with a datagram."""
 _CREDENTIALS = struct.Struct("3i")
 _DESCRIPTOR_BYTES = array.array("i").itemsize
 

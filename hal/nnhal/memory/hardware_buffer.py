@@ -14,7 +14,7 @@ from nnhal.memory.ashmem import cannot_shrink, create_sealed
 from nnhal.types import HardwareBuffer, NativeHandle
 
 _MAGIC = 0x4E4E4842
-_VERSION = 1
+VERSION = 1
 _INTS = 10
 
 
@@ -83,7 +83,7 @@ def create_hardware_buffer(description: BufferDescription, is_final: bool = True
     descriptor = create_sealed(description.byte_size, "nnhal-hardware-buffer", is_final)
     ints = (
         _MAGIC,
-        _VERSION,
+        VERSION,
         description.width,
         description.height,
         description.layers,
@@ -105,10 +105,10 @@ def describe_buffer(buffer: HardwareBuffer) -> BufferDescription:
             f"expected 1 and {_INTS}"
         )
     magic, version, width, height, layers, code, usage_low, usage_high, stride, reserved = handle.ints
-    if (magic, version, reserved) != (_MAGIC, _VERSION, 0):
+    if (magic, version, reserved) != (_MAGIC, VERSION, 0):
         raise ValueError(
             f"its handle has magic {magic:#x}, version {version} and {reserved} reserved bytes, "
-            f"expected {_MAGIC:#x}, {_VERSION} and 0"
+            f"expected {_MAGIC:#x}, {VERSION} and 0"
         )
     if code not in _CODES:
         raise ValueError(f"its format is {code:#x}, expected one of {', '.join(f'{f:#x} ({f.name})' for f in Format)}")

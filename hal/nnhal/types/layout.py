@@ -32,9 +32,9 @@ SCALAR_TYPES = frozenset(
     {OperandType.FLOAT32, OperandType.INT32, OperandType.UINT32, OperandType.BOOL, OperandType.FLOAT16}
 )
 MAX_OPERAND_BYTES = 2**32 - 1
-"""The largest size of one operand."""
+"""Bytes of an operand."""
 MAX_RANK = 32
-"""The highest rank of one operand: numpy has 64 axes at most, and some kernels need as many again."""
+"""Axes of an operand. numpy has 64 at most, and some kernels need as many again."""
 EXTENSION_BASE = 0x10000
 """Codes from here on belong to extensions."""
 

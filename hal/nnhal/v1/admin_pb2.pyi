@@ -241,7 +241,7 @@ class SessionState(_message.Message):
     is_own: _builtins.bool
     """Whether it is the session of this call."""
     owner: _builtins.str
-    """Its owner in words: "process 41", or "another container" if the process cannot be told."""
+    """Its owner in words: "process 41", or "another container" if the process is not known."""
     @_builtins.property
     def objects(self) -> _containers.RepeatedCompositeFieldContainer[Global___ObjectCount]:
         """What it owns, by kind."""
@@ -910,7 +910,7 @@ class GetDeviceResponse(_message.Message):
 
     @_builtins.property
     def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationLimit]:
-        """What the driver says of operations that it takes with conditions."""
+        """Conditions of the driver's on operations that it takes."""
 
     def __init__(
         self,

@@ -140,8 +140,8 @@ class DescribeResponse(_message.Message):
     maps_files: _builtins.bool
     """Whether files that may shrink are used in place too, if they are in a tmpfs. It stages other such files."""
     source_extension: _builtins.str
-    """The extension whose operations it runs in one go, and of which it prefers one operation to a whole step of those
-    that a front end has made from the extension's language, such as "nnhal.onnx". Empty if there is none.
+    """The extension whose operations it runs in one go, such as "nnhal.onnx". It prefers one operation of the extension
+    to a step of operations that a front end has made from the extension's language. Empty if there is none.
     """
     optimizes_nothing: _builtins.bool
     """Whether it has no optimiser: OptimizeSubgraph leaves every operation as it is, and need not be asked."""
@@ -328,8 +328,8 @@ class AssessModelResponse(_message.Message):
 
     @_builtins.property
     def operation_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Nanoseconds for each operation of the main subgraph; 0 for those that the device does not support. Empty if the device
-        has no cost model for this model.
+        """Nanoseconds for each operation of the main subgraph; 0 for an operation that the device does not support. Empty if
+        the device has no cost model for this model.
         """
 
     @_builtins.property
@@ -424,7 +424,7 @@ class OptimizeSubgraphRequest(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def model(self) -> _model_pb2.Model:
-        """A valid model of which the device supports every operation."""
+        """A valid model; the device supports each of its operations."""
 
     def __init__(
         self,

@@ -41,8 +41,8 @@ class CopyFromRequest(_message.Message):
 
     @_builtins.property
     def empty(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The dimensions of an empty value, of which one at least is 0, instead of src and dimensions, where a 0 is unknown. Only for devices
-        that have agreed on LINK_CAPABILITY_LENGTHS_BY_RUN.
+        """The dimensions of an empty value, one or more of them 0, instead of src and dimensions, where a 0 is unknown. Only
+        for devices that have agreed on LINK_CAPABILITY_LENGTHS_BY_RUN.
         """
 
     def __init__(
@@ -90,7 +90,7 @@ class CopyToRequest(_message.Message):
     buffer: _builtins.int
     """The buffer."""
     dimensions_only: _builtins.bool
-    """Whether nothing is to be copied, but the dimensions of what the buffer holds told, instead of dst. Only for devices that have
+    """Copy nothing, and answer with the dimensions of the buffer's value, instead of dst. Only for devices that have
     agreed on LINK_CAPABILITY_LENGTHS_BY_RUN.
     """
     @_builtins.property

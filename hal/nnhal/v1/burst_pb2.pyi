@@ -412,8 +412,8 @@ class BurstAnswer(_message.Message):
 
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___StepAnswer]:
-        """In the answer of a wired chain: how its steps ended, those that failed or, if their executions measure, all that have run.
-        Status and message are those of the first that failed.
+        """In the answer of a wired chain: the ends of the steps that failed or, if their executions measure, of all that have
+        run. Status and message are those of the first that failed.
         """
 
     def __init__(

@@ -3,18 +3,19 @@
 isort:skip_file
 Wired chains: the steps of a plan run on their devices one after the other, without the client in between.
 
-The client wires each step once: its execution becomes a stage of the chain. A bell is one connected SOCK_SEQPACKET socket
-pair between two stages, for each pair of which the second may begin only when the first has ended. To ring is to send one
-Ring over it. The client makes all sockets and keeps none of the bells, so that the bells of a device that dies close.
+The client wires each step once: its execution becomes a stage of the chain. A bell is one connected SOCK_SEQPACKET
+socket pair between two stages, if the second may begin only when the first has ended. To ring is to send one Ring
+over it. The client makes all sockets and keeps none of the bells, so that the bells of a device that dies close.
 
 One stage is the entry: each BurstCall that it receives, as on a run channel, starts a run. One stage is the exit: it
-answers with one BurstAnswer, over the same socket, of which the client has the other end. Between them a run needs the
+answers with one BurstAnswer over the same socket, whose other end the client has. Between them a run needs the
 client for nothing. A caller sends its next call after the answer; one that does not ends the chain.
 
-If a step fails, the stages after it do not run, and the answer says which one failed and why. An output that does not fit
-its memory is a failure of the step, with GENERAL_FAILURE, since all sizes are known: an answer whose status is NONE has a
-result with output_sufficient_size, or else the caller takes the run for failed, and runs its steps elsewhere. When any of its sockets
-closes, a stage closes all the others: the chain ends as a whole, and the caller sees its channel closed.
+If a step fails, the stages after it do not run, and the answer says which one failed and why. An output that does
+not fit its memory is a failure of the step, with GENERAL_FAILURE, since all sizes are known. An answer whose status
+is NONE has a result with output_sufficient_size. Without it the caller takes the run for failed, and runs its steps
+elsewhere. When any of its sockets closes, a stage closes all the others: the chain ends as a whole, and the caller
+sees its channel closed.
 """
 
 from collections import abc as _abc
@@ -54,7 +55,9 @@ class Ring(_message.Message):
     """The number of the entry's call, which the exit's answer carries; unset if that call has none (see Numbered in link.proto)."""
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[_burst_pb2.StepAnswer]:
-        """How steps ended: those that failed, and all that have run if their executions measure. In the order of their numbers."""
+        """The ends of the steps that failed, and of all that have run if their executions measure, in the order of
+        their numbers.
+        """
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ IDevice: what a device is, and preparing models for it.
 
 Calls that make or use objects carry the session token of an open link (see link.proto) as metadata 'nnhal-session'.
 Objects are named by handles above 0 that are valid in their session only, and are gone when its link closes. What else
-a client has to know, such as how calls fail, is in docs/messages.md.
+a client has to know, such as how calls fail, is in docs/reference/protocol.md.
 """
 
 from collections import abc as _abc

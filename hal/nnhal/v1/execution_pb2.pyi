@@ -93,7 +93,7 @@ class ExecutionServiceExecuteFencedRequest(_message.Message):
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The fences that must signal first: ids of descriptors that were put on the link, at most 256. What a fence is, is in
-        docs/messages.md.
+        docs/reference/protocol.md.
         """
 
     def __init__(

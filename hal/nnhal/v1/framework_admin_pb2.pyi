@@ -88,8 +88,8 @@ class GetFrameworkResponse(_message.Message):
     at_ns: _builtins.int
     """The instant of this answer, by CLOCK_BOOTTIME."""
     oldest_request_ns: _builtins.int
-    """How long the oldest request, or native client's run, has waited or run until now, in nanoseconds; 0 if there is none.
-    Direct runs are seen on devices only.
+    """Age of the oldest request or native client's run that waits or runs, in nanoseconds; 0 if there is none. Direct
+    runs are seen on devices only.
     """
     @_builtins.property
     def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceStanding]:
@@ -109,7 +109,7 @@ class GetFrameworkResponse(_message.Message):
 
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[_supervisor_pb2.ProcessEvent]:
-        """What has happened, after the number that was asked for; the last 500 are kept."""
+        """Events after the number that was asked for; the last 500 are kept."""
 
     @_builtins.property
     def addresses(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
@@ -276,8 +276,8 @@ class ServedModelState(_message.Message):
     model's constants.
     """
     oldest_request_ns: _builtins.int
-    """How long its oldest request has waited or run until now, in nanoseconds; 0 if there is none. Those of front workers
-    are told within a quarter of a second; runs of native clients are not among them.
+    """Age of its oldest request that waits or runs, in nanoseconds; 0 if there is none. Requests of front workers count
+    within a quarter of a second; runs of native clients are not among them.
     """
     modelled_ns: _builtins.float
     """The modelled time of a run by its plan, in nanoseconds; 0 if a device has no cost model, or was not asked."""
@@ -344,7 +344,7 @@ class SessionModelState(_message.Message):
     arena_bytes: _builtins.int
     """Bytes of arenas."""
     oldest_run_ns: _builtins.int
-    """How long its oldest run has lasted until now, in nanoseconds; 0 if none runs. Direct runs are seen on devices only."""
+    """Age of its oldest run, in nanoseconds; 0 if none runs. Direct runs are seen on devices only."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices of its plan."""
@@ -385,11 +385,11 @@ class ModelCounts(_message.Message):
     RUN_NS_FIELD_NUMBER: _builtins.int
     SINCE_NS_FIELD_NUMBER: _builtins.int
     requests: _builtins.int
-    """Requests that succeeded, and runs of native clients. Those of front workers are told within a quarter of a second."""
+    """Requests that succeeded, and runs of native clients. Requests of front workers count within a quarter of a second."""
     failures: _builtins.int
-    """Those that failed."""
+    """Runs that failed."""
     duration_ns: _builtins.int
-    """The time of those that succeeded from arrival to answer, summed up, in nanoseconds."""
+    """The sum of the times from arrival to answer of successes, in nanoseconds."""
     copied_bytes: _builtins.int
     """Bytes that were copied for them, in all."""
     fell_back: _builtins.int
@@ -994,7 +994,7 @@ class GetRunsRequest(_message.Message):
     model: _builtins.str
     """Only of this model; empty for all."""
     most: _builtins.int
-    """Of those that went well at most so many, the newest; 0 for all that are kept."""
+    """At most so many successes, the newest; 0 for all that are kept."""
     def __init__(
         self,
         *,
@@ -1021,11 +1021,11 @@ class GetRunsResponse(_message.Message):
     RECORDINGS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def live(self) -> _containers.RepeatedCompositeFieldContainer[_admin_pb2.ExecutionState]:
-        """Those that wait or run. Direct runs of native clients are seen on devices only."""
+        """Runs that wait or run. Direct runs of native clients are seen on devices only."""
 
     @_builtins.property
     def finished(self) -> _containers.RepeatedCompositeFieldContainer[Global___FinishedRun]:
-        """Those that have ended, the newest last. The last 500 that went well are kept, and the last 100 that failed or fell
+        """Runs that have ended, the newest last. The last 500 that went well are kept, and the last 100 that failed or fell
         back.
         """
 
@@ -1444,7 +1444,7 @@ class DrainDeviceResponse(_message.Message):
     MODELS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Models with a step on it: if it drains, those that may not be planned again, or are not yet."""
+        """Models with a step on it; if it drains, models that may not be planned again, or are not yet."""
 
     def __init__(
         self,

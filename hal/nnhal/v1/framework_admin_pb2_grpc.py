@@ -140,7 +140,7 @@ class FrameworkAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ExplainTarget(self, request, context):
-        """ExplainTarget explains the plan that a model runs by now.
+        """ExplainTarget explains the present plan of a model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -184,7 +184,7 @@ class FrameworkAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AddDevice(self, request, context):
-        """AddDevice has the framework know one more device, for models that are planned from now on.
+        """AddDevice has the framework know one more device, for models that are planned after the call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -42,7 +42,7 @@ class FrameworkAdminServiceStub:
     UnloadServedModel: _grpc.UnaryUnaryMultiCallable[_framework_admin_pb2.UnloadServedModelRequest, _framework_admin_pb2.UnloadServedModelResponse]
     """UnloadServedModel unloads all versions of a model of the repository."""
     ExplainTarget: _grpc.UnaryUnaryMultiCallable[_framework_admin_pb2.ExplainTargetRequest, _framework_admin_pb2.ExplainTargetResponse]
-    """ExplainTarget explains the plan that a model runs by now."""
+    """ExplainTarget explains the present plan of a model."""
     PlanTarget: _grpc.UnaryUnaryMultiCallable[_framework_admin_pb2.PlanTargetRequest, _framework_admin_pb2.PlanTargetResponse]
     """PlanTarget plans a model with other pins and explains that plan. Nothing is prepared, and nothing changes."""
     ApplyPlan: _grpc.UnaryUnaryMultiCallable[_framework_admin_pb2.ApplyPlanRequest, _framework_admin_pb2.ApplyPlanResponse]
@@ -57,7 +57,7 @@ class FrameworkAdminServiceStub:
     GetRecording: _grpc.UnaryUnaryMultiCallable[_framework_admin_pb2.GetRecordingRequest, _framework_admin_pb2.GetRecordingResponse]
     """GetRecording returns what has been recorded so far."""
     AddDevice: _grpc.UnaryUnaryMultiCallable[_framework_admin_pb2.AddDeviceRequest, _framework_admin_pb2.AddDeviceResponse]
-    """AddDevice has the framework know one more device, for models that are planned from now on."""
+    """AddDevice has the framework know one more device, for models that are planned after the call."""
     RemoveDevice: _grpc.UnaryUnaryMultiCallable[_framework_admin_pb2.FrameworkAdminServiceRemoveDeviceRequest, _framework_admin_pb2.FrameworkAdminServiceRemoveDeviceResponse]
     """RemoveDevice has the framework forget a device that AddDevice has added. Models are planned again without it."""
     DrainDevice: _grpc.UnaryUnaryMultiCallable[_framework_admin_pb2.DrainDeviceRequest, _framework_admin_pb2.DrainDeviceResponse]
@@ -79,7 +79,7 @@ class FrameworkAdminServiceAsyncStub(FrameworkAdminServiceStub):
     UnloadServedModel: _aio.UnaryUnaryMultiCallable[_framework_admin_pb2.UnloadServedModelRequest, _framework_admin_pb2.UnloadServedModelResponse]  # type: ignore[assignment]
     """UnloadServedModel unloads all versions of a model of the repository."""
     ExplainTarget: _aio.UnaryUnaryMultiCallable[_framework_admin_pb2.ExplainTargetRequest, _framework_admin_pb2.ExplainTargetResponse]  # type: ignore[assignment]
-    """ExplainTarget explains the plan that a model runs by now."""
+    """ExplainTarget explains the present plan of a model."""
     PlanTarget: _aio.UnaryUnaryMultiCallable[_framework_admin_pb2.PlanTargetRequest, _framework_admin_pb2.PlanTargetResponse]  # type: ignore[assignment]
     """PlanTarget plans a model with other pins and explains that plan. Nothing is prepared, and nothing changes."""
     ApplyPlan: _aio.UnaryUnaryMultiCallable[_framework_admin_pb2.ApplyPlanRequest, _framework_admin_pb2.ApplyPlanResponse]  # type: ignore[assignment]
@@ -94,7 +94,7 @@ class FrameworkAdminServiceAsyncStub(FrameworkAdminServiceStub):
     GetRecording: _aio.UnaryUnaryMultiCallable[_framework_admin_pb2.GetRecordingRequest, _framework_admin_pb2.GetRecordingResponse]  # type: ignore[assignment]
     """GetRecording returns what has been recorded so far."""
     AddDevice: _aio.UnaryUnaryMultiCallable[_framework_admin_pb2.AddDeviceRequest, _framework_admin_pb2.AddDeviceResponse]  # type: ignore[assignment]
-    """AddDevice has the framework know one more device, for models that are planned from now on."""
+    """AddDevice has the framework know one more device, for models that are planned after the call."""
     RemoveDevice: _aio.UnaryUnaryMultiCallable[_framework_admin_pb2.FrameworkAdminServiceRemoveDeviceRequest, _framework_admin_pb2.FrameworkAdminServiceRemoveDeviceResponse]  # type: ignore[assignment]
     """RemoveDevice has the framework forget a device that AddDevice has added. Models are planned again without it."""
     DrainDevice: _aio.UnaryUnaryMultiCallable[_framework_admin_pb2.DrainDeviceRequest, _framework_admin_pb2.DrainDeviceResponse]  # type: ignore[assignment]
@@ -143,7 +143,7 @@ class FrameworkAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _framework_admin_pb2.ExplainTargetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_framework_admin_pb2.ExplainTargetResponse, _abc.Awaitable[_framework_admin_pb2.ExplainTargetResponse]]:
-        """ExplainTarget explains the plan that a model runs by now."""
+        """ExplainTarget explains the present plan of a model."""
 
     @_abc_1.abstractmethod
     def PlanTarget(
@@ -194,7 +194,7 @@ class FrameworkAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _framework_admin_pb2.AddDeviceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_framework_admin_pb2.AddDeviceResponse, _abc.Awaitable[_framework_admin_pb2.AddDeviceResponse]]:
-        """AddDevice has the framework know one more device, for models that are planned from now on."""
+        """AddDevice has the framework know one more device, for models that are planned after the call."""
 
     @_abc_1.abstractmethod
     def RemoveDevice(

@@ -317,8 +317,8 @@ class LoadModelRequest(_message.Message):
 
     @_builtins.property
     def states(self) -> _containers.RepeatedCompositeFieldContainer[Global___StatePair]:
-        """Inputs and outputs that are the model's state, besides what the file itself says of that. Those that the file leaves
-        open have the dimensions of input_dimensions, or else 1.
+        """Inputs and outputs that are the model's state, besides the state that the file declares. Dimensions that the file
+        leaves open are those of input_dimensions, or else 1.
         """
 
     @_builtins.property
@@ -391,9 +391,9 @@ class PlanModelRequest(_message.Message):
     OPERATORS_FIELD_NUMBER: _builtins.int
     MAY_LOAD_FIELD_NUMBER: _builtins.int
     leaves_nodes: _builtins.bool
-    """Whether the client runs those nodes itself that no device takes: there are then as many groups as are needed, or none, and groups
-    of fewer than min_nodes_per_partition nodes are left to the client too. Otherwise the only group is the whole model, and a node
-    that no device takes is an error, as for LoadModel. Only for files.
+    """Whether the client itself runs nodes that no device takes. There are then as many groups as are needed, or none.
+    Groups of fewer than min_nodes_per_partition nodes are left to the client too. Otherwise the only group is the
+    whole model, and a node that no device takes is an error, as for LoadModel. Only for files.
     """
     explains: _builtins.bool
     """Whether to explain the plan of each group."""
@@ -401,7 +401,7 @@ class PlanModelRequest(_message.Message):
     """Whether the framework may load the file at once, by the model's name, if one device takes it as it is: there is nothing to plan then."""
     @_builtins.property
     def model(self) -> Global___LoadModelRequest:
-        """The model, and what LoadModel would be told about it. It needs no name; a deadline is given when it is loaded."""
+        """The model, as in LoadModel. It needs no name; a deadline is given when it is loaded."""
 
     @_builtins.property
     def keeps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -431,8 +431,9 @@ Global___PlanModelRequest: _TypeAlias = PlanModelRequest  # noqa: Y015
 
 @_typing.final
 class PlanModelResponse(_message.Message):
-    """PlanModelResponse says what would run where. Nodes are named by their indices in the main graph of the file, since names may be empty
-    or repeated; a node with graphs of its own counts as a whole. Each node is in just one group, or left.
+    """PlanModelResponse says what would run where. Nodes are named by their indices in the main graph of the file, since
+    names may be empty or repeated. A node with graphs of its own counts as a whole. Each node is in just one group, or
+    left.
 
     Groups of a file in TFLite are the subsets that an interpreter makes of all their operators when it hands these to a delegate. Operators
     that compute constants are then left, unless the only group is the whole model: each group that reads one's result computes it too.
@@ -506,7 +507,7 @@ class PlannedGroup(_message.Message):
 
     @_builtins.property
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorInfo]:
-        """What it writes that a node outside reads, or the model's user."""
+        """Values that it writes, and that a node outside or the model's user reads."""
 
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedStep]:
@@ -1002,7 +1003,7 @@ class ModelInfo(_message.Message):
     memory_kind: _builtins.str
     """The kind of memory in which inputs and outputs are to lie so that devices copy the least of them, as EdgeExplanation has it."""
     alignment: _builtins.int
-    """The bytes of which each input's and output's offset in that memory is to be a multiple, so that devices use them in place."""
+    """The alignment of each input's and output's offset in that memory, in bytes, so that devices use them in place."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorInfo]:
         """Its inputs."""
@@ -1027,12 +1028,12 @@ class ModelInfo(_message.Message):
 
     @_builtins.property
     def signatures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The entry points that its file names, of which it is one."""
+        """The entry points that its file names, its own included."""
 
     @_builtins.property
     def optional_inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorInfo]:
-        """Inputs that have defaults and are none of its inputs: GetModelRequest.given_inputs makes them inputs. Their types, sizes and
-        quantisation are told then.
+        """Inputs that have defaults and are none of its inputs: GetModelRequest.given_inputs makes them inputs. The answer
+        has their types, sizes and quantisation.
         """
 
     def __init__(
@@ -1299,7 +1300,7 @@ class OperationExplanation(_message.Message):
     modelled_ns: _builtins.float
     """Its modelled time on that device."""
     pin: _builtins.str
-    """What the pin matches that holds it on its device; empty if none does."""
+    """The pattern of the pin that holds it on its device; empty if none does."""
     has_open_dimensions: _builtins.bool
     """Whether a dimension of a value that it reads or writes is unknown. Modelled times then have 1 in its place."""
     number: _builtins.int
@@ -1929,8 +1930,9 @@ class BindResponse(_message.Message):
 
     @_builtins.property
     def odd_run_channel(self) -> Global___RunChannel:
-        """For a model with a state, whose two buffers change their roles with each run that succeeds: the run channel for the second
-        run, the fourth and so on, while run_channel is for the first and the third. A run that fails is repeated in the same turn.
+        """For a model with a state, whose two buffers change their roles with each run that succeeds: the run channel for the
+        second run, the fourth and so on. run_channel is for the first and the third. A run that fails is repeated in the
+        same turn.
         """
 
     def __init__(
@@ -2242,7 +2244,7 @@ class RunCall(_message.Message):
     """The number of the call, if the session has agreed on numbers (see Numbered in link.proto)."""
     @_builtins.property
     def lengths(self) -> _containers.RepeatedCompositeFieldContainer[_burst_pb2.InputLengths]:
-        """The dimensions of inputs in this run, if the binding has lengths by run; those that are not named have the dimensions that they
+        """The dimensions of inputs in this run, if the binding has lengths by run; the others have the dimensions that they
         were bound with.
         """
 
@@ -2837,7 +2839,7 @@ class CopyMemoryRequest(_message.Message):
 
     @_builtins.property
     def empty(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The dimensions of an empty value, of which one at least is 0, instead of a source."""
+        """The dimensions of an empty value, one or more of them 0, instead of a source."""
 
     def __init__(
         self,

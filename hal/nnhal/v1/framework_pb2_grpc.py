@@ -280,8 +280,8 @@ class FrameworkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AllocateMemory(self, request, context):
-        """AllocateMemory makes memory for certain inputs and outputs of loaded models: a buffer that a device owns if only that
-        device reads and writes it, otherwise shared memory of the host.
+        """AllocateMemory makes memory for certain inputs and outputs of loaded models. It is a buffer of a device if only
+        that device reads and writes it, otherwise shared memory of the host.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

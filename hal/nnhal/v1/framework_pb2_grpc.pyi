@@ -87,8 +87,8 @@ class FrameworkServiceStub:
     with INVALID_ARGUMENT.
     """
     AllocateMemory: _grpc.UnaryUnaryMultiCallable[_framework_pb2.AllocateMemoryRequest, _framework_pb2.AllocateMemoryResponse]
-    """AllocateMemory makes memory for certain inputs and outputs of loaded models: a buffer that a device owns if only that
-    device reads and writes it, otherwise shared memory of the host.
+    """AllocateMemory makes memory for certain inputs and outputs of loaded models. It is a buffer of a device if only
+    that device reads and writes it, otherwise shared memory of the host.
     """
     CopyMemory: _grpc.UnaryUnaryMultiCallable[_framework_pb2.CopyMemoryRequest, _framework_pb2.CopyMemoryResponse]
     """CopyMemory copies one whole memory to another. At least one of the two was made by AllocateMemory."""
@@ -150,8 +150,8 @@ class FrameworkServiceAsyncStub(FrameworkServiceStub):
     with INVALID_ARGUMENT.
     """
     AllocateMemory: _aio.UnaryUnaryMultiCallable[_framework_pb2.AllocateMemoryRequest, _framework_pb2.AllocateMemoryResponse]  # type: ignore[assignment]
-    """AllocateMemory makes memory for certain inputs and outputs of loaded models: a buffer that a device owns if only that
-    device reads and writes it, otherwise shared memory of the host.
+    """AllocateMemory makes memory for certain inputs and outputs of loaded models. It is a buffer of a device if only
+    that device reads and writes it, otherwise shared memory of the host.
     """
     CopyMemory: _aio.UnaryUnaryMultiCallable[_framework_pb2.CopyMemoryRequest, _framework_pb2.CopyMemoryResponse]  # type: ignore[assignment]
     """CopyMemory copies one whole memory to another. At least one of the two was made by AllocateMemory."""
@@ -324,8 +324,8 @@ class FrameworkServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _framework_pb2.AllocateMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_framework_pb2.AllocateMemoryResponse, _abc.Awaitable[_framework_pb2.AllocateMemoryResponse]]:
-        """AllocateMemory makes memory for certain inputs and outputs of loaded models: a buffer that a device owns if only that
-        device reads and writes it, otherwise shared memory of the host.
+        """AllocateMemory makes memory for certain inputs and outputs of loaded models. It is a buffer of a device if only
+        that device reads and writes it, otherwise shared memory of the host.
         """
 
     @_abc_1.abstractmethod

@@ -4,10 +4,10 @@ isort:skip_file
 The link: a SOCK_SEQPACKET unix socket beside the gRPC one, for what gRPC cannot carry.
 
 A link is a session. The client sends Hello and gets a session token in Welcome, which it sends as gRPC metadata
-'nnhal-session'. Descriptors travel as SCM_RIGHTS with the datagram that announces them, and are named by ids from then
-on. Each datagram of the client is one LinkRequest; it is answered by one LinkReply. When the link closes, for whatever
-reason, everything that the session owns is released. A datagram that is too long or empty, that does not parse, or that
-carries descriptors which its message does not announce is answered with a fatal Refusal, and ends the link.
+'nnhal-session'. Descriptors travel as SCM_RIGHTS with the datagram that announces them, and are named by ids from
+then on. Each datagram of the client is one LinkRequest; it is answered by one LinkReply. When the link closes, for
+whatever reason, everything that the session owns is released. A datagram that is too long, empty or malformed, or
+that carries descriptors which its message does not announce, gets a fatal Refusal, and ends the link.
 """
 
 from collections import abc as _abc
@@ -580,11 +580,11 @@ Global___Refusal: _TypeAlias = Refusal  # noqa: Y015
 
 @_typing.final
 class Numbered(_message.Message):
-    """Numbered is what every call and every answer on a channel can be read as: BurstCall, LaunchCall, RunCall and MethodCall,
-    BurstAnswer, LaunchAnswer, RunAnswer and MethodAnswer have this field, with this number. If Welcome names LINK_CAPABILITY_NUMBERED_ANSWERS, a client
-    may number the calls on the session's channels, and the answer to a numbered call has its number. So a client notices an
-    answer that came late or twice, and ends the channel. Without numbers it does so if there is anything to be read before it
-    sends a call.
+    """Every call and every answer on a channel can be read as Numbered. BurstCall, LaunchCall, RunCall and MethodCall, and
+    their answers, have this field with this number. If Welcome names LINK_CAPABILITY_NUMBERED_ANSWERS, a client may
+    number the calls on the session's channels, and the answer to a numbered call has its number. So a client notices an
+    answer that came late or twice, and ends the channel. Without numbers it does so if there is anything to be read
+    before it sends a call.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -4,10 +4,10 @@ isort:skip_file
 The link: a SOCK_SEQPACKET unix socket beside the gRPC one, for what gRPC cannot carry.
 
 A link is a session. The client sends Hello and gets a session token in Welcome, which it sends as gRPC metadata
-'nnhal-session'. Descriptors travel as SCM_RIGHTS with the datagram that announces them, and are named by ids from then
-on. Each datagram of the client is one LinkRequest; it is answered by one LinkReply. When the link closes, for whatever
-reason, everything that the session owns is released. A datagram that is too long or empty, that does not parse, or that
-carries descriptors which its message does not announce is answered with a fatal Refusal, and ends the link.
+'nnhal-session'. Descriptors travel as SCM_RIGHTS with the datagram that announces them, and are named by ids from
+then on. Each datagram of the client is one LinkRequest; it is answered by one LinkReply. When the link closes, for
+whatever reason, everything that the session owns is released. A datagram that is too long, empty or malformed, or
+that carries descriptors which its message does not announce, gets a fatal Refusal, and ends the link.
 """
 
 from collections import abc as _abc

@@ -80,10 +80,10 @@ Global___MappableFile: _TypeAlias = MappableFile  # noqa: Y015
 
 @_typing.final
 class NativeHandle(_message.Message):
-    """NativeHandle is a graphics buffer's handle: descriptors, and integers that only the allocator understands. nnhal's own
-    allocator encodes ten integers: magic 0x4E4E4842, version 1, width, height, layers, format, usage (low and high 32
-    bits), stride, and the number of reserved bytes at the front, which is 0. A BLOB has its bytes as width and as stride,
-    height 1 and 1 layer. The descriptor is a memfd that is sealed against shrinking.
+    """NativeHandle is a graphics buffer's handle: descriptors, and integers that only the allocator understands. nnhal's
+    own allocator encodes ten integers: magic 0x4E4E4842, version 1, width, height, layers, format, usage (low and high
+    32 bits), stride, and reserved bytes at the front, 0. A BLOB has its bytes as width and as stride, height 1 and 1
+    layer. The descriptor is a memfd that is sealed against shrinking.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

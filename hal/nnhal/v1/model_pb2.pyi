@@ -242,8 +242,8 @@ class _OperationTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Operati
 
 class OperationType(_OperationType, metaclass=_OperationTypeEnumTypeWrapper):
     """OperationType is the type of an operation. What operands each has, in which order and how they are laid out, is in
-    docs/operations.md. Codes above 0xFFFF are operations of an extension: the prefix that the model
-    maps to the extension's name in bits 30 to 16, the operation's number in the extension in bits 15 to 0.
+    docs/reference/operations.md. Codes above 0xFFFF are operations of an extension. Bits 30 to 16 are the prefix that
+    the model maps to the extension's name, bits 15 to 0 the operation's number in the extension.
     buf:lint:ignore ENUM_ZERO_VALUE_SUFFIX
     """
 

@@ -210,7 +210,7 @@ class PreparedModelServiceExecuteFencedRequest(_message.Message):
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The fences that must signal first: ids of descriptors that were put on the link, at most 256. What a fence is, is in
-        docs/messages.md.
+        docs/reference/protocol.md.
         """
 
     def __init__(
@@ -292,7 +292,7 @@ class PreparedModelServiceExecuteFencedWithConfigRequest(_message.Message):
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The fences that must signal first: ids of descriptors that were put on the link, at most 256. What a fence is, is in
-        docs/messages.md.
+        docs/reference/protocol.md.
         """
 
     @_builtins.property

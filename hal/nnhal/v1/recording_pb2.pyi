@@ -220,7 +220,7 @@ class RecordingFigures(_message.Message):
     contents: _builtins.int
     """Contents that it has: each once."""
     dropped_contents: _builtins.int
-    """Contents that it lacks for the same reasons. Those that were to be left out do not count."""
+    """Contents that it lacks for the same reasons. Values that were to be left out do not count."""
     bytes: _builtins.int
     """Bytes of the file."""
     failure: _builtins.str
@@ -374,7 +374,7 @@ class RecordedEvent(_message.Message):
     status: _types_pb2.ErrorStatus.ValueType
     """How it ended."""
     message: _builtins.str
-    """What its client was told with the status."""
+    """The message that its client got with the status."""
     @_builtins.property
     def again_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Further equal calls: pairs of the nanoseconds between two beginnings, and of how long it took."""

@@ -33,8 +33,8 @@ class RequestArgument(_message.Message):
     has_no_value: _builtins.bool
     """Whether the argument is omitted; location and dimensions are then empty."""
     varies: _builtins.bool
-    """Whether an input in a device buffer has the dimensions that the buffer's value has at each run, as far as model and request leave
-    them open: it may be empty then. Only for devices that have agreed on LINK_CAPABILITY_LENGTHS_BY_RUN.
+    """Whether an input in a device buffer has the dimensions of the buffer's value at each run, if model and request
+    leave them open. It may be empty then. Only for devices that have agreed on LINK_CAPABILITY_LENGTHS_BY_RUN.
     """
     @_builtins.property
     def location(self) -> _memory_pb2.DataLocation:
@@ -271,8 +271,8 @@ class Staging(_message.Message):
     """How long the copying took, which is the sum over all copies."""
     @_builtins.property
     def copies(self) -> _containers.RepeatedCompositeFieldContainer[Global___Copy]:
-        """If the execution measures, when the copies were made: at most one entry for the inputs and one for the outputs by the
-        device's host, and between them any number that its driver has made itself. Their bytes are all of `bytes`.
+        """If the execution measures, the times of the copies. The device's host has at most one entry for the inputs and one
+        for the outputs. Between them are the driver's own, any number. Their bytes are all of `bytes`.
         """
 
     def __init__(

@@ -3,7 +3,7 @@
 isort:skip_file
 The control socket of a supervisor: the processes that it watches over, and what to do with them.
 
-It is served at DIRECTORY/supervisor. A call names the session of an open link, as those of other processes do, and is
+It is served at DIRECTORY/supervisor. A call names the session of an open link, as calls of other processes do. It is
 answered only if that link is of the supervisor's own user and comes from its own PID namespace.
 """
 

@@ -199,8 +199,8 @@ class _OperandTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OperandTy
     """A reference to a subgraph of the same model."""
 
 class OperandType(_OperandType, metaclass=_OperandTypeEnumTypeWrapper):
-    """OperandType is the type of an operand. Codes above 0xFFFF are extension types: the prefix that the model maps to an
-    extension's name in bits 30 to 16, the type's number in that extension in bits 15 to 0.
+    """OperandType is the type of an operand. Codes above 0xFFFF are types of an extension. Bits 30 to 16 are the prefix
+    that the model maps to the extension's name, bits 15 to 0 the type's number in the extension.
     buf:lint:ignore ENUM_ZERO_VALUE_SUFFIX
     """
 

@@ -3,9 +3,9 @@
 isort:skip_file
 Values that no tensor of numbers can hold, of operands of type VALUE of the extension nnhal.onnx.
 
-The messages have the wire form of ONNX's OptionalProto, SequenceProto, MapProto and TensorProto, whose names of fields and
-field numbers they share; sparse tensors, segments and external data are left out. They are declared here so that clients need
-no package for ONNX.
+The messages have the wire form of ONNX's OptionalProto, SequenceProto, MapProto and TensorProto, with the same names
+and numbers of fields. Sparse tensors, segments and external data are left out. They are declared here so that
+clients need no package for ONNX.
 """
 
 from collections import abc as _abc

@@ -324,7 +324,7 @@ class OptimizeRequest(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def model(self) -> Global___PackedModel:
-        """A valid model of which the device supports every operation."""
+        """A valid model; the device supports each of its operations."""
 
     def __init__(
         self,
@@ -405,7 +405,7 @@ Global___PutConstantRequest: _TypeAlias = PutConstantRequest  # noqa: Y015
 
 @_typing.final
 class PutConstantResponse(_message.Message):
-    """PutConstantResponse says what the device has now."""
+    """PutConstantResponse says how much of the constant the device has."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -443,7 +443,7 @@ class PrepareRequest(_message.Message):
     """Nanoseconds that the preparation may take; no deadline if unset or -1."""
     @_builtins.property
     def model(self) -> Global___PackedModel:
-        """A model of which the device supports every operation."""
+        """A model; the device supports each of its operations."""
 
     def __init__(
         self,

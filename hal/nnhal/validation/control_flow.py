@@ -12,7 +12,7 @@ from nnhal.types.layout import combine, describe
 LEVEL = 4
 """The feature level that introduced control flow."""
 MAX_DEPTH = 64
-"""How deep subgraphs may nest: devices walk them by recursion."""
+"""Depth of nested subgraphs: branches and bodies of IF and WHILE. Devices walk them by recursion."""
 
 
 def validate_acyclic(model: Model) -> None:

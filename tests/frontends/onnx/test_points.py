@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -14,10 +12,8 @@ from nnhal_devices.driver import Driver, DriverOptions
 from nnhal_frontends.onnx import import_onnx
 from tests.support.extended import run_extended
 from tests.support.onnx_models import by_onnxruntime, resolved
-from tests.support.onnx_operators_page import page
 from tests.support.onnx_points import POINTS, Point, model_of
 
-PAGE = Path(__file__).parents[3] / "docs/onnx_operators.md"
 OPERATORS = sorted({(point.operator, point.opset) for point in POINTS if not point.open})
 
 
@@ -43,7 +39,3 @@ def test_points_are_as_in_onnx_runtime(device: str, operator: str, opset: int) -
             relative, absolute = (1e-4, 1e-5) if expected.dtype.kind == "f" else (0.0, 0.0)
             what = f"{operator}, {point.what}"
             np.testing.assert_allclose(got, expected, relative, absolute, err_msg=what, strict=True)
-
-
-def test_the_page_is_current() -> None:
-    assert PAGE.read_text() == page(), "run 'make onnx-operators'"

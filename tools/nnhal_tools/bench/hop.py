@@ -39,8 +39,8 @@ def hop(
 ) -> Report:
     """Measure a hop from one process to another.
 
-    A raw ping-pong of 64 bytes between two Python processes, a tiny model in process, the same model through a burst
-    and through plain gRPC; then bursts with tensors of 4 KiB and 64 MiB against the same computation in process.
+    Small: a raw ping-pong of 64 bytes between two Python processes, and a tiny model in process, through a burst and
+    through plain gRPC. Large: bursts with tensors of 4 KiB and 64 MiB against the same computation in process.
     """
     with single_device("cpu_acc", "nnhal-bench") as device, progress("hop", rounds + large_rounds) as advance:
         samples = _tiny(device, rounds, advance)

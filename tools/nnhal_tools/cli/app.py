@@ -104,7 +104,7 @@ COMMANDS = {
     ),
     "drill": LazyCommand(
         "nnhal_tools.cli.drill:drill",
-        "Kill, hang, cut off, update and abuse a testbed of its own under requests, and count those that are lost.",
+        "Kill, hang, cut off, update and abuse a testbed of its own under requests, and count lost requests.",
     ),
     "doctor": LazyCommand(
         "nnhal_tools.cli.doctor:doctor",
@@ -245,7 +245,7 @@ app = typer.Typer(
     name="nnhal",
     cls=_LazyGroup,
     help="An emulator of a phone's NN HAL: accelerators as processes, models split over them by pool handles.",
-    epilog="Start with 'nnhal demo'. 'nnhal COMMAND --help' says more about each command; docs/commands.md has all.",
+    epilog="Start with 'nnhal demo'. 'nnhal COMMAND --help' describes a command; docs/reference/commands.md has all.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -260,11 +260,11 @@ _GROUPS = {
     "Build and test a driver": "diff conformance check stress record replay faults drill calibrate",
     "Operate": "up serve device dashboard testbed ps show ctl",
 }
-_GROUP_OF = {name: title for title, names in _GROUPS.items() for name in names.split()}
+GROUP_OF = {name: title for title, names in _GROUPS.items() for name in names.split()}
 _OTHERS = "Compilers and other packages"
 
 for _name, _command in COMMANDS.items():
-    app.command(_name, help=_command.help, rich_help_panel=_GROUP_OF.get(_name), hidden=not _command.is_listed)(
+    app.command(_name, help=_command.help, rich_help_panel=GROUP_OF.get(_name), hidden=not _command.is_listed)(
         _placeholder
     )
 

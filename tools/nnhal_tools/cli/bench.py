@@ -31,7 +31,8 @@ class _ModelOrCommand(TyperGroup):
 
 app = typer.Typer(
     cls=_ModelOrCommand,
-    help="Measure, against a named floor, in one run: nnhal bench MODEL for a file, or one of the commands.",
+    help="Measure, against a named floor, in one run: nnhal bench MODEL for a file, or one of the commands.\n\n"
+    "nnhal bench hop\n\nnnhal bench modes\n\nnnhal bench fallback",
     no_args_is_help=True,
     add_completion=False,
 )

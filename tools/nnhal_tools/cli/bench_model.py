@@ -70,7 +70,10 @@ def bench_model(
         Path | None, typer.Option("--trace", help="Write the timeline of the measured runs to FILE, for Perfetto.")
     ] = None,
 ) -> None:
-    """Measure MODEL, beside its runtime, and say where the time goes: by step and by operation."""
+    """Measure MODEL, beside its runtime, and say where the time goes: by step and by operation.
+
+    nnhal bench examples/mobilenet/model.tflite --beside litert
+    """
     chosen = chosen_topology(devices, topology)
     pins = pins_from(pin or [], chosen)
     require_writable((html, trace))

@@ -37,10 +37,12 @@ def check(
     """Check that a device's process, in whatever language, serves as the documentation says.
 
     It asks about links, sessions, memory, executions, channels, fences, chains, refusals, limits and clients that die,
-    and not about arithmetic, which 'nnhal conformance' tests. What a device need not offer is told as 'not offered',
+    and not about arithmetic, which 'nnhal conformance' tests. A part that a device may leave out is 'not offered',
     with what follows. No other client may use the device meanwhile.
 
     Exit status 0 if all that is offered passes, 1 if a rule is broken, 2 if the device cannot be asked.
+
+    nnhal check cpu_acc
     """
     chosen = _chosen(only or [])
     console = output_console()

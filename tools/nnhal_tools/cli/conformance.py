@@ -43,7 +43,7 @@ def conformance(
         typer.Option(help="Give each preparation and each execution N seconds: what takes longer fails.", min=0.001),
     ] = None,
     paint_outputs: Annotated[
-        bool, typer.Option("--paint-outputs", help="Run each test twice, and fail those that leave output unwritten.")
+        bool, typer.Option("--paint-outputs", help="Run each test twice, and fail a test that leaves output unwritten.")
     ] = False,
     jobs: Annotated[
         int | None,
@@ -60,6 +60,8 @@ def conformance(
     a new process. Exit status 1 on any failure.
 
     Modes and memories may be given several times: each test is then executed in every mode over every memory.
+
+    nnhal conformance examples/vectors.jsonl --device cpu_ref
     """
     console = error_console()
     require_writable((json_file, junit, html))

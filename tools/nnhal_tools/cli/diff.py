@@ -109,6 +109,8 @@ def diff(
 
     Exit status 1 if a layer is over the limits. Without any (--max-ulp, --min-sqnr, --max-error, --min-cosine), layers
     are judged as conformance tests are, integers must have no bias, and noise is allowed.
+
+    nnhal diff examples/mobilenet/body.tflite --dut ethos_n
     """
     console = error_console()
     require_writable((html, junit))

@@ -26,6 +26,8 @@ def doctor(
     """Check sockets, limits, namespaces, memory, versions and devices, and say what to do.
 
     Exit status 1 if a check fails.
+
+    nnhal doctor
     """
     findings = examine((directory or ClientSettings().directory).absolute())
     if as_json:

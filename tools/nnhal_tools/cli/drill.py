@@ -32,7 +32,7 @@ def drill(
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Kill, hang, cut off, update and abuse a testbed of its own under requests, and count those that are lost.
+    """Kill, hang, cut off, update and abuse a testbed of its own under requests, and count lost requests.
 
     Exit status 1 if one is lost or wrong, or something does not come back.
     """

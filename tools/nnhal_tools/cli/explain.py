@@ -70,7 +70,10 @@ def explain(
         Path | None, typer.Option("--trace", help="Write the timeline of the measured runs to FILE, for Perfetto.")
     ] = None,
 ) -> None:
-    """Explain where each operation runs and why the other devices refuse it, and what each edge costs and why."""
+    """Explain where each operation runs and why the other devices refuse it, and what each edge costs and why.
+
+    nnhal explain examples/mobilenet/model.tflite --devices ethos_n,gpu_acc,cpu_acc
+    """
     if trace and not runs:
         raise ValueError("--trace needs runs: got --runs 0")
     chosen = chosen_topology(devices, topology)

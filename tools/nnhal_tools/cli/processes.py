@@ -26,7 +26,10 @@ from nnhal_tools.settings import DEFAULT_DIRECTORY
 
 
 def device(context: typer.Context) -> None:
-    """Serve one emulated accelerator: nnhal device NAME --endpoint DIR."""
+    """Serve one emulated accelerator: nnhal device NAME --endpoint DIR.
+
+    nnhal device cpu_acc --endpoint /tmp/npu
+    """
     become("device", context.args)
 
 
@@ -41,7 +44,10 @@ def dashboard(context: typer.Context) -> None:
 
 
 def health(context: typer.Context) -> None:
-    """Ask processes whether they serve, cheaply, for containers: nnhal health DIR, a socket, or a URL."""
+    """Ask processes whether they serve, cheaply, for containers: nnhal health DIR, a socket, or a URL.
+
+    nnhal health /run/nnhal/cpu_acc
+    """
     raise typer.Exit(check_health(context.args))
 
 
@@ -137,6 +143,10 @@ def up(
     A process that dies or hangs is started again. The framework is reached at DIRECTORY/framework, the supervisor, for
     'nnhal ps' and the like, at DIRECTORY/supervisor. The framework takes its other options here as well, such as
     --allow-client-shm: 'nnhal serve --help' lists them. They come before what a topology says.
+
+    nnhal up
+
+    nnhal up --allow-faults
     """
     from nnhal_hosting.access import TcpListener
     from nnhal_hosting.logs import configure_logs

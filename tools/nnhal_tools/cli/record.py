@@ -64,6 +64,8 @@ def record(
     {directory} for that of both, which NNHAL_DIRECTORY is too. The exit status is COMMAND's; 1 if the recording failed.
 
     A running device must have been started with --allow-recording.
+
+    nnhal record --device cpu_ref -o session.nnrec -- python examples/workbench/read_digits.py {framework}
     """
     given = list(words or ())
     if not device:

@@ -39,6 +39,8 @@ def replay(
     they began. A device that dies of a call is started again for the next ones.
 
     Exit status 1 if anything differs. Models that the device declines are named, and their calls left out.
+
+    nnhal replay session.nnrec --device cpu_acc
     """
     require_writable((junit, html))
     with error_console().status(f"replaying {recording.name} on {device}"):

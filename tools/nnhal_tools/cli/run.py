@@ -76,7 +76,12 @@ def run(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run one inference: start devices and a framework, load MODEL, run it, show or save what comes out."""
+    """Run one inference: start devices and a framework, load MODEL, run it, show or save what comes out.
+
+    nnhal run examples/mobilenet/model.tflite --input examples/mobilenet/image.npy
+
+    nnhal run examples/mobilenet/model.tflite --repeat 5 --compare litert
+    """
     console = Console(stderr=True, soft_wrap=True)
     chosen = chosen_topology(devices, topology)
     pins = pins_from(pin or [], chosen)

@@ -21,9 +21,9 @@ def secrets(
 ) -> None:
     """Make an admin key, tokens and a certificate for a testbed where there are none, and print where they are.
 
-    DIR/operators holds the admin key and the token of the role admin, DIR/servers the digests of all tokens and the
-    server's certificate, DIR/clients the tokens of the roles view and infer and the authority of the certificate. What
-    is there is left as it is, so that files of your own can be put there first.
+    DIR/operators holds the admin key and the token of the role admin. DIR/servers holds the digests of all tokens and
+    the server's certificate. DIR/clients holds the tokens of the roles view and infer, and the certificate's authority.
+    Files that are there stay as they are, so that you can put your own there first.
     """
     folders = CredentialFolders(directory)
     if show:

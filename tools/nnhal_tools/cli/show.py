@@ -62,7 +62,7 @@ def _listing(resource: Resource, about: str) -> Callable[..., None]:
     return at_a_testbed(listing)
 
 
-ps = _listing(PROCESSES, "List the processes of a testbed, as 'nnhal show processes' does.")
+ps = _listing(PROCESSES, "List the processes of a testbed, as 'nnhal show processes' does.\n\nnnhal ps")
 for _name in ("processes", "sessions", "pools", "buffers", "executions", "fences", "plans", "faults", "clients"):
     app.command(_name)(_listing(RESOURCES[_name], RESOURCES[_name].about))
 
@@ -117,10 +117,10 @@ def runs(
     operator: OperatorSession,
     as_json: bool,
     model: Annotated[str, typer.Option(help="Only of this model.")] = "",
-    failed: Annotated[bool, typer.Option("--failed", help="Only those that failed or fell back.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Only runs that failed or fell back.")] = False,
     lines: Lines = 1000,
 ) -> None:
-    """List runs that have ended, the newest last. Those that wait or run are in 'nnhal show executions'."""
+    """List runs that have ended, the newest last. Runs that wait or run are in 'nnhal show executions'."""
     chosen = [
         (run,)
         for (run,) in RUNS.found(operator)
@@ -152,7 +152,7 @@ def recordings(
 @app.command()
 @at_a_testbed
 def events(operator: OperatorSession, as_json: bool, lines: Lines = 500) -> None:
-    """List what has happened: processes that died, devices lost and back, models planned again, fallbacks."""
+    """List events: processes that died, devices lost and back, models planned again, fallbacks."""
     _print(EVENTS, EVENTS.found(operator)[-lines:], as_json)
 
 

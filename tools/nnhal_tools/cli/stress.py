@@ -62,11 +62,13 @@ def stress(
 ) -> None:
     """Take random steps with several clients of a device: every call of the HAL, with valid and invalid arguments.
 
-    Clients may be killed in the midst of calls. Each status is compared with those that the contract allows, each
-    output with the right one, and a device must hold nothing of sessions that have ended. The fewest steps that show a
-    violation are printed as Python. No other client may use the device meanwhile.
+    Clients may be killed in the midst of calls. Each status is compared with the statuses that the contract allows,
+    each output with the right one, and a device must hold nothing of sessions that have ended. The fewest steps that
+    show a violation are printed as Python. No other client may use the device meanwhile.
 
     Exit status 0 without a violation, 1 with one, 2 if the device cannot be asked.
+
+    nnhal stress cpu_ref
     """
     require_writable((json_file,))
     console, began = output_console(), time.monotonic()

@@ -19,7 +19,7 @@ from nnhal_hosting.processor_time import ProcessorTime
 from nnhal_hosting.service_manager import SERVES, manager_variables, watchdog_variables
 from nnhal_tools.cli.programs import PROGRAMS
 
-_USAGE = f"""usage: nnhal watched [--hang-secs SECONDS] COMMAND ARGUMENT…
+USAGE = f"""usage: nnhal watched [--hang-secs SECONDS] COMMAND ARGUMENT…
 
 Run 'nnhal COMMAND ARGUMENT…' as the first process of a container, and kill it if it gives no sign of life for SECONDS
 (default 60; 0 for never), so that the container ends, and is started again.
@@ -38,10 +38,10 @@ def main(arguments: Sequence[str]) -> int:
     if words[:1] == ["--hang-secs"]:
         seconds, words = float(words[1]) if words[1:2] and words[1].isdecimal() else -1.0, words[2:]
     if words[:1] == ["--help"]:
-        print(_USAGE)
+        print(USAGE)
         return 0
     if seconds < 0 or not words or words[0] not in PROGRAMS:
-        print(f"nnhal watched: got {' '.join(arguments) or 'no arguments'}\n{_USAGE}", file=sys.stderr)
+        print(f"nnhal watched: got {' '.join(arguments) or 'no arguments'}\n{USAGE}", file=sys.stderr)
         return 2
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     with (

@@ -80,22 +80,29 @@ class DeviceEntry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     driver: str = Field(pattern=_NAME)
+    """The driver that a process of nnhal serves. ``endpoint`` and ``command`` stand in its place."""
     name: str = Field(default="", pattern=_NAME)
+    """The device's name in plans: that of its driver or of its directory by default."""
     workers: int = Field(default=1, ge=1, le=256)
+    """Executions that run at a time."""
     threads: int = Field(default=1, ge=1, le=256)
+    """Threads of one execution."""
     options: Mapping[Annotated[str, Field(pattern=_OPTION)], Scalar] = {}
+    """The driver's own options, which its README lists."""
     endpoint: str = ""
-    """The directory of a device that runs already; ``tcp://HOST:PORT`` of one on another host; empty for others."""
+    """The directory of a device that runs already, or ``tcp://HOST:PORT`` of a device on another host."""
     command: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """The program that serves the device, and its words (see ``nnhal_hosting.foreign_child``); empty for others."""
+    """The program that serves the device, and its words. ``{endpoint}`` stands for the device's directory."""
     token_file: str = ""
-    """What it is shown: a file with the token, and nothing else."""
+    """A file with the token for a device on another host, and nothing else."""
     tls_ca: str = ""
-    """The authority that has signed its certificate."""
+    """The authority of that device's certificate, PEM."""
     tls_certificate: str = ""
+    """The certificate that the framework's host shows to that device, PEM."""
     tls_key: str = ""
+    """The key of the certificate, PEM."""
     insecure: bool = False
-    """Whether it is reached without TLS."""
+    """Reach that device without TLS."""
 
     @property
     def driver_options(self) -> list[str]:
@@ -190,8 +197,11 @@ class Topology(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     device: tuple[DeviceEntry, ...] = Field(default_factory=lambda: _default_devices(), min_length=1)
+    """Tables of devices; cpu_acc and cpu_ref without any."""
     framework: Options = {}
+    """Options of ``nnhal serve`` by name, with ``_`` for ``-``."""
     dashboard: Options | None = None
+    """Options of ``nnhal dashboard`` by name, with ``_`` for ``-``."""
 
     @property
     def framework_options(self) -> list[str]:

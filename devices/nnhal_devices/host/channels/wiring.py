@@ -20,7 +20,7 @@ from nnhal_devices.host.channels.stage import Stage, StageSockets
 from nnhal_devices.host.sessions.client_session import ClientSession
 
 MAX_BELLS = 16
-"""Bells in each list of a stage."""
+"""Bells in each list of a stage of a wired chain."""
 _MAX_NAME_CHARACTERS = 200
 _RUN_NUMBER_BYTES = 8
 

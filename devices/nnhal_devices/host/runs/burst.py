@@ -16,7 +16,8 @@ from nnhal_devices.host.runs.execution import BURST, Execution, Wanted
 from nnhal_devices.host.runs.prepared_model import PreparedModel
 
 _NO_IDENTITY = -1
-_MAX_CACHED_POOLS = 256
+MAX_CACHED_POOLS = 256
+"""Pools that one burst caches."""
 
 
 class Burst:
@@ -85,6 +86,6 @@ class Burst:
         if cached is not None and (cached.pool.writable or not writable):
             return cached.pool
         pool = self.prepared.open_pool(memory, writable)
-        if token != _NO_IDENTITY and len(self._pools) < _MAX_CACHED_POOLS:
+        if token != _NO_IDENTITY and len(self._pools) < MAX_CACHED_POOLS:
             self._pools[token] = UsedPool(kind_of(memory), pool)
         return pool

@@ -1,4 +1,4 @@
-// Datagrams with descriptors on connected SOCK_SEQPACKET sockets: the link, channels and bells (docs/link.md).
+// Datagrams with descriptors on connected SOCK_SEQPACKET sockets: the link, channels and bells (docs/reference/protocol.md).
 #ifndef NNHAL_DATAGRAM_H_
 #define NNHAL_DATAGRAM_H_
 

@@ -1,4 +1,4 @@
-// Sync fences (docs/messages.md): ends of pairs of unix sockets that signal the end of something, once, to all holders.
+// Sync fences (docs/reference/protocol.md): ends of pairs of unix sockets that signal the end of something, once, to all holders.
 #ifndef NNHAL_FENCE_H_
 #define NNHAL_FENCE_H_
 

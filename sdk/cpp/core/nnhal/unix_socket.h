@@ -1,4 +1,4 @@
-// Connecting to the sockets of a process (docs/messages.md says which there are).
+// Connecting to the sockets of a process (docs/reference/protocol.md says which there are).
 #ifndef NNHAL_UNIX_SOCKET_H_
 #define NNHAL_UNIX_SOCKET_H_
 

@@ -183,12 +183,12 @@ class Metrics(Collector):
         )
         oldest = GaugeMetricFamily(
             "nnhal_oldest_request_seconds",
-            "How long the oldest request has waited or run until now; 0 without one",
+            "Age of the oldest request that waits or runs, without runs of native clients; 0 without one",
             labels=LABELS,
         )
-        text = "Bytes that were copied: between devices, or to and from clients"
+        text = "Bytes that were copied in runs: between_devices, or to and from clients"
         copied = CounterMetricFamily("nnhal_copied_bytes", text, labels=[*LABELS, "where"])
-        text = "Those of the copied bytes that hosts of devices copied"
+        text = "Bytes of nnhal_copied_bytes that processes of devices copied"
         staged = CounterMetricFamily("nnhal_staged_bytes", text, labels=LABELS)
         sequences = GaugeMetricFamily("nnhal_sequences", "Sequences of requests that have not ended", labels=LABELS)
         for model in self._models():
@@ -220,7 +220,7 @@ class Metrics(Collector):
         yield sequences
         latest = GaugeMetricFamily(
             "nnhal_last_event_seconds",
-            "When it last happened to a device or a model, in seconds since the epoch",
+            "When an event of a kind last happened to a device or a model, in seconds since the epoch",
             labels=["kind", "subject"],
         )
         events, names = self._events(), {*answers, *(name for name, _ in statistics)}
@@ -246,7 +246,10 @@ class Metrics(Collector):
             "nv_inference_request_success", "Number of successful inference requests, all batch sizes", _successes
         )
         failures = Metric(
-            "nv_inference_request_failure", "Number of failed inference requests, all batch sizes", "unknown"
+            "nv_inference_request_failure",
+            "Number of failed inference requests, all batch sizes; REJECTED before they ran, CANCELED, BACKEND for a "
+            "failure of a device, OTHER for a request that does not fit the model",
+            "unknown",
         )
         for (model, version), of_model in statistics.items():
             for reason, count in of_model.failures.items():

@@ -15,7 +15,14 @@ from nnhal_service.serving import RequestTiming
 Key = tuple[str, str]
 """A model and its version."""
 LABELS = ("model", "version")
-KINDS = ("request", "queue", "compute_input", "compute_infer", "compute_output")
+_PARTS = {
+    "request": "requests",
+    "queue": "waiting in the queue",
+    "compute_input": "copying inputs",
+    "compute_infer": "running the model",
+    "compute_output": "copying outputs",
+}
+KINDS = tuple(_PARTS)
 
 
 class Durations:
@@ -71,7 +78,7 @@ class Durations:
                 yield self._summary(kind, of_kind)
             if self._options.histogram_latencies:
                 name = f"nv_inference_{kind}_duration_histogram_us"
-                yield self._histogram(name, f"Durations of the kind {kind}, microseconds", of_kind, 1)
+                yield self._histogram(name, f"Durations of {_PARTS[kind]}, microseconds", of_kind, 1)
         if self._options.histogram_latencies:
             of_requests = {key: rows[key][0] for key in rows}
             name = "nv_inference_first_response_histogram_ms"
@@ -79,7 +86,7 @@ class Durations:
 
     def _summary(self, kind: str, rows: dict[Key, DurationSeries]) -> Metric:
         family = SummaryMetricFamily(
-            f"nv_inference_{kind}_summary_us", f"Durations of the kind {kind}, microseconds", labels=LABELS
+            f"nv_inference_{kind}_summary_us", f"Durations of {_PARTS[kind]}, microseconds", labels=LABELS
         )
         for key, row in rows.items():
             family.add_metric(key, row.count, row.total)

@@ -1,4 +1,4 @@
-"""Infinities and NaN where they are not what LiteRT's kernels make of them, as docs/tflite_coverage.md says."""
+"""Infinities and NaN where LiteRT's kernels differ from IEEE 754, as docs/reference/tflite_coverage.md says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// A channel: one call out and one answer in, over and over (docs/link.md).
+// A channel: one call out and one answer in, over and over (docs/reference/protocol.md).
 #ifndef NNHAL_CLIENT_CHANNEL_H_
 #define NNHAL_CLIENT_CHANNEL_H_
 

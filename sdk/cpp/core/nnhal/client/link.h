@@ -1,4 +1,4 @@
-// The link: a session with a process, and the way of descriptors to and from it (docs/link.md).
+// The link: a session with a process, and the way of descriptors to and from it (docs/reference/protocol.md).
 #ifndef NNHAL_CLIENT_LINK_H_
 #define NNHAL_CLIENT_LINK_H_
 

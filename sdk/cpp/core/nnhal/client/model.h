@@ -1,7 +1,7 @@
 // Models and requests: what is prepared or loaded, and what it is executed with (proto/nnhal/v1/model.proto,
 // request.proto).
 //
-// The structs hold what their messages hold, with the HAL's numbers; docs/operations.md says which operands each
+// The structs hold what their messages hold, with the HAL's numbers; docs/reference/operations.md says which operands each
 // operation has. The process validates them: a fault of a model comes back as INVALID_ARGUMENT with its place.
 #ifndef NNHAL_CLIENT_MODEL_H_
 #define NNHAL_CLIENT_MODEL_H_

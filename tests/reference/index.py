@@ -1,0 +1,33 @@
+"""README.md of docs/reference: its pages."""
+
+from __future__ import annotations
+
+from tests.reference.markdown import table
+
+_PAGES = {
+    "commands.md": "commands of `nnhal`, their options, and the extras that install them",
+    "limits.md": "settings and limits of every process: default, effect, cost",
+    "topology.md": "keys of the file that `nnhal up` reads",
+    "metrics.md": "metrics of the framework and of devices for Prometheus",
+    "operations.md": "operands of the HAL's operations: order, types, layout",
+    "onnx_coverage.md": "ONNX's own tests on nnhal",
+    "onnx_operators.md": "ONNX operators on cpu_ref, and at ties, NaN and borders",
+    "tflite_coverage.md": "operators of TensorFlow Lite, and what runs them",
+    "protocol.md": "the wire, for clients and devices in any language",
+    "messages.md": "services and messages of `proto/nnhal/v1`",
+    "contract.md": "rows of the HAL's contract, and their tests",
+    "versions.md": "versions of interfaces and files, upgrades, releases",
+}
+"""Pages in the order of this list, and of the site."""
+_PAGE = """# Reference
+
+`make reference` makes these pages from the code, but for the protocol. Change the code, not the page.
+
+{pages}
+"""
+
+
+def index_page() -> str:
+    """Return the page."""
+    rows = [(f"[{name.removesuffix('.md')}]({name})", text) for name, text in _PAGES.items()]
+    return _PAGE.format(pages=table(("page", "what it has"), rows))
