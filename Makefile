@@ -204,9 +204,8 @@ peers: $(VENV)/.dev $(PEERS)/kserve/.made $(PEERS)/triton/.made  ## Test a live 
 bench: $(VENV)/.run  ## Measure the cost of a hop between processes
 	$(BIN)/nnhal bench hop
 
-# Of the warning: mkdocs-material names a successor that takes no hooks yet.
 docs: $(VENV)/.dev  ## Make the pages a site in .site/, which needs no network; a link that leads nowhere fails
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir $(or $(SITE),.site)
+	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -c docs/site . $(or $(SITE),.site)
 
 screenshots: $(VENV)/.dev  ## Make the pictures of docs/ again: the dashboard of a testbed that runs, and what commands draw (NNHAL_MODELS)
 	$(BIN)/python -m tests.screenshots

@@ -84,10 +84,10 @@ def _section(family: Family) -> str:
 def _shown(row: Row) -> str:
     if row.not_applicable is not None:
         return f"Does not apply. {row.not_applicable}"
-    return ", ".join(f"`{path.removeprefix('tests/')}`" for path in tests_of(row.id))
+    return ", ".join(f"`{path.removeprefix('tests/')}`" for path in modules_of(row.id))
 
 
-def tests_of(row: str) -> list[str]:
+def modules_of(row: str) -> list[str]:
     """Return the paths of the test modules that name a row."""
     return [path for path, rows in _named_rows().items() if row in rows]
 

@@ -36,7 +36,7 @@ T required(Result<T> result) {
   return std::move(*result);
 }
 
-// ADD of two vectors. docs/operations.md says which operands it has: two tensors, and the number of an activation.
+// ADD of two vectors. docs/reference/operations.md says which operands it has: two tensors, and the number of an activation.
 Model addition() {
   Model model;
   const auto vector = [](LifeTime lifetime) {
