@@ -69,6 +69,15 @@ def test_a_program_reads_and_acts_with_a_token_alone(api: httpx.Client) -> None:
     assert not api.cookies
 
 
+def test_who_has_done_what_is_told_and_what_undoes_it(api: httpx.Client) -> None:
+    assert api.post("/api/v1/models/tanh/unload", json={}).status_code == 200
+    told = [each for each in api.get("/api/v1/events").json()["events"] if each["kind"] == "changed"][-1]
+    assert (told["subject"], told["before"]) == ("tanh", "READY")
+    assert told["who"].startswith("token boss from 127.0.0.1 by the dashboard; nnhal-dashboard, process ")
+    address, _, given = told["undo"].partition(" ")
+    assert api.post(f"/api/v1/{address}", json=json.loads(given)).json()["sentence"] == "tanh is loaded"
+
+
 def test_changes_are_told(api: httpx.Client) -> None:
     with api.stream("GET", "/api/v1/changes", params={"resource": "models"}) as stream:
         told = (json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: "))
