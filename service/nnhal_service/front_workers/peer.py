@@ -180,6 +180,7 @@ class Peer:
         if not isinstance(error, ServingError):
             refusal = ServingError(ErrorKind.RESOURCE_EXHAUSTED, lack_of(error) or str(error))
         if kind & ~_IN_FILE == _CALL:
+            self._running.pop(number, None)
             self._send(_ERROR, number, refusal)
         elif answer := self._asked(number):
             answer.set_exception(refusal)
