@@ -1,11 +1,11 @@
-"""Threats: the tests that they name are there, the fuzzer has their targets, and their page is current."""
+"""Threats: the tests that they name are there, and the fuzzer has their targets."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tests.fuzz.targets import NAMES
-from tests.support.threats_page import page, read_threats
+from tests.reference.threats import read_threats
 
 ROOT = Path(__file__).parents[1]
 THREATS, FUZZED = read_threats()
@@ -23,8 +23,3 @@ def test_each_threat_names_a_test() -> None:
 
 def test_the_targets_of_the_fuzzer_are_named_once() -> None:
     assert sorted(name for each in FUZZED for name in each.targets) == sorted(NAMES)
-
-
-def test_the_page_is_current() -> None:
-    text = (ROOT / "docs/reference/threats.md").read_text()
-    assert text == page(), "run 'python -m tests.support.threats_page docs/reference/threats.md'"

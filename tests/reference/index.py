@@ -15,6 +15,8 @@ _PAGES = {
     "tflite_coverage.md": "operators of TensorFlow Lite, and what runs them",
     "protocol.md": "the wire, for clients and devices in any language",
     "messages.md": "services and messages of `proto/nnhal/v1`",
+    "faults.md": "faults that can be injected, their keys, and how clients end with each",
+    "threats.md": "threats, what holds them, and what does not",
     "contract.md": "rows of the HAL's contract, and their tests",
     "versions.md": "versions of interfaces and files, upgrades, releases",
 }

@@ -16,7 +16,6 @@ from nnhal_hosting.faults import (
     read_document,
     read_faults_file,
 )
-from tests.support.faults_page import page
 
 DOCS = Path(__file__).parents[3] / "docs/reference/faults.md"
 
@@ -33,10 +32,6 @@ def test_the_examples_of_the_documentation_are_valid(tmp_path: Path) -> None:
         assert read_document(document.as_json()) == document
         found.append([fault.what for fault in document.fault])
     assert found == [["error", "delay", "death"], ["values"]]
-
-
-def test_the_page_is_current() -> None:
-    assert DOCS.read_text() == page(), "run 'python -m tests.support.faults_page docs/reference/faults.md'"
 
 
 def test_json_says_the_same_as_toml(tmp_path: Path) -> None:

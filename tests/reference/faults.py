@@ -1,10 +1,8 @@
-"""docs/reference/faults.md: ``python -m tests.support.faults_page docs/reference/faults.md`` makes it again."""
+"""docs/reference/faults.md: faults that can be injected, and how clients end with each."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -17,7 +15,6 @@ from tests.support.fault_outcomes import CPP_ROWS, FRAMEWORK_ROWS, NDK_ROWS
 
 _PAGE = """# Faults
 
-Made by `python -m tests.support.faults_page`; a test compares it with the code.
 [Debug a driver](../debug_a_driver.md#make-the-device-fail) says how to set faults.
 `nnhal faults schema` prints the JSON Schema of their files.
 
@@ -169,7 +166,7 @@ def _methods() -> str:
     return "\n".join(f"| {service} | {'<br>'.join(methods)} |" for service, methods in services.items())
 
 
-def page() -> str:
+def faults_page() -> str:
     """Return the text of the page."""
     conditions = (
         (f"`{name}`", _meaning(field.description), _default(field)) for name, field in Condition.model_fields.items()
@@ -192,7 +189,3 @@ def page() -> str:
             ((name, row.sums or "none", row.error or "none") for name, row in CPP_ROWS.items()),
         ),
     )
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page())

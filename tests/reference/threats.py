@@ -1,8 +1,7 @@
-"""docs/reference/threats.md: ``python -m tests.support.threats_page docs/reference/threats.md`` makes it again."""
+"""docs/reference/threats.md: threats, and what holds them."""
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 FILE = Path(__file__).parents[1] / "threats.toml"
 _PAGE = """# Threats
 
-Made by `python -m tests.support.threats_page` from `tests/threats.toml`, which also names the tests that show each row.
+`tests/threats.toml` also names the tests that show each row.
 [Security](../security.md) says who is who, and how to set up a host.
 
 | who | tries to | what holds | what does not |
@@ -51,14 +50,10 @@ def read_threats() -> tuple[list[Threat], list[Fuzzed]]:
     return [Threat(**each) for each in given["threat"]], [Fuzzed(**each) for each in given["fuzzed"]]
 
 
-def page() -> str:
+def threats_page() -> str:
     """Return the text of the page."""
     threats, fuzzed = read_threats()
     return _PAGE.format(
         threats="\n".join(f"| {each.who} | {each.tries} | {each.holds} | {each.but} |" for each in threats),
         fuzzed="\n".join(f"| {', '.join(f'`{name}`' for name in each.targets)} | {each.reads} |" for each in fuzzed),
     )
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page())
