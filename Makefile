@@ -209,6 +209,7 @@ docs: $(VENV)/.dev  ## Make the pages a site in .site/, which needs no network; 
 
 screenshots: $(VENV)/.dev  ## Make the pictures of docs/ again: the dashboard of a testbed that runs, and what commands draw (NNHAL_MODELS)
 	$(BIN)/python -m tests.screenshots
+	$(BIN)/python -m tests.plan_picture
 	$(BIN)/python -m tests.pictures
 
 OUT ?= hal

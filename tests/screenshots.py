@@ -30,7 +30,7 @@ from tests.support.waiting import wait_until
 
 PICTURES = Path(__file__).parents[1] / "docs/pictures/dashboard"
 _WINDOWS = {"": (1440, 900)}
-_COLOURS: Sequence[Literal["light", "dark"]] = ("light", "dark")
+COLOURS: Sequence[Literal["light", "dark"]] = ("light", "dark")
 _KILLED = "cpu_acc"
 _PINNED, _ONTO = "digits_int8", "cpu_ref"
 """A model that is given a plan of several steps, by a pin of its second operation."""
@@ -73,9 +73,9 @@ def main() -> int:
                     page.set_viewport_size({"width": width, "height": height})
                     if name in _SHOWN_FROM:
                         page.get_by_role("heading", name=_SHOWN_FROM[name]).evaluate("each => each.scrollIntoView()")
-                    for colours in _COLOURS:
+                    for colours in COLOURS:
                         page.emulate_media(color_scheme=colours)
-                        picture = _packed(page.screenshot(full_page=arguments.whole))
+                        picture = packed(page.screenshot(full_page=arguments.whole))
                         (arguments.out / f"{name}{suffix}-{colours}.png").write_bytes(picture)
                 page.close()
     sizes = [file.stat().st_size for file in arguments.out.glob("*.png")]
@@ -149,7 +149,8 @@ def _recorded_run(page: Page) -> str:
     return address
 
 
-def _packed(picture: bytes) -> bytes:
+def packed(picture: bytes) -> bytes:
+    """Return a picture as a PNG of few colours."""
     packed = io.BytesIO()
     taken = Image.open(io.BytesIO(picture)).convert("RGB")
     taken.quantize(_MOST_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
