@@ -19,7 +19,7 @@ BUDGETS = {
     "docs/cascading.md": 2000,
     "docs/mlip.md": 2000,
     "docs/benchmarks.md": 1500,
-    "docs/reference/protocol.md": 3800,
+    "docs/reference/protocol.md": 4000,
     "CONTRIBUTING.md": 1500,
 }
 """Pages in the order in which the README and the site have them, with the most words that ``wc -w`` may count."""
