@@ -134,7 +134,8 @@ def test_a_framework_without_descriptors_serves_who_is_connected_and_then_who_ha
         with descriptor_limit(0, served.pid):
             with pytest.raises(Unhealthy, match=r"closes the connection|reset by peer"):  # libuv accepts, and closes
                 require_page(f"http://{served.http}/v2/health/live", SECONDS)
-            with pytest.raises(Unhealthy, match=r"closes the connection|reset by peer"):
+            # A descriptor that was just given back may let it in: then it is refused in HTTP/2.
+            with pytest.raises(Unhealthy, match=r"closes the connection|reset by peer|answers without a status"):
                 require_grpc(served.grpc, False, SECONDS)
             waiting = [
                 Beside(lambda: require_grpc(endpoint.address, False, SECONDS)),
