@@ -12,8 +12,9 @@ A file begins with the eight bytes 89 4E 4E 52 45 43 0D 0A. Records follow: kind
 4. The last record: RecordingEnd. A file without it ends early.
 
 Instants are nanoseconds from the beginning of the recording. A file of another version or a damaged one is refused, with the place.
-All calls of a file have at most 16 MiB before compression and 128 bytes more for each byte of the file, and there are a million of
-them and one more for each byte. All contents have at most 1 GiB before compression and 128 bytes more for each byte of the file.
+All calls of a file have at most 16 MiB before compression, and 128 bytes more for each byte of the file.
+There are at most a million of them, and one more for each byte of the file.
+All contents have at most 1 GiB before compression, and 128 bytes more for each byte of the file.
 
 DeviceRecordingService is served by device processes at the same socket as the other services. A call names the session of an open
 link, as all calls do. It is refused unless that session is of the user that runs the process, and unless the process was

@@ -709,7 +709,7 @@ class ProcessEvent(_message.Message):
     before: _builtins.str
     """What it was before, in plain words; empty if that is not known."""
     undo: _builtins.str
-    """What undoes it: the address of a verb below /api/v1, and after a space what it is told, as JSON. Empty if nothing does."""
+    """The address of the verb below /api/v1 that undoes it, a space, and the verb's body as JSON. Empty if nothing undoes it."""
     def __init__(
         self,
         *,
