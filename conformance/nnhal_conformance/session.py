@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import socket
+import threading
 import weakref
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -137,7 +138,7 @@ class Datagrams(Closing):
 
 
 class RawLink(Datagrams):
-    """A connection to a link socket."""
+    """A connection to a link socket. Its requests may come from several threads: each waits for the reply before."""
 
     def __init__(self, endpoint: Endpoint, seconds: float, hello: bool = True) -> None:
         """Connect, and say Hello unless that is the caller's business. Raises DeadObjectError or TransportError."""
@@ -150,6 +151,7 @@ class RawLink(Datagrams):
             raise DeadObjectError(f"no link at {endpoint.link}: {error.strerror or error}") from error
         super().__init__(connection, seconds, "the link")
         self._issued: dict[Descriptor, int] = {}
+        self._asking = threading.RLock()
         self.welcome = link_pb2.Welcome()
         if hello:
             reply = self.ask(hello=hello_of([NUMBERED_ANSWERS]))
@@ -180,9 +182,10 @@ class RawLink(Datagrams):
 
     def issue(self, descriptor: Descriptor) -> int:
         """Return the id of a descriptor, which is put at the first call."""
-        if descriptor not in self._issued:
-            (self._issued[descriptor],) = self.put(descriptor.fileno())
-        return self._issued[descriptor]
+        with self._asking:
+            if descriptor not in self._issued:
+                (self._issued[descriptor],) = self.put(descriptor.fileno())
+            return self._issued[descriptor]
 
     def drop(self, *numbers: int) -> link_pb2.LinkReply:
         """Have the device close descriptors; those of ``issue`` if none are given."""
@@ -203,7 +206,8 @@ class RawLink(Datagrams):
     def _reply(
         self, request: link_pb2.LinkRequest, descriptors: Sequence[int] = ()
     ) -> tuple[link_pb2.LinkReply, list[Descriptor]]:
-        message, received = self.answer(request.SerializeToString(), descriptors)
+        with self._asking:
+            message, received = self.answer(request.SerializeToString(), descriptors)
         try:
             return link_pb2.LinkReply.FromString(message), received
         except DecodeError:

@@ -25,6 +25,7 @@ project = "nnhal"
 html_title = "nnhal"
 extensions = ["myst_parser"]
 include_patterns = ["docs/*.md", "docs/reference/*.md", "*.md", "*/README.md", "*/*/README.md", "*/*/*/README.md"]
+exclude_patterns = ["**/.*", ".*"]
 root_doc = "docs/README"
 myst_heading_anchors = 4
 myst_links_external_new_tab = False

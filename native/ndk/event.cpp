@@ -13,7 +13,7 @@ std::shared_ptr<Event> Event::of_descriptor(int descriptor) {
   if (!end) bad_data(std::string("the descriptor of a sync fence: ") + std::strerror(errno));
   Result<Fence> fence = Fence::received(std::move(end));
   if (!fence.ok())
-    bad_data(fence.status().text() + ", expected an end of a pair of sockets: docs/applications.md says how to make one");
+    bad_data(fence.status().text() + ", expected an end of a pair of sockets: docs/doors.md says how to make one");
   return std::make_shared<Event>(std::move(*fence), nullptr);
 }
 

@@ -1,4 +1,4 @@
-"""nnhal_native: programs of NNAPI and TensorFlow Lite run unchanged over nnhal's devices (docs/applications.md)."""
+"""nnhal_native: programs of NNAPI and TensorFlow Lite run unchanged over nnhal's devices (docs/doors.md)."""
 
 from __future__ import annotations
 

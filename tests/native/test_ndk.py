@@ -33,7 +33,7 @@ def test_a_program_executes_in_every_way(program: Program) -> None:
 
 
 def test_a_program_makes_fences_of_its_own_as_the_page_says(program: Program) -> None:
-    (sample,) = re.findall(r"^```c\n(.*?)^```$", (ROOT / "docs/applications.md").read_text(), re.DOTALL | re.MULTILINE)
+    (sample,) = re.findall(r"^```c\n(.*?)^```$", (ROOT / "docs/doors.md").read_text(), re.DOTALL | re.MULTILINE)
     assert sample in (ROOT / "tests/native/programs/fences.c").read_text()
     assert program("fences") == ["signalled", "failed", "never came", "dimensions only", "dimensions only"]
 

@@ -19,6 +19,8 @@ BUDGETS = {
     "docs/cascading.md": 2000,
     "docs/mlip.md": 2000,
     "docs/benchmarks.md": 1500,
+    "docs/reference/v2.md": 2000,
+    "docs/reference/repository.md": 2400,
     "docs/reference/protocol.md": 4000,
     "CONTRIBUTING.md": 1500,
 }

@@ -13,6 +13,8 @@ _PAGES = {
     "onnx_coverage.md": "ONNX's own tests on nnhal",
     "onnx_operators.md": "ONNX operators on cpu_ref, and at ties, NaN and borders",
     "tflite_coverage.md": "operators of TensorFlow Lite, and what runs them",
+    "v2.md": "the Open Inference Protocol V2: calls, parameters, errors, extensions",
+    "repository.md": "folders of models: layout, keys of the configuration, loading",
     "protocol.md": "the wire, for clients and devices in any language",
     "messages.md": "services and messages of `proto/nnhal/v1`",
     "faults.md": "faults that can be injected, their keys, and how clients end with each",
@@ -23,7 +25,7 @@ _PAGES = {
 """Pages in the order of this list, and of the site."""
 _PAGE = """# Reference
 
-`make reference` makes these pages from the code, but for the protocol. Change the code, not the page.
+`make reference` makes these pages from the code, but for v2, protocol and repository. Change the code, not the page.
 
 {pages}
 """

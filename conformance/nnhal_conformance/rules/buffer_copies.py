@@ -27,7 +27,7 @@ from nnhal_conformance.rules.pools import KINDS, bad_pools, read_only_pools, uns
 from nnhal_conformance.small_models import SHAPE
 
 GROUP = "buffer-copies"
-_PAGE = "memory.md#where-it-lies"
+_PAGE = "client.md#where-it-lies"
 _ROUNDS = 60
 
 

@@ -16,7 +16,7 @@ from nnhal_conformance.rule import FAILURE, INVALID, NotOfferedError, refused, r
 from nnhal_conformance.small_models import SHAPE, SmallModel, small_models
 
 GROUP = "buffer-roles"
-_PAGE = "memory.md#where-it-lies"
+_PAGE = "client.md#where-it-lies"
 _BOTH: dict[str, dict[str, Any]] = {
     "inputs": {"inputs": [(0, 0), (1, 0)]},
     "input and output": {"inputs": [(0, 0)], "outputs": [(1, 0)]},

@@ -23,7 +23,7 @@ from nnhal_conformance.small_models import SmallRequest
 from nnhal_conformance.ways import ALL_RUNS, LAUNCHES, LaunchWay, RunWay, refused_run
 
 GROUP = "buffers"
-_PAGE = "memory.md#where-it-lies"
+_PAGE = "client.md#where-it-lies"
 _ROUNDS = 20
 
 

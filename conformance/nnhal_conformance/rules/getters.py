@@ -83,7 +83,7 @@ def same_answers(device: Subject) -> None:
         require(answer == second[name], f"another answer of {name}", "the same as before")
 
 
-@rule(GROUP, "memory.md")
+@rule(GROUP, "client.md#memory-of-devices")
 def describe(device: Subject) -> None:
     """Describe names the device and gives valid memory rules and costs."""
     described = device.description

@@ -19,7 +19,7 @@ from nnhal_conformance.small_models import SHAPE, SmallModel, SmallRequest
 from nnhal_conformance.ways import ALL_RUNS, LAUNCHES, RUNS, LaunchWay, RunWay, refused_run
 
 GROUP = "open-buffers"
-_PAGE = "memory.md#where-it-lies"
+_PAGE = "client.md#where-it-lies"
 _ROWS, _COLUMNS = SHAPE
 
 

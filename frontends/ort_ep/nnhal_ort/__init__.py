@@ -5,7 +5,7 @@ import nnhal_ort, onnxruntime
 nnhal_ort.register()
 session = onnxruntime.InferenceSession("model.onnx", providers=[nnhal_ort.get_ep_name()])
 
-docs/onnxruntime.md says which options there are, and what a session does.
+docs/doors.md#onnx-runtime says which options there are, and what a session does.
 """
 
 from __future__ import annotations

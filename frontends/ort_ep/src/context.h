@@ -1,4 +1,4 @@
-// Models that are compiled already (docs/onnxruntime.md): nodes EPContext, which ONNX Runtime writes to a file.
+// Models that are compiled already (docs/doors.md#onnx-runtime): nodes EPContext, which ONNX Runtime writes to a file.
 #ifndef NNHAL_ORT_EP_CONTEXT_H_
 #define NNHAL_ORT_EP_CONTEXT_H_
 

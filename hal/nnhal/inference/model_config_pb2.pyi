@@ -4,7 +4,7 @@ isort:skip_file
 How a model is served: the format of config.pbtxt in a model repository, and of the ModelConfig RPC's answer.
 
 Names and numbers are those that clients of the Open Inference Protocol know from Triton, so that their files and
-messages mean the same here. docs/repository.md says what this server does with each field. Fields that it does not use
+messages mean the same here. docs/reference/repository.md says what this server does with each field. Fields that it does not use
 are read as well, so that one file can serve both servers.
 """
 

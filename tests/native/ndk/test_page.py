@@ -1,4 +1,4 @@
-"""The example of docs/ndk.md."""
+"""The example of docs/doors.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.native.ndk.support import framework_at
 
 pytestmark = pytest.mark.sdk
 
-PAGE = Path(__file__).parents[3] / "docs/ndk.md"
+PAGE = Path(__file__).parents[3] / "docs/doors.md"
 
 
 def test_the_example_in_the_documentation_prints_what_it_says(
