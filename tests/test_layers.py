@@ -162,6 +162,24 @@ def test_a_package_knows_only_those_that_it_may(package: str) -> None:
     assert violations(modules, PACKAGES.keys() - {package}, MAY_USE[package]) == []
 
 
+def private_imports(path: Path) -> list[str]:
+    """List a module's imports of names with an underscore that belong to another package of ours."""
+    package = dotted(path) if path.name == "__init__.py" else dotted(path).rpartition(".")[0]
+    found: list[str] = []
+    for name in filter(lambda name: within(name, PACKAGES), imports_of(path)):
+        parts = name.split(".")
+        private = next((place for place, part in enumerate(parts) if part[0] == "_" != part[1:2]), None)
+        if private is not None and not belongs(package, ".".join(parts[:private])):
+            found.append(f"{dotted(path)} imports {name}")
+    return found
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_package_imports_a_private_name_of_another(package: str) -> None:
+    """An outside compiler or device can do what ours do: they use public names only."""
+    assert not [found for path in modules_of(PACKAGES[package]) for found in private_imports(path)]
+
+
 def test_benchmarks_know_nothing_of_tests() -> None:
     modules = modules_of(ROOT / "benchmarks")
     found = [(path.name, name) for path in modules for name in imports_of(path) if belongs(name, "tests")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnhal.operations._types import Q8A, Q8AS, Q8C
+from nnhal.operations.operand_types import Q8A, Q8AS, Q8C
 from nnhal.types import SLOWEST, Capabilities
 from nnhal_devices.cpu_ref.performance import ROOFLINE as REFERENCE
 from nnhal_devices.roofline import Roofline

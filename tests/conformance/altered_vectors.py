@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
+from nnhal.operations.operand_types import F16, F32, I32, Q8A, Q8AS
 from nnhal.types import DataLocation, Operand, OperandLifeTime, OperandType, Operation
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, is_scalar
 from nnhal_tools.cases.case import Case

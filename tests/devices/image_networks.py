@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 
 from nnhal.arrays import Array
-from nnhal.operations._types import F32, I32
+from nnhal.operations.operand_types import F32, I32
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal_devices.cpu_acc.blocked import rewrite

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper
 
 from nnhal.clock import now_ns
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions

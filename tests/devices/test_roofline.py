@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal.operations._types import F32, Q8A
+from nnhal.operations.operand_types import F32, Q8A
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal.validation.control_flow import MAX_DEPTH
 from nnhal_cascade.hardware.memory_file import system_for

@@ -9,7 +9,7 @@ import sys
 
 from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 
-from nnhal_service.observability.request_scope import _PREFIX
+from nnhal_service.observability.request_scope import PREFIX
 
 PROGRAM = """
 import sys, threading
@@ -50,7 +50,7 @@ def test_lines_for_people_have_the_traceback() -> None:
 
 
 def test_what_a_thread_works_on_goes_by_structlogs_prefix() -> None:
-    assert _PREFIX == STRUCTLOG_KEY_PREFIX
+    assert PREFIX == STRUCTLOG_KEY_PREFIX
 
 
 EXHAUSTED = """

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations._window import SAME, VALID
+from nnhal.operations.windows import SAME, VALID
 from nnhal.types.layout import Dimensions
 from tests.operations.rows import (
     LAST,

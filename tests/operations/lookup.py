@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.kernels._fingerprint import fingerprint
-from nnhal.operations._types import F16
+from nnhal.kernels.fingerprint import fingerprint
+from nnhal.operations.operand_types import F16
 from tests.operations.rows import absent, f16, f32, gives, i32, q8a, q8as, refuses, table, takes
 
 _CUBE = [[1, 2, 3], [4, 5, 6]]

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations._types import F16, F32, I32, Q8S, Q16S
 from nnhal.operations.lstm import BidirectionalSequenceLstmInput, LstmInput, Quantized16bitLstmInput, QuantizedLstmInput
+from nnhal.operations.operand_types import F16, F32, I32, Q8S, Q16S
 from nnhal.types import OperandLifeTime
 from tests.operations.rows import (
     Given,

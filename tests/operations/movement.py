@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.operations._types import I32
+from nnhal.operations.operand_types import I32
 from tests.operations.rows import (
     LAST,
     absent,

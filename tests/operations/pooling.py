@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations._window import SAME, VALID
+from nnhal.operations.windows import SAME, VALID
 from tests.operations.rows import LAST, f32, gives, q8a, q8as, refuses, table, takes
 
 _MEANS = "AVERAGE_POOL_2D MAX_POOL_2D"

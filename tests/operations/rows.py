@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations._types import B8, BOOL, F16, F32, FLOAT16, FLOAT32, I32, INT32, Q8A, Q8AS, Q8S, Q16A, Q16S
+from nnhal.operations.operand_types import B8, BOOL, F16, F32, FLOAT16, FLOAT32, I32, INT32, Q8A, Q8AS, Q8S, Q16A, Q16S
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal.types.layout import Dimensions
 from tests.support.agreement import QUANTIZATION

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.operations._types import I32
+from nnhal.operations.operand_types import I32
 from tests.operations.rows import absent, b8, f32, gives, i32, integer, q16s, refuses, table, takes, waits
 
 _ALL = absent(I32)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from nnhal.arrays import Array
-from nnhal.operations._types import FLOATS, QUANT8
+from nnhal.operations.operand_types import FLOATS, QUANT8
 from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import OperationType

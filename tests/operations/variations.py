@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations._types import F16, F32, FLOAT16, FLOAT32, I32, Q16A, Q16S, QUANT8
+from nnhal.operations.operand_types import F16, F32, FLOAT16, FLOAT32, I32, Q16A, Q16S, QUANT8
 from nnhal.resolved import ResolvedModel
 from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions

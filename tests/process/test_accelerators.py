@@ -13,7 +13,7 @@ from nnhal.arrays import Array
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
 from nnhal.memory import open_pool
-from nnhal.operations._types import F16, F32, Q8A, Q8AS
+from nnhal.operations.operand_types import F16, F32, Q8A, Q8AS
 from nnhal.remote import RemoteDevice
 from nnhal.types import (
     DataLocation,

@@ -7,7 +7,7 @@ import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.memory import create_ashmem, open_pool
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.remote import RemoteDevice
 from nnhal.types import (
     DataLocation,

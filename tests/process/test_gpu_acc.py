@@ -14,7 +14,7 @@ import pytest
 from nnhal.endpoint import Endpoint
 from nnhal.fence import Fence, FenceError, create_fence
 from nnhal.memory import MappedPool, create_ashmem, open_pool
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.remote import RemoteDevice, RemoteExecution, RemoteLauncher
 from nnhal.types import (
     DeviceType,

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.remote import RemoteDevice
 from nnhal.types import OperationType
 from nnhal_tools.cases.execution import run_on

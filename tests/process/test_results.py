@@ -10,7 +10,7 @@ import pytest
 
 from nnhal.arrays import Array
 from nnhal.endpoint import Endpoint
-from nnhal.operations._types import F16, F32, FLOAT16, FLOAT32, I32, Q8A
+from nnhal.operations.operand_types import F16, F32, FLOAT16, FLOAT32, I32, Q8A
 from nnhal.remote import RemoteDevice
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperandType, OperationType

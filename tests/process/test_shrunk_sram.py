@@ -15,7 +15,7 @@ import pytest
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.memory import create_ashmem, open_pool
-from nnhal.operations._types import Q8A, Q8AS
+from nnhal.operations.operand_types import Q8A, Q8AS
 from nnhal.remote import RemoteDevice
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import ErrorStatus, Model, Request

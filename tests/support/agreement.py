@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations._types import B8, F16, F32, I32, Q8A, Q8AS, Q8S
+from nnhal.operations.operand_types import B8, F16, F32, I32, Q8A, Q8AS, Q8S
 from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED
 from nnhal.types import Operand, OperandType, OperationType

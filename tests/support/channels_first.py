@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations._types import F32, I32, Q8AS
+from nnhal.operations.operand_types import F32, I32, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations._types import Q8A, Q8AS
+from nnhal.operations.operand_types import Q8A, Q8AS
 from nnhal.types import Model, Operand, OperandLifeTime, OperationType, Subgraph
 from nnhal_tools.cases.case import Case
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from nnhal.memory import read_pools
-from nnhal.operations._types import I32, Q8A, Q8AS
+from nnhal.operations.operand_types import I32, Q8A, Q8AS
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal.types.layout import Dimensions

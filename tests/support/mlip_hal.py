@@ -8,7 +8,7 @@ from functools import cache, partial
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS, Q8C
+from nnhal.operations.operand_types import F16, F32, I32, Q8A, Q8AS, Q8C
 from nnhal.resolved import ResolvedModel
 from nnhal.types import ChannelQuant, Operand, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions

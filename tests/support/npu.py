@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nnhal.operations._convolution import FILTER
-from nnhal.operations._types import I32, Q8A, Q8AS, Q8C
+from nnhal.operations.filters import FILTER
+from nnhal.operations.operand_types import I32, Q8A, Q8AS, Q8C
 from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import ChannelQuant, Operand, OperandType, OperationType

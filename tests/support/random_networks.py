@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
-from nnhal.operations._types import I32, Q8AS
+from nnhal.operations.operand_types import I32, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperandType, OperationType
 from tests.support.models import Recipe

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnhal.memory import create_ashmem, open_pool
-from nnhal.operations._types import BOOL, F16, F32, FLOAT32, I32, Q8A, Q8AS, Q8C
+from nnhal.operations.operand_types import BOOL, F16, F32, FLOAT32, I32, Q8A, Q8AS, Q8C
 from nnhal.types import ChannelQuant, Model, Operand, OperandLifeTime, OperationType
 from tests.support.models import Recipe
 from tests.support.subgraphs import B8, Program

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nnhal.operations._types import I32, Q8AS
+from nnhal.operations.operand_types import I32, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType, OperationType
 from tests.support.agreement import like

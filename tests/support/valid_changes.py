@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from itertools import chain
 
-from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS, Q8C, Q8S, Q16A, QUANT8
+from nnhal.operations.operand_types import F16, F32, I32, Q8A, Q8AS, Q8C, Q8S, Q16A, QUANT8
 from nnhal.types import Model, OperandType, Operation, OperationType, Subgraph
 from nnhal.types.layout import SCALAR_TYPES
 from tests.support.mutations import subgraphs

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations._types import F32, I32, Q8A
+from nnhal.operations.operand_types import F32, I32, Q8A
 from nnhal.types import Operand, OperationType
 from nnhal_client import Framework
 from nnhal_tools.up import DeviceEntry

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations._types import F32, INT32
+from nnhal.operations.operand_types import F32, INT32
 from nnhal.types import ErrorStatus, Model, Operand, OperationType, Priority
 from nnhal_client import Framework
 from tests.support.models import Recipe, floor_model

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal_client import Framework

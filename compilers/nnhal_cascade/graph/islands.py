@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nnhal.operations._types import QUANT8
+from nnhal.operations.operand_types import QUANT8
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType, Operation, OperationType
 from nnhal.types.layout import is_extension

@@ -9,7 +9,6 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.operations import OperationContext
-from nnhal.operations._window import Axis, Window
 from nnhal.operations.convolution import (
     Conv2dExplicit,
     DepthwiseConv2dExplicit,
@@ -17,6 +16,7 @@ from nnhal.operations.convolution import (
     window_of_depthwise_conv_2d,
 )
 from nnhal.operations.movement import PadInput, paddings_of_pad
+from nnhal.operations.windows import Axis, Window
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import Operand, OperandLifeTime, OperandType, Operation, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from nnhal.operations._types import QUANT8
+from nnhal.operations.operand_types import QUANT8
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal_cascade.geometry.accesses import EMPTY, AffineRow, Everything, OneToOne, Shifted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnhal.operations._convolution import FILTER
+from nnhal.operations.filters import FILTER
 from nnhal.resolved import ResolvedModel
 from nnhal_cascade.graph.cascader_graph import CascaderGraph, Kernel, Part, PartKind
 from nnhal_cascade.graph.matchers import build_graph

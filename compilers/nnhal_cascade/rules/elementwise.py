@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnhal.operations import OperationContext
-from nnhal.operations._shape import axis_of
 from nnhal.operations.activation import SoftmaxInput
+from nnhal.operations.dimensions import axis_of
 from nnhal.operations.elementwise import BinaryInput
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import NpuRule, as_images, first_objection

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nnhal.operations import OperationContext
-from nnhal.operations._types import Q8A
 from nnhal.operations.joining import strided_ranges
+from nnhal.operations.operand_types import Q8A
 from nnhal.operations.reduction import MeanInput, axes_of_mean
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import MAX_RANK, as_images

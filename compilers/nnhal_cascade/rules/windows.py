@@ -8,8 +8,6 @@ from math import prod
 import numpy as np
 
 from nnhal.operations import OperationContext
-from nnhal.operations._convolution import BIAS, FILTER, INPUT
-from nnhal.operations._window import Axis, Window
 from nnhal.operations.convolution import (
     TransposeConv2dImplicit,
     prepare_conv_2d,
@@ -18,8 +16,10 @@ from nnhal.operations.convolution import (
     window_of_depthwise_conv_2d,
     window_of_transpose_conv_2d,
 )
+from nnhal.operations.filters import BIAS, FILTER, INPUT
 from nnhal.operations.pooling import prepare, window_of
 from nnhal.operations.reduction import MeanInput, ReduceInput, axes_of_mean, axes_of_reduce
+from nnhal.operations.windows import Axis, Window
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import MAX_RANK, Check, NpuRule, as_images, channels_last, first_objection, listed
 from nnhal.types import OperationType

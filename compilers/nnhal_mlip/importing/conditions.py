@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from nnhal.operations import OperationContext, type_name
-from nnhal.operations._types import F16, F32, QUANT8
+from nnhal.operations.operand_types import F16, F32, QUANT8
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import allowed_rank, first_objection, known_dimensions
 from nnhal.types import Operand

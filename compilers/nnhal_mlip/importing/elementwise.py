@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 
 from nnhal.operations import OperationContext
-from nnhal.operations._types import QUANT8
-from nnhal.operations._window import activation_of
 from nnhal.operations.elementwise import BinaryInput, PairwiseInput
+from nnhal.operations.operand_types import QUANT8
+from nnhal.operations.windows import activation_of
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import FusedActivation, OperationType
 from nnhal_mlip.flow.graph.operators import Operator

@@ -14,7 +14,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.operations import OperationContext, channel_quant
-from nnhal.operations._types import Q8A, Q8AS, Q8C
+from nnhal.operations.operand_types import Q8A, Q8AS, Q8C
 from nnhal.types import FusedActivation, Operand
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder

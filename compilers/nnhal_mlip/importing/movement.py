@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from math import prod
 
 from nnhal.operations import OperationContext
-from nnhal.operations._shape import axis_of
-from nnhal.operations._types import QUANT8
+from nnhal.operations.dimensions import axis_of
 from nnhal.operations.joining import SlicingInput, SplitInput, axis_input, strided_ranges
 from nnhal.operations.movement import ChannelShuffleInput, PadInput, TransposeInput, paddings_of_pad, permutation
+from nnhal.operations.operand_types import QUANT8
 from nnhal.operations.shape import SqueezeInput
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal_mlip.flow.graph.flow_graph import Attribute

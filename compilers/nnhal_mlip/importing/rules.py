@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnhal.operations import OperationContext
-from nnhal.operations._convolution import BIAS, FILTER
 from nnhal.operations.convolution import (
     TransposeConv2dImplicit,
 )
+from nnhal.operations.filters import BIAS, FILTER
 from nnhal.operations.joining import SlicingInput, StridedSliceInput, axis_input
 from nnhal.operations.matrix import FullyConnectedInput
 from nnhal.operations.movement import PadInput, TransposeInput

@@ -10,19 +10,19 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.kernels.resize import nearest
 from nnhal.operations import OperationContext
-from nnhal.operations._convolution import BIAS, FILTER, INPUT
-from nnhal.operations._types import QUANT8
-from nnhal.operations._window import Window, activation_of
 from nnhal.operations.convolution import (
     window_of_conv_2d,
     window_of_depthwise_conv_2d,
     window_of_grouped_conv_2d,
     window_of_transpose_conv_2d,
 )
+from nnhal.operations.filters import BIAS, FILTER, INPUT
 from nnhal.operations.matrix import FullyConnectedInput
+from nnhal.operations.operand_types import QUANT8
 from nnhal.operations.pooling import Implicit, window_of
 from nnhal.operations.reduction import MeanInput, ReduceInput, axes_of_mean, axes_of_reduce
 from nnhal.operations.resize import ResizeInput, prepare_resize, spatial_axes
+from nnhal.operations.windows import Window, activation_of
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal_mlip.flow.graph.flow_graph import Attribute
 from nnhal_mlip.flow.graph.operators import Operator

@@ -6,15 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nnhal.operations import OperationContext, type_name
-from nnhal.operations._shape import axis_of
-from nnhal.operations._types import B8, F16, F32, I32, Q8A, Q8AS, Q8C, Q8S
-from nnhal.operations._window import SAME, Window
 from nnhal.operations.convolution import (
     TransposeConv2dImplicit,
     window_of_conv_2d,
     window_of_depthwise_conv_2d,
     window_of_grouped_conv_2d,
 )
+from nnhal.operations.dimensions import axis_of
 from nnhal.operations.joining import SlicingInput, StridedSliceInput, prepare_slicing, ranges_of, strided_slices
 from nnhal.operations.matrix import FullyConnectedInput
 from nnhal.operations.movement import (
@@ -28,9 +26,11 @@ from nnhal.operations.movement import (
     TransposeInput,
 )
 from nnhal.operations.normalization import InstanceNormalizationInput, LocalResponseNormalizationInput
+from nnhal.operations.operand_types import B8, F16, F32, I32, Q8A, Q8AS, Q8C, Q8S
 from nnhal.operations.pooling import window_of
 from nnhal.operations.reduction import MeanInput, ReduceInput
 from nnhal.operations.shape import ReshapeInput, SqueezeInput
+from nnhal.operations.windows import SAME, Window
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import describe

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from nnhal.operations import OperationContext
-from nnhal.operations._convolution import FILTER, INPUT
-from nnhal.operations._window import Axis
 from nnhal.operations.convolution import window_of_conv_2d, window_of_depthwise_conv_2d, window_of_transpose_conv_2d
+from nnhal.operations.filters import FILTER, INPUT
 from nnhal.operations.pooling import window_of
+from nnhal.operations.windows import Axis
 from nnhal.support.npu import as_images
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions

@@ -6,7 +6,7 @@ gives 12.8 bytes per nanosecond. Before an operation begins, its commands and it
 
 from __future__ import annotations
 
-from nnhal.operations._types import Q8A, Q8AS
+from nnhal.operations.operand_types import Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal_devices.backend import TransferCosts
 from nnhal_devices.npu_capabilities import quant8_capabilities

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from nnhal.kernels._types import Array
+from nnhal.kernels.array_types import Array
 from nnhal.lazy_table import LazyTable
 from nnhal.operations import OperationContext
 from nnhal.types import OperationType

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.kernels._quantization import activate, clamp, from_real, to_real
-from nnhal.kernels._types import Array
+from nnhal.kernels.array_types import Array
+from nnhal.kernels.quantization import activate, clamp, from_real, to_real
 from nnhal.operations import OperationContext
-from nnhal.operations._types import QUANT8
 from nnhal.operations.activation import EluInput, LogisticInput, LogSoftmaxInput, ReluInput, SoftmaxInput, TanhInput
+from nnhal.operations.operand_types import QUANT8
 from nnhal.types import FusedActivation
 
 

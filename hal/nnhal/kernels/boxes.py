@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nnhal.kernels._images import channels_last
-from nnhal.kernels._quantization import from_real, to_real
-from nnhal.kernels._types import Array, Floats, Integers
+from nnhal.kernels.array_types import Array, Floats, Integers
+from nnhal.kernels.images import channels_last
+from nnhal.kernels.quantization import from_real, to_real
 from nnhal.operations import OperationContext
 from nnhal.operations.boxes import (
     BOX,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.kernels._quantization import from_real, to_real
-from nnhal.kernels._types import Array, Floats
+from nnhal.kernels.array_types import Array, Floats
+from nnhal.kernels.quantization import from_real, to_real
 from nnhal.operations import OperationContext, channel_quant
-from nnhal.operations._types import Q8C
 from nnhal.operations.conversion import CastInput, DequantizeInput, QuantizeInput
+from nnhal.operations.operand_types import Q8C
 from nnhal.types.layout import ELEMENT_TYPES
 
 

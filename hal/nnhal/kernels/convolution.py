@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.kernels._convolution import factors, finish
-from nnhal.kernels._images import channels_last, in_layout, taps
-from nnhal.kernels._types import Array
+from nnhal.kernels.array_types import Array
+from nnhal.kernels.filters import factors, finish
+from nnhal.kernels.images import channels_last, in_layout, taps
 from nnhal.operations import OperationContext
-from nnhal.operations._window import Axis, Window
 from nnhal.operations.convolution import (
     images_out,
     window_of_conv_2d,
@@ -16,6 +15,7 @@ from nnhal.operations.convolution import (
     window_of_grouped_conv_2d,
     window_of_transpose_conv_2d,
 )
+from nnhal.operations.windows import Axis, Window
 
 
 def conv_2d(op: OperationContext) -> tuple[Array, ...]:

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nnhal.kernels._quantization import activate, as_output, from_real, requantize, scale_by, to_real
-from nnhal.kernels._types import Array, Integers
+from nnhal.kernels.array_types import Array, Integers
+from nnhal.kernels.quantization import activate, as_output, from_real, requantize, scale_by, to_real
 from nnhal.operations import OperationContext
-from nnhal.operations._types import B8, I32, QUANT8
-from nnhal.operations._window import activation_of
 from nnhal.operations.elementwise import BinaryInput, PairwiseInput, SelectInput, UnaryInput
+from nnhal.operations.operand_types import B8, I32, QUANT8
+from nnhal.operations.windows import activation_of
 
 _HEADROOM = 20
 """Bits that quantised summands are shifted up by, so that bringing them to one scale loses nothing that counts."""

@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
-from nnhal.kernels._fingerprint import fingerprint
-from nnhal.kernels._quantization import to_real
-from nnhal.kernels._types import Array
+from nnhal.kernels.array_types import Array
+from nnhal.kernels.fingerprint import fingerprint
+from nnhal.kernels.quantization import to_real
 from nnhal.operations import OperationContext
 from nnhal.operations.lookup import (
     EmbeddingLookupInput,

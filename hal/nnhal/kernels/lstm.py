@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnhal.kernels._fixed_point import logistic, multiply, saturate, scale, tanh
-from nnhal.kernels._quantization import divide_half_away, from_real, range_of, scale_by, scale_fixed, to_real
-from nnhal.kernels._sequence import merge, read_sequence, unroll, unroll_both, write_sequences
-from nnhal.kernels._types import Array, Floats, Integers
+from nnhal.kernels.array_types import Array, Floats, Integers
+from nnhal.kernels.fixed_point import logistic, multiply, saturate, scale, tanh
+from nnhal.kernels.quantization import divide_half_away, from_real, range_of, scale_by, scale_fixed, to_real
+from nnhal.kernels.sequences import merge, read_sequence, unroll, unroll_both, write_sequences
 from nnhal.operations import OperationContext
 from nnhal.operations.lstm import (
     BACKWARD,

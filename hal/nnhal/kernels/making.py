@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.kernels._quantization import to_real
-from nnhal.kernels._types import Array
+from nnhal.kernels.array_types import Array
+from nnhal.kernels.quantization import to_real
 from nnhal.operations import OperationContext
 from nnhal.operations.making import FillInput, RandomMultinomialInput
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.kernels._convolution import factors, finish
-from nnhal.kernels._quantization import from_real, requantize, to_real
-from nnhal.kernels._types import Array
+from nnhal.kernels.array_types import Array
+from nnhal.kernels.filters import factors, finish
+from nnhal.kernels.quantization import from_real, requantize, to_real
 from nnhal.operations import OperationContext
-from nnhal.operations._types import I32, QUANT8
-from nnhal.operations._window import activation_of
 from nnhal.operations.matrix import BatchMatmulInput, FullyConnectedInput
+from nnhal.operations.operand_types import I32, QUANT8
+from nnhal.operations.windows import activation_of
 from nnhal.types import FusedActivation
 
 

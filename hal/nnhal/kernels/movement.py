@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.kernels._images import channels_last, in_layout
-from nnhal.kernels._types import Array
+from nnhal.kernels.array_types import Array
+from nnhal.kernels.images import channels_last, in_layout
 from nnhal.operations import OperationContext
-from nnhal.operations._shape import axis_of
+from nnhal.operations.dimensions import axis_of
 from nnhal.operations.movement import (
     BatchToSpaceInput,
     ChannelShuffleInput,

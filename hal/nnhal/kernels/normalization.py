@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.kernels._quantization import from_real, to_real
-from nnhal.kernels._types import Array, Floats
+from nnhal.kernels.array_types import Array, Floats
+from nnhal.kernels.quantization import from_real, to_real
 from nnhal.operations import OperationContext
 from nnhal.operations.normalization import (
     InstanceNormalizationInput,

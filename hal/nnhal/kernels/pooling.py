@@ -7,13 +7,13 @@ from functools import reduce
 
 import numpy as np
 
-from nnhal.kernels._images import channels_last, in_layout
-from nnhal.kernels._quantization import activate, clamp, divide_half_away, from_real, to_real
-from nnhal.kernels._types import Array, Integers
+from nnhal.kernels.array_types import Array, Integers
+from nnhal.kernels.images import channels_last, in_layout
+from nnhal.kernels.quantization import activate, clamp, divide_half_away, from_real, to_real
 from nnhal.operations import OperationContext
-from nnhal.operations._types import QUANT8
-from nnhal.operations._window import Axis, Window
+from nnhal.operations.operand_types import QUANT8
 from nnhal.operations.pooling import Implicit, window_of
+from nnhal.operations.windows import Axis, Window
 
 
 def average_pool_2d(op: OperationContext) -> tuple[Array, ...]:

@@ -16,10 +16,10 @@ from math import prod
 
 import numpy as np
 
-from nnhal.kernels._quantization import clamp, divide_half_away, from_real, range_of, to_real
-from nnhal.kernels._types import Array
+from nnhal.kernels.array_types import Array
+from nnhal.kernels.quantization import clamp, divide_half_away, from_real, range_of, to_real
 from nnhal.operations import OperationContext
-from nnhal.operations._types import QUANT8
+from nnhal.operations.operand_types import QUANT8
 from nnhal.operations.reduction import (
     ArgExtremumInput,
     MeanInput,

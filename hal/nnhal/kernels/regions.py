@@ -6,10 +6,10 @@ from math import ceil
 
 import numpy as np
 
-from nnhal.kernels._images import channels_last, in_layout
-from nnhal.kernels._quantization import from_real, to_real
-from nnhal.kernels._types import Array, Floats, Integers
+from nnhal.kernels.array_types import Array, Floats, Integers
 from nnhal.kernels.boxes import require_boxes
+from nnhal.kernels.images import channels_last, in_layout
+from nnhal.kernels.quantization import from_real, to_real
 from nnhal.operations import OperationContext
 from nnhal.operations.regions import HeatmapMaxKeypointInput, RegionInput, RoiAlignInput, RoiPoolingInput
 from nnhal.types import OperandType

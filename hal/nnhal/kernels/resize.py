@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.kernels._types import Array, Floats, Integers
+from nnhal.kernels.array_types import Array, Floats, Integers
 from nnhal.operations import OperationContext
 from nnhal.operations.resize import ResizeInput, prepare_resize, spatial_axes
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnhal.kernels._quantization import activate, from_real, to_real
-from nnhal.kernels._sequence import merge, read_sequence, unroll, unroll_both, write_sequences
-from nnhal.kernels._types import Array, Floats
+from nnhal.kernels.array_types import Array, Floats
+from nnhal.kernels.quantization import activate, from_real, to_real
+from nnhal.kernels.sequences import merge, read_sequence, unroll, unroll_both, write_sequences
 from nnhal.operations import OperationContext
-from nnhal.operations._window import activation_of
 from nnhal.operations.rnn import (
     BACKWARD,
     CELL,
@@ -24,6 +23,7 @@ from nnhal.operations.rnn import (
     linking,
     time_major,
 )
+from nnhal.operations.windows import activation_of
 from nnhal.types import FusedActivation
 
 

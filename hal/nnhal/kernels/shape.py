@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.kernels._types import Array
+from nnhal.kernels.array_types import Array
 from nnhal.operations import OperationContext
 from nnhal.operations.shape import (
     ExpandDimsInput,

@@ -13,7 +13,6 @@ from nnhal.layouts.axis_parameters import moved_images
 from nnhal.layouts.layout_graph import Behaviour, Converts, Keeps
 from nnhal.layouts.orders import TO_LAST
 from nnhal.operations import OperationContext, UnknownYet
-from nnhal.operations._window import Forms
 from nnhal.operations.boxes import GenerateProposalsInput
 from nnhal.operations.convolution import (
     CONV_2D_FORMS,
@@ -27,6 +26,7 @@ from nnhal.operations.normalization import InstanceNormalizationInput
 from nnhal.operations.pooling import FORMS
 from nnhal.operations.regions import HeatmapMaxKeypointInput, RoiAlignInput, RoiPoolingInput
 from nnhal.operations.resize import ResizeInput
+from nnhal.operations.windows import Forms
 from nnhal.types import OperationType
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnhal.lazy_table import LazyTable
-from nnhal.operations._context import OperationContext, Signature, UnknownYet, channel_quant, type_name
-from nnhal.operations._definition import OperationDefinition
+from nnhal.operations.context import OperationContext, Signature, UnknownYet, channel_quant, type_name
+from nnhal.operations.definition import OperationDefinition
 from nnhal.types import OperationType
 
 __all__ = [

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._context import OperationContext, Signature
-from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._shape import axis_of, require_input_quantization, require_output_quantization
-from nnhal.operations._types import F16, F32, INT32, Q8A, Q8AS, QUANT8, scalar_float
+from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.dimensions import axis_of, require_input_quantization, require_output_quantization
+from nnhal.operations.operand_types import F16, F32, INT32, Q8A, Q8AS, QUANT8, scalar_float
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._context import OperationContext, Signature, once
-from nnhal.operations._convolution import require_bias, validate_convolution
-from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._types import I32
-from nnhal.operations._window import (
+from nnhal.operations.context import OperationContext, Signature, once
+from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.filters import require_bias, validate_convolution
+from nnhal.operations.operand_types import I32
+from nnhal.operations.windows import (
     Axis,
     Forms,
     Images,

@@ -24,11 +24,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 
-from nnhal.operations._context import OperationContext, Signature
-from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._shape import agreed, broadcast
-from nnhal.operations._types import B8, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
-from nnhal.operations._window import activation_of
+from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.dimensions import agreed, broadcast
+from nnhal.operations.operand_types import B8, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
+from nnhal.operations.windows import activation_of
 from nnhal.types import FusedActivation, OperandType, OperationType
 from nnhal.types.layout import Dimensions
 

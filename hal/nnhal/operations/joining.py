@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._context import OperationContext, Signature
-from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._shape import agreed, axis_of, integers_per_axis, require_input_quantization
-from nnhal.operations._types import F16, F32, I32, INT32, Q8A, Q8AS
+from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.dimensions import agreed, axis_of, integers_per_axis, require_input_quantization
+from nnhal.operations.operand_types import F16, F32, I32, INT32, Q8A, Q8AS
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, combine, describe
 

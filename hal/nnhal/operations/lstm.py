@@ -18,9 +18,10 @@ from enum import IntEnum
 from math import isclose, log2
 from typing import NamedTuple
 
-from nnhal.operations._context import OperationContext, Signature
-from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._sequence import (
+from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.operand_types import BOOL, F16, F32, FLOAT32, I32, INT32, Q8A, Q8AS, Q8S, Q16S, scalar_float
+from nnhal.operations.sequences import (
     Linking,
     axes_of,
     link_sizes,
@@ -29,8 +30,7 @@ from nnhal.operations._sequence import (
     note_parallel_linking,
     validate_outputs,
 )
-from nnhal.operations._sizes import Sizes
-from nnhal.operations._types import BOOL, F16, F32, FLOAT32, I32, INT32, Q8A, Q8AS, Q8S, Q16S, scalar_float
+from nnhal.operations.sizes import Sizes
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal.types.layout import Dimensions
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._context import OperationContext, Signature
-from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._shape import require_dimensions
-from nnhal.operations._types import F16, F32, FLOAT16, FLOAT32, I32, INT32
+from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.dimensions import require_dimensions
+from nnhal.operations.operand_types import F16, F32, FLOAT16, FLOAT32, I32, INT32
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 

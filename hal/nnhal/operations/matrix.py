@@ -10,11 +10,11 @@ from __future__ import annotations
 from enum import IntEnum
 from math import prod
 
-from nnhal.operations._context import OperationContext, Signature
-from nnhal.operations._convolution import note_scale_constraint, require_bias
-from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._types import BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
-from nnhal.operations._window import activation_of
+from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.filters import note_scale_constraint, require_bias
+from nnhal.operations.operand_types import BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
+from nnhal.operations.windows import activation_of
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, combine, describe
 

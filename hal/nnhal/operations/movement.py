@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._context import OperationContext, Signature
-from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._shape import axis_of, integers_per_axis, require_input_quantization
-from nnhal.operations._types import BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8, scalar_float
-from nnhal.operations._window import Images, images_of
+from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.dimensions import axis_of, integers_per_axis, require_input_quantization
+from nnhal.operations.operand_types import BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8, scalar_float
+from nnhal.operations.windows import Images, images_of
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, combine, describe
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 
-from nnhal.operations._context import OperationContext, Signature, once
-from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._shape import require_input_quantization
-from nnhal.operations._types import F16, F32, Q8A, Q8AS, QUANT8
-from nnhal.operations._window import Axis, Forms, Images, Window, images_of, window_by_forms, windows_along
+from nnhal.operations.context import OperationContext, Signature, once
+from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.dimensions import require_input_quantization
+from nnhal.operations.operand_types import F16, F32, Q8A, Q8AS, QUANT8
+from nnhal.operations.windows import Axis, Forms, Images, Window, images_of, window_by_forms, windows_along
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._context import OperationContext, Signature
-from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._shape import axis_of, reduced, require_input_quantization
-from nnhal.operations._types import B8, BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
+from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.dimensions import axis_of, reduced, require_input_quantization
+from nnhal.operations.operand_types import B8, BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._context import OperationContext, Signature
-from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._parameters import require_at_least, require_indices, require_positive
-from nnhal.operations._shape import require_input_quantization
-from nnhal.operations._types import BOOL, I32, INT32, scalar_float
 from nnhal.operations.boxes import BOX, MAIN_TYPES, agreed, box_type, require_eighths
+from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.dimensions import require_input_quantization
+from nnhal.operations.operand_types import BOOL, I32, INT32, scalar_float
+from nnhal.operations.parameters import require_at_least, require_indices, require_positive
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 

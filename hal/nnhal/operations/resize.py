@@ -12,11 +12,11 @@ from math import floor
 
 import numpy as np
 
-from nnhal.operations._context import OperationContext, Signature
-from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._parameters import require_at_least, require_positive
-from nnhal.operations._shape import require_input_quantization
-from nnhal.operations._types import BOOL, F16, F32, INT32, Q8A, Q8AS, scalar_float
+from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.dimensions import require_input_quantization
+from nnhal.operations.operand_types import BOOL, F16, F32, INT32, Q8A, Q8AS, scalar_float
+from nnhal.operations.parameters import require_at_least, require_positive
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from nnhal.operations._context import OperationContext, Signature
-from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._sequence import (
+from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.operand_types import BOOL, F16, F32, INT32
+from nnhal.operations.sequences import (
     Linking,
     axes_of,
     link_sizes,
@@ -26,9 +27,8 @@ from nnhal.operations._sequence import (
     note_parallel_linking,
     validate_outputs,
 )
-from nnhal.operations._sizes import Sizes
-from nnhal.operations._types import BOOL, F16, F32, INT32
-from nnhal.operations._window import activation_of
+from nnhal.operations.sizes import Sizes
+from nnhal.operations.windows import activation_of
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
 

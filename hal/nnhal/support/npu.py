@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nnhal.errors import HalError
 from nnhal.extensions import type_in_words
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, type_name
-from nnhal.operations._types import QUANT8
+from nnhal.operations.operand_types import QUANT8
 from nnhal.resolved import ResolvedModel
 from nnhal.support import MORE, SUPPORTED, OperationLimit, Support, Unsupported, constants_of, limit_of
 from nnhal.types import Operand, OperationType

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from nnhal.operations._window import Forms
 from nnhal.operations.convolution import CONV_2D_FORMS, DEPTHWISE_CONV_2D_FORMS
 from nnhal.operations.pooling import FORMS
+from nnhal.operations.windows import Forms
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, Operation, OperationType
 

@@ -28,10 +28,10 @@ class TraceParent:
 _parent: ContextVar[TraceParent | None] = ContextVar("nnhal_trace_parent", default=None)
 # What structlog takes into every line, by its prefix (structlog.contextvars.STRUCTLOG_KEY_PREFIX), without what its own
 # functions for that cost each request.
-_PREFIX = "structlog_"
-_model: ContextVar[str] = ContextVar(f"{_PREFIX}model")
-_request_id: ContextVar[str] = ContextVar(f"{_PREFIX}request_id")
-_trace_id: ContextVar[str] = ContextVar(f"{_PREFIX}trace_id")
+PREFIX = "structlog_"
+_model: ContextVar[str] = ContextVar(f"{PREFIX}model")
+_request_id: ContextVar[str] = ContextVar(f"{PREFIX}request_id")
+_trace_id: ContextVar[str] = ContextVar(f"{PREFIX}trace_id")
 
 
 def parse_traceparent(text: str) -> TraceParent | None:

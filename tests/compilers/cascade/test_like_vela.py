@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from nnhal.operations._types import Q8A, Q8AS
+from nnhal.operations.operand_types import Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.support import Supported, Unsupported
 from nnhal.types import OperationType

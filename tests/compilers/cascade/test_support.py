@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F32, Q8A, Q8AS
+from nnhal.operations.operand_types import F32, Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal_cascade.graph.matchers import build_graph

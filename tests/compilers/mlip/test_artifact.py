@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnhal.operations._types import F16
+from nnhal.operations.operand_types import F16
 from nnhal.resolved import ResolvedModel
 from nnhal_mlip.artifact import fingerprint, read_artifact, write_artifact
 from nnhal_mlip.compilation import FED, CompiledModel, CompiledStep, ValuePlace

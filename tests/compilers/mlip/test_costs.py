@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnhal.operations._types import F16, Q8AS
+from nnhal.operations.operand_types import F16, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType, OperationType
 from nnhal_mlip.costs import operation_ns, worth_by_cost

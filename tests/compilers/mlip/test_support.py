@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal.operations._types import F16, F32
+from nnhal.operations.operand_types import F16, F32
 from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED, Unsupported
 from nnhal.types import OperandType, OperationType

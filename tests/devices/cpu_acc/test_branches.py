@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F16, F32, Q8A, Q8AS
+from nnhal.operations.operand_types import F16, F32, Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED, Unsupported
 from nnhal.types import Operand, OperandType, OperationType

@@ -5,7 +5,7 @@ import onnxruntime
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations._types import F32, Q8A
+from nnhal.operations.operand_types import F32, Q8A
 from nnhal.types import DeviceType, OperandType, OperationType
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import DriverOptions, PrepareOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F32, I32
+from nnhal.operations.operand_types import F32, I32
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal_devices.cpu_acc.fused import fuse_neighbours

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.operations._types import F32, I32, Q8A
+from nnhal.operations.operand_types import F32, I32, Q8A
 from nnhal.resolved import propagate_dimensions
 from nnhal.types import Operand, OperationType
 from nnhal_devices.cpu_acc.lowering import lower

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nnhal.operations._types import F16, F32, I32, Q8A
+from nnhal.operations.operand_types import F16, F32, I32, Q8A
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.support import SUPPORTED, Unsupported
 from nnhal.types import Model, Operand, OperandLifeTime, Operation, OperationType, Subgraph

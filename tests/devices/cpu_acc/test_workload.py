@@ -9,7 +9,7 @@ from onnx import helper
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
-from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
+from nnhal.operations.operand_types import F16, F32, I32, Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import ErrorStatus, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
@@ -35,7 +35,7 @@ from tests.support.refusals import FAILURE, refusal
 from tests.support.waiting import wait_until
 
 
-def _prepare(model: ResolvedModel) -> Workload:
+def prepared(model: ResolvedModel) -> Workload:
     return CpuAcc(DriverOptions()).prepare(model, PrepareOptions())
 
 
@@ -53,7 +53,7 @@ def _floats(*values: float) -> Array:
 def test_runs_read_and_write_the_memory_that_was_bound(code: OperandType) -> None:
     element, zero = ELEMENT_TYPES[code], like(code).zero_point
     given, result = np.full(3, zero + 1, element), np.zeros(3, element)
-    bound = _prepare(_doubling(code, (3,))).bind(
+    bound = prepared(_doubling(code, (3,))).bind(
         [Argument(given.view(np.uint8), (3,))], [Argument(result.view(np.uint8), (3,))]
     )
     assert bound.run(Control()) is DONE
@@ -66,13 +66,13 @@ def test_runs_read_and_write_the_memory_that_was_bound(code: OperandType) -> Non
 
 def test_bytes_after_an_output_are_left_alone() -> None:
     memory = np.full(16, 0xAA, np.uint8)
-    _prepare(_doubling(F32, (2,))).bind([memory_of(_floats(1, 2))], [Argument(memory, (2,))]).run(Control())
+    prepared(_doubling(F32, (2,))).bind([memory_of(_floats(1, 2))], [Argument(memory, (2,))]).run(Control())
     np.testing.assert_array_equal(memory[:8].view(np.float32), [2, 4])
     assert set(memory[8:]) == {0xAA}
 
 
 def test_open_dimensions_are_reported_once_the_inputs_are_known() -> None:
-    workload = _prepare(_doubling(F32, (0, 2)))
+    workload = prepared(_doubling(F32, (0, 2)))
     for batch in (1, 3):
         memory = np.zeros(64, np.uint8)
         bound = workload.bind([memory_of(np.ones((batch, 2), np.float32))], [Argument(memory, (0, 2))])
@@ -88,7 +88,7 @@ def test_an_output_that_is_too_large_for_its_memory_is_not_written_and_others_ar
         OperationType.MEAN, [given, recipe.constant(OperandType.TENSOR_INT32, [0]), *recipe.integers(1)], like(F32)
     )
     small, enough = np.zeros(4, np.uint8), np.zeros(4, np.uint8)
-    bound = _prepare(recipe.build(doubled, largest)).bind(
+    bound = prepared(recipe.build(doubled, largest)).bind(
         [memory_of(_floats(1, 2, 3))], [Argument(small, (0,)), Argument(enough, (1,))]
     )
     assert bound.run(Control()) == Outcome(((3,), (1,)))
@@ -97,13 +97,13 @@ def test_an_output_that_is_too_large_for_its_memory_is_not_written_and_others_ar
 
 
 def test_omitted_outputs_are_not_computed_for_anyone() -> None:
-    bound = _prepare(_doubling(F32, (2,))).bind([memory_of(_floats(1, 2))], [Argument(None, (2,))])
+    bound = prepared(_doubling(F32, (2,))).bind([memory_of(_floats(1, 2))], [Argument(None, (2,))])
     assert bound.run(Control()) is DONE
 
 
 def test_an_input_that_an_operation_reads_must_not_be_omitted() -> None:
     with pytest.raises(HalError, match="input0 is omitted") as caught:
-        _prepare(_doubling(F32, (2,))).bind([Argument(None, (2,))], [Argument(np.zeros(8, np.uint8), (2,))])
+        prepared(_doubling(F32, (2,))).bind([Argument(None, (2,))], [Argument(np.zeros(8, np.uint8), (2,))])
     assert caught.value.status == ErrorStatus.INVALID_ARGUMENT
 
 
@@ -113,13 +113,13 @@ def test_an_input_that_nothing_reads_may_be_omitted() -> None:
     given = recipe.input(F32, (2,))
     model = recipe.build(recipe.operation(OperationType.RELU, [given], like(F32)))
     memory = np.zeros(8, np.uint8)
-    bound = _prepare(model).bind([Argument(None, (5,)), memory_of(_floats(-1, 2))], [Argument(memory, (2,))])
+    bound = prepared(model).bind([Argument(None, (5,)), memory_of(_floats(-1, 2))], [Argument(memory, (2,))])
     bound.run(Control())
     np.testing.assert_array_equal(memory.view(np.float32), [0, 2])
 
 
 def test_tensors_of_no_elements_need_no_computation() -> None:
-    workload = _prepare(_doubling(F32, (0, 2)))
+    workload = prepared(_doubling(F32, (0, 2)))
     bound = workload.bind([memory_of(np.zeros((0, 2), np.float32))], [Argument(np.zeros(8, np.uint8), (0, 2))])
     assert bound.run(Control()).dimensions == ((0, 2),)
 
@@ -129,7 +129,7 @@ def test_inputs_that_do_not_fit_one_another_are_refused() -> None:
     inputs = [recipe.input(F32, (0,)) for _ in range(2)]
     model = recipe.build(recipe.operation(OperationType.MUL, [*inputs, *recipe.integers(0)], like(F32)))
     arguments = [memory_of(_floats(1, 2)), memory_of(_floats(1, 2, 3))]
-    workload = _prepare(model)
+    workload = prepared(model)
     refusal(lambda: workload.bind(arguments, [Argument(np.zeros(16, np.uint8), (0,))]), FAILURE, "do not broadcast")
 
 
@@ -140,7 +140,7 @@ def test_a_value_between_operations_with_other_dimensions_than_declared_is_a_fai
     model = recipe.build(
         recipe.operation(OperationType.MEAN, [between, recipe.constant(I32, [0]), *recipe.integers(1)], like(F32, (1,)))
     )
-    workload, output = _prepare(model), [Argument(np.zeros(4, np.uint8), (1,))]
+    workload, output = prepared(model), [Argument(np.zeros(4, np.uint8), (1,))]
     workload.bind([memory_of(_floats(1, 2))], output).run(Control())
     words = r"operation 0 \(RELU\): operand 1 has dimensions \[3\], the model says \[2\]"
     refusal(lambda: workload.bind([memory_of(_floats(1, 2, 3))], output), FAILURE, words)
@@ -156,7 +156,7 @@ class Found:
         model = onnx_model(nodes if table else nodes[:1], {"x": [6]}, ["y" if table else "found"], tables)
         self.memory = np.full(room, -1, np.int64)
         self._given = np.zeros(6, np.float32)
-        self._bound = _prepare(resolved(import_onnx(model).model)).bind(
+        self._bound = prepared(resolved(import_onnx(model).model)).bind(
             [Argument(self._given.view(np.uint8), (6,))], [Argument(self.memory.view(np.uint8), (1, 0))]
         )
 
@@ -205,7 +205,7 @@ def test_a_failure_after_runs_with_the_same_dimensions_has_its_own_words_and_har
 
 def test_an_output_may_lie_where_an_input_does_when_another_has_an_unknown_size() -> None:
     nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("NonZero", ["y"], ["found"])]
-    workload = _prepare(resolved(import_onnx(onnx_model(nodes, {"x": [4]}, ["y", "found"])).model))
+    workload = prepared(resolved(import_onnx(onnx_model(nodes, {"x": [4]}, ["y", "found"])).model))
     x, indices = np.zeros(4, np.float32), np.zeros(4, np.int64)
     memory = Argument(x.view(np.uint8), (4,))
     bound = workload.bind([memory], [memory, Argument(indices.view(np.uint8), (1, 0))])
@@ -219,7 +219,7 @@ def test_a_run_of_other_lengths_never_writes_what_it_reads() -> None:
     model = onnx_model(
         [helper.make_node("Concat", ["before", "x"], ["after"], axis=0)], {"before": ["n"], "x": [1]}, ["after"]
     )
-    workload = _prepare(resolved(import_onnx(model, as_one=True).model))
+    workload = prepared(resolved(import_onnx(model, as_one=True).model))
     memory, x = np.zeros(12, np.float32), _floats(9)
     before, after = memory[:8].view(np.uint8), memory[4:].view(np.uint8)  # which overlap from 5 values on
     bound = workload.bind([Argument(before[:4], (1,)), memory_of(x)], [Argument(after, (0,))])
@@ -232,14 +232,14 @@ def test_a_run_of_other_lengths_never_writes_what_it_reads() -> None:
 
 
 def test_a_deadline_that_has_passed_ends_the_run() -> None:
-    bound = _prepare(_doubling(F32, (1,))).bind([memory_of(_floats(1))], [Argument(np.zeros(4, np.uint8), (1,))])
+    bound = prepared(_doubling(F32, (1,))).bind([memory_of(_floats(1))], [Argument(np.zeros(4, np.uint8), (1,))])
     with pytest.raises(HalError) as caught:
         bound.run(Control(deadline_ns=1))
     assert caught.value.status == ErrorStatus.MISSED_DEADLINE_TRANSIENT
 
 
 def test_bindings_of_one_workload_run_side_by_side() -> None:
-    workload = _prepare(_doubling(F32, (1000,)))
+    workload = prepared(_doubling(F32, (1000,)))
     values = [random(F32, (1000,), seed) for seed in range(4)]
     results = [np.zeros(1000, np.float32) for _ in values]
 
@@ -258,7 +258,7 @@ def test_bindings_of_one_workload_run_side_by_side() -> None:
 
 def test_a_run_that_is_stopped_says_why_and_harms_no_later_run() -> None:
     model, result = endless_model(), np.zeros(1, np.float32)
-    workload = _prepare(resolve(model))
+    workload = prepared(resolve(model))
     bound = workload.bind([memory_of(_floats(1.0))], [memory_of(result)])
     for reason in ("somebody wants it", "somebody else wants it"):
         control = Control()

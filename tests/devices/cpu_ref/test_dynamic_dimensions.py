@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations._types import BOOL, F32, FLOAT32, I32, INT32
+from nnhal.operations.operand_types import BOOL, F32, FLOAT32, I32, INT32
 from nnhal.resolved import ResolvedModel
 from nnhal.types import ErrorStatus, OperationType
 from nnhal.types.layout import Dimensions

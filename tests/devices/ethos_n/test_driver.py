@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnhal.operations._types import Q8A
+from nnhal.operations.operand_types import Q8A
 from nnhal.resolved import ResolvedModel
 from nnhal.support import Supported
 from nnhal.types import Operand, OperandType, OperationType

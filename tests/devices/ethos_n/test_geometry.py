@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal.operations._types import Q8A
+from nnhal.operations.operand_types import Q8A
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import OperationType
 from nnhal_devices.ethos_n.geometry import Geometry, geometry_of

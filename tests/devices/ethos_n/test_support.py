@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal.operations._types import F32, Q8A
+from nnhal.operations.operand_types import F32, Q8A
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.support import SUPPORTED, Unsupported
 from nnhal.types import Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph

@@ -8,7 +8,7 @@ import pytest
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
-from nnhal.operations._types import Q8A
+from nnhal.operations.operand_types import Q8A
 from nnhal.resolved import ResolvedModel
 from nnhal.types import ErrorStatus, OperandType
 from nnhal_cascade.compiler import CompilerOptions, compile_graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal.operations._types import Q8A
+from nnhal.operations.operand_types import Q8A
 from nnhal_devices.driver import DriverOptions, PrepareOptions, ShownWorkload
 from nnhal_devices.ethos_u.driver import EthosU
 from nnhal_devices.ethos_u.figures import schedule_figures, schedule_times

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nnhal.operations._types import Q8AS
+from nnhal.operations.operand_types import Q8AS
 from nnhal.support import Supported
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.ethos_u.driver import EthosU

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.operations._types import F32, I32, Q8A
+from nnhal.operations.operand_types import F32, I32, Q8A
 from nnhal.types import Operand, OperationType
 from nnhal_cascade.hardware.memory_file import system_for
 from nnhal_devices.ethos_u.performance import nanoseconds, operation_ns, whole_islands

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from nnhal.operations._types import F16, F32
+from nnhal.operations.operand_types import F16, F32
 from nnhal.types import DeviceType, NumberOfCacheFiles, OperandType
 from nnhal_devices.backend import MemoryKind
 from nnhal_devices.driver import DriverOptions

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.resolved import ResolvedModel
 from nnhal.types import ErrorStatus, OperationType
 from nnhal_devices.driver import DriverOptions, PrepareOptions

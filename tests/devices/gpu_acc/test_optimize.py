@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from nnhal.operations._types import BOOL, F16, F32, Q8A
+from nnhal.operations.operand_types import BOOL, F16, F32, Q8A
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import FusedActivation, OperandType, OperationType
 from nnhal.validation import validate_model

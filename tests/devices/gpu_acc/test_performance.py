@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F16, F32
+from nnhal.operations.operand_types import F16, F32
 from nnhal.support import Supported
 from nnhal.types import OperandType, OperationType
 from nnhal_devices.driver import DriverOptions

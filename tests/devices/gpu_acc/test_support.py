@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from onnx import helper
 
-from nnhal.operations._types import B8, F16, F32, I32, Q8A, Q8AS, Q8C
+from nnhal.operations.operand_types import B8, F16, F32, I32, Q8A, Q8AS, Q8C
 from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import ChannelQuant, OperandType, OperationType

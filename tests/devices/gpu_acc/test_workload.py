@@ -9,7 +9,7 @@ import pytest
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.types import NO_SPAN, ErrorStatus, OperationType
 from nnhal.types.layout import Dimensions
 from nnhal_devices.driver import Argument, AsynchronousWorkload, Control, DriverOptions, Outcome, PrepareOptions

@@ -8,7 +8,7 @@ from math import ceil, prod
 
 import pytest
 
-from nnhal.operations._types import F16, F32, Q8A, Q8AS
+from nnhal.operations.operand_types import F16, F32, Q8A, Q8AS
 from nnhal.types import OperandType
 from nnhal_mlip.model_compiler import ModelCompiler
 from nnhal_mlip.options import read_options

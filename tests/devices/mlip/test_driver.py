@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
+from nnhal.operations.operand_types import F16, F32, I32, Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED
 from nnhal.support.parts import part_of

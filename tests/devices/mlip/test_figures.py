@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.resolved import ResolvedModel
 from nnhal_devices.driver import Control, DriverOptions, PrepareOptions, ShownWorkload
 from nnhal_devices.figures import WorkloadFigures

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from nnhal.operations._types import F16
+from nnhal.operations.operand_types import F16
 from nnhal.types import OperationType, OptimizationViews
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.mlip.driver import Mlip

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from nnhal.operations._types import F16, F32, Q8A, Q8AS
+from nnhal.operations.operand_types import F16, F32, Q8A, Q8AS
 from nnhal.types import OperandPerformance
 from nnhal_devices.mlip.performance import capabilities_of
 from nnhal_mlip.timing.profile import read_profile

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations._types import F32, I32, Q8A, Q8AS
+from nnhal.operations.operand_types import F32, I32, Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations._types import F16
+from nnhal.operations.operand_types import F16
 from nnhal.types import ErrorStatus
 from nnhal_devices.driver import DriverOptions, PrepareOptions
 from nnhal_devices.mlip.driver import Mlip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from nnhal.errors import general_failure
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import OperationType

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal.kernels._fingerprint import fingerprint
+from nnhal.kernels.fingerprint import fingerprint
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nnhal.kernels._fixed_point import logistic, multiply, saturate, scale, tanh
-from nnhal.kernels._types import Integers
+from nnhal.kernels.array_types import Integers
+from nnhal.kernels.fixed_point import logistic, multiply, saturate, scale, tanh
 
 RAW = np.arange(-(1 << 15), 1 << 15)
 ONE = 1 << 15

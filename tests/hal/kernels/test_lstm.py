@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnhal.arrays import Array
-from nnhal.operations._types import FLOAT32, I32, INT32, Q8A, Q8AS, Q8S, Q16S
+from nnhal.operations.operand_types import FLOAT32, I32, INT32, Q8A, Q8AS, Q8S, Q16S
 from nnhal.types import OperandType, OperationType
 from tests.support.kernels import compute
 from tests.support.lstm import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nnhal.arrays import Array
-from nnhal.operations._types import F16, F32, I32
+from nnhal.operations.operand_types import F16, F32, I32
 from nnhal.types import OperandType, OperationType
 from tests.support.kernels import compute
 from tests.support.operations import integers, output, tensor

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal.kernels._quantization import (
+from nnhal.kernels.quantization import (
     divide_half_away,
     multiplier_of,
     quantized_range,

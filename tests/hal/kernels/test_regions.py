@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.types import OperationType
 from tests.support.kernels import compute
 from tests.support.operations import boolean, output, tensor

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnhal.layouts import channels_last
-from nnhal.operations._types import B8, F32, I32, Q8AS
+from nnhal.operations.operand_types import B8, F32, I32, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperandType, OperationType
 from tests.support.channels_first import ImageRecipe, assert_equal_in_value, count

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnhal.layouts import ChannelsLast, channels_last, simplified
-from nnhal.operations._types import F32, Q8AS
+from nnhal.operations.operand_types import F32, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType, OperationType
 from tests.support.channels_first import ImageRecipe, assert_equal_in_value, count

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations._sizes import Sizes
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
+from nnhal.operations.sizes import Sizes
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 from tests.support.operations import context, open_tensor, tensor

@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 
 from nnhal.operations import UnknownYet
-from nnhal.operations._window import SAME, VALID, Axis, Window
 from nnhal.operations.pooling import window_of
+from nnhal.operations.windows import SAME, VALID, Axis, Window
 from nnhal.types import FusedActivation, OperandType, OperationType
 from tests.support.operations import Given, boolean, context, integers, open_tensor, output
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal.operations._types import Q8A
+from nnhal.operations.operand_types import Q8A
 from nnhal.resolved import ResolvedModel
 from nnhal.support.parts import groups_of, part_of
 from nnhal.types import Operand, OperationType

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F32, I32
+from nnhal.operations.operand_types import F32, I32
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Model, Operand, OperandType, OperationType
 from nnhal.types.layout import MAX_RANK, Dimensions

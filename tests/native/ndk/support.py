@@ -18,7 +18,7 @@ from nnhal.endpoint import Endpoint
 from nnhal.fence import Fence, FenceError, create_fence, wait_for_all
 from nnhal.link import channel_pair
 from nnhal.memory import open_pool
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.types import ErrorStatus, ExecutionConfig, Model, Operand, OperandType, OperationType, Timing
 from nnhal.v1 import burst_pb2, execution_pb2, fenced_execution_callback_pb2, prepared_model_pb2, request_pb2, types_pb2
 from nnhal_hosting.polling import Work

@@ -13,7 +13,7 @@ import pytest
 
 from nnhal.codec import capabilities_to_wire, extensions_to_wire
 from nnhal.endpoint import Endpoint
-from nnhal.operations._types import B8, F32, FLOAT32
+from nnhal.operations.operand_types import B8, F32, FLOAT32
 from nnhal.types import (
     Capabilities,
     DeviceType,

@@ -13,7 +13,7 @@ import pytest
 
 from nnhal.arrays import Array
 from nnhal.endpoint import Endpoint
-from nnhal.operations._types import F16, F32, I32, Q8A
+from nnhal.operations.operand_types import F16, F32, I32, Q8A
 from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_native.ndk import (

@@ -14,7 +14,7 @@ from nnhal.arrays import Array
 from nnhal.codec import capabilities_to_wire
 from nnhal.endpoint import Endpoint
 from nnhal.fence import FenceState, create_fence
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.types import Capabilities, ErrorStatus, Model, Operand, OperandPerformance, OperationType, PerformanceInfo
 from nnhal.v1 import device_pb2
 from nnhal_native.ndk import Compilation, Event, Execution, ResultCode

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnhal.memory import read_pools
-from nnhal.operations._types import B8, BOOL, F32, FLOAT32, I32
+from nnhal.operations.operand_types import B8, BOOL, F32, FLOAT32, I32
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Model, Operand, OperandType, OperationType
 from nnhal.validation import validate_model

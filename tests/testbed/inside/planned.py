@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.types import Model, Operand, OperandLifeTime, Operation, OperationType, Subgraph
 from nnhal_client import connect
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.operations import OperationContext
-from nnhal.operations._shape import axis_of
-from nnhal.operations._window import activation_of
 from nnhal.operations.activation import SoftmaxInput
+from nnhal.operations.dimensions import axis_of
 from nnhal.operations.elementwise import BinaryInput, PairwiseInput
+from nnhal.operations.windows import activation_of
 from nnhal.types import OperationType
 from nnhal_cascade.geometry.accesses import AxisAccess, Everything, OneToOne, Single
 from nnhal_cascade.geometry.box import Axis, Shape

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.operations import OperationContext
-from nnhal.operations._shape import axis_of
+from nnhal.operations.dimensions import axis_of
 from nnhal.operations.joining import PackInput, SlicingInput, SplitInput, StridedSliceInput, axis_input, strided_ranges
 from nnhal.operations.movement import (
     DepthSpaceInput,

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from math import prod
 
 from nnhal.operations import OperationContext
-from nnhal.operations._convolution import BIAS, FILTER, INPUT
-from nnhal.operations._window import Axis as WindowAxis
-from nnhal.operations._window import Window, activation_of
 from nnhal.operations.convolution import window_of_conv_2d, window_of_depthwise_conv_2d, window_of_transpose_conv_2d
+from nnhal.operations.filters import BIAS, FILTER, INPUT
 from nnhal.operations.matrix import BatchMatmulInput, FullyConnectedInput
 from nnhal.operations.pooling import Implicit, window_of
 from nnhal.operations.reduction import MeanInput, axes_of_mean, axes_of_reduce
+from nnhal.operations.windows import Axis as WindowAxis
+from nnhal.operations.windows import Window, activation_of
 from nnhal.types import OperationType
 from nnhal_cascade.geometry.accesses import AxisAccess, Everything, Grouped, OneToOne, Windowed, ZeroInserted
 from nnhal_cascade.geometry.box import Axis, Shape

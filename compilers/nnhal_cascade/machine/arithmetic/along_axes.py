@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.kernels._quantization import clamp, divide_half_away
 from nnhal.kernels.activation import softmax as softmax_kernel
-from nnhal.operations._shape import axis_of
+from nnhal.kernels.quantization import clamp, divide_half_away
 from nnhal.operations.activation import SoftmaxInput
+from nnhal.operations.dimensions import axis_of
 from nnhal.operations.reduction import axes_of_mean
 from nnhal_cascade.geometry.box import Box, Interval, Shape
 from nnhal_cascade.machine.arithmetic.kernel import NoStripesError, OperationCall, executing

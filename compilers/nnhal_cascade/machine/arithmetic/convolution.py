@@ -10,10 +10,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from nnhal.arrays import Array
-from nnhal.operations._convolution import INPUT
-from nnhal.operations._window import Axis, Window, activation_of
 from nnhal.operations.convolution import window_of_conv_2d, window_of_transpose_conv_2d
+from nnhal.operations.filters import INPUT
 from nnhal.operations.matrix import FullyConnectedInput
+from nnhal.operations.windows import Axis, Window, activation_of
 from nnhal_cascade.geometry.box import Box, Interval, Shape
 from nnhal_cascade.machine.arithmetic.kernel import NoStripesError, OperationCall
 from nnhal_cascade.machine.arithmetic.weighted_sum import WeightedSum

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations._convolution import INPUT
 from nnhal.operations.convolution import window_of_depthwise_conv_2d
+from nnhal.operations.filters import INPUT
 from nnhal_cascade.geometry.box import Box, Interval
 from nnhal_cascade.machine.arithmetic.convolution import channels_last, under, with_border
 from nnhal_cascade.machine.arithmetic.kernel import OperationCall

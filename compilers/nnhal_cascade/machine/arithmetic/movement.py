@@ -9,7 +9,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.operations import OperationContext
-from nnhal.operations._shape import axis_of
+from nnhal.operations.dimensions import axis_of
 from nnhal.operations.joining import SlicingInput, SplitInput, axis_input, prepare_slicing, strided_ranges
 from nnhal.operations.movement import PadInput, paddings_of_pad
 from nnhal.types import OperationType

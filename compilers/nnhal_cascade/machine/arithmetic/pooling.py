@@ -9,8 +9,8 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.kernels.pooling import averages, maxima
 from nnhal.operations import OperationContext
-from nnhal.operations._window import Window
 from nnhal.operations.pooling import Implicit, window_of
+from nnhal.operations.windows import Window
 from nnhal.types import OperationType
 from nnhal_cascade.geometry.box import Box
 from nnhal_cascade.machine.arithmetic.convolution import channels_last, under

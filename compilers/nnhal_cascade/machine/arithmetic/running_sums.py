@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.kernels._quantization import clamp, divide_half_away
 from nnhal.kernels.pooling import averages
-from nnhal.operations._window import Axis, Window
+from nnhal.kernels.quantization import clamp, divide_half_away
 from nnhal.operations.pooling import Implicit, window_of
+from nnhal.operations.windows import Axis, Window
 from nnhal.types import OperationType
 from nnhal_cascade.geometry.box import Box, Interval, Shape
 from nnhal_cascade.graph.running_sums import ROW_SUMS, RUNNING_SUMS

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.kernels import KERNELS
-from nnhal.kernels._quantization import as_output
+from nnhal.kernels.quantization import as_output
 from nnhal.operations import OperationContext
 from nnhal.types import Operand
 from nnhal.types.layout import ELEMENT_TYPES

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnhal.arrays import Array
-from nnhal.kernels._quantization import multiplier_of, quantized_range, requantize
+from nnhal.kernels.quantization import multiplier_of, quantized_range, requantize
 from nnhal.operations import OperationContext, channel_quant
-from nnhal.operations._convolution import BIAS, FILTER, INPUT
-from nnhal.operations._types import Q8C
+from nnhal.operations.filters import BIAS, FILTER, INPUT
+from nnhal.operations.operand_types import Q8C
 from nnhal.types import FusedActivation, Operand
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_cascade.geometry.box import Interval

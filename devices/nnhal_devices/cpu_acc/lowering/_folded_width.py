@@ -13,8 +13,8 @@ from math import gcd, lcm
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations._convolution import BIAS, FILTER, INPUT
-from nnhal.operations._window import Window
+from nnhal.operations.filters import BIAS, FILTER, INPUT
+from nnhal.operations.windows import Window
 from nnhal_devices.cpu_acc.elements import QUANTIZED
 from nnhal_devices.cpu_acc.layout import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Layout
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter

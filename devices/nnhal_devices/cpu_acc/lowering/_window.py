@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnhal.operations._window import Window
+from nnhal.operations.windows import Window
 from nnhal_devices.cpu_acc.graph import Attribute
 from nnhal_devices.cpu_acc.layout import Layout
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from nnhal.operations._convolution import BIAS, FILTER, INPUT
-from nnhal.operations._window import Axis, Window, images_of
 from nnhal.operations.convolution import (
     images_out,
     window_of_conv_2d,
@@ -11,6 +9,8 @@ from nnhal.operations.convolution import (
     window_of_grouped_conv_2d,
     window_of_transpose_conv_2d,
 )
+from nnhal.operations.filters import BIAS, FILTER, INPUT
+from nnhal.operations.windows import Axis, Window, images_of
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 from nnhal_devices.cpu_acc.lowering._folded_width import convolve_folded, fold_of
 from nnhal_devices.cpu_acc.lowering._weights import bias_of, filter_of

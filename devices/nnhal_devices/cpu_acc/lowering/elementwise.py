@@ -6,9 +6,9 @@ import numpy as np
 from onnx import helper
 
 from nnhal.arrays import Array
-from nnhal.operations._window import activation_of
 from nnhal.operations.activation import EluInput
 from nnhal.operations.elementwise import BinaryInput
+from nnhal.operations.windows import activation_of
 from nnhal.types import FusedActivation, OperandType, OperationType
 from nnhal.types.layout import Dimensions
 from nnhal_devices.cpu_acc.elements import KEPT_TYPES, QUANTIZED, keep, quantization_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto
 
-from nnhal.operations._shape import axis_of
+from nnhal.operations.dimensions import axis_of
 from nnhal.operations.joining import (
     REST,
     PackInput,

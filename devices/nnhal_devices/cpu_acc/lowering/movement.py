@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnhal.operations._shape import axis_of
-from nnhal.operations._window import Images, images_of
+from nnhal.operations.dimensions import axis_of
 from nnhal.operations.movement import (
     BatchToSpaceInput,
     ChannelShuffleInput,
@@ -27,6 +26,7 @@ from nnhal.operations.movement import (
     permutation,
 )
 from nnhal.operations.shape import ExpandDimsInput, ReshapeInput, SqueezeInput
+from nnhal.operations.windows import Images, images_of
 from nnhal.types import Operand, OperandType
 from nnhal_devices.cpu_acc.elements import KEPT_TYPES, QUANTIZED, SIGN, kept_zero_point
 from nnhal_devices.cpu_acc.layout import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Layout

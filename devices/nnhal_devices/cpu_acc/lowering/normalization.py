@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.operations._shape import axis_of
 from nnhal.operations.activation import SoftmaxInput
+from nnhal.operations.dimensions import axis_of
 from nnhal.operations.normalization import (
     InstanceNormalizationInput,
     L2NormalizationInput,

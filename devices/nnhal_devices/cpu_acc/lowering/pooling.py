@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.operations._window import Window
 from nnhal.operations.pooling import window_of
+from nnhal.operations.windows import Window
 from nnhal.types import OperandType
 from nnhal_devices.cpu_acc.elements import QUANTIZED, ElementQuantization, quantization_of
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from nnhal.operations._shape import axis_of
+from nnhal.operations.dimensions import axis_of
 from nnhal.operations.reduction import ArgExtremumInput, MeanInput, ReduceInput, axes_of_mean, axes_of_reduce
 from nnhal.types import OperandType, OperationType
 from nnhal_devices.cpu_acc.layout import RANK, Layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.operations import OperationContext
-from nnhal.operations._window import Window
+from nnhal.operations.windows import Window
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import LARGEST_MEAN, LARGEST_RESCALING
 

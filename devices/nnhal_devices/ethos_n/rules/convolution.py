@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from nnhal.operations import OperationContext
-from nnhal.operations._context import channel_quant
-from nnhal.operations._convolution import BIAS, FILTER, INPUT
-from nnhal.operations._types import Q8C
-from nnhal.operations._window import Window
+from nnhal.operations.context import channel_quant
 from nnhal.operations.convolution import (
     TransposeConv2dImplicit,
     window_of_conv_2d,
     window_of_depthwise_conv_2d,
     window_of_transpose_conv_2d,
 )
+from nnhal.operations.filters import BIAS, FILTER, INPUT
 from nnhal.operations.matrix import prepare_fully_connected
+from nnhal.operations.operand_types import Q8C
+from nnhal.operations.windows import Window
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import Check, NpuRule, channels_last, first_objection, listed
 from nnhal.types.layout import describe

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.operations import OperationContext
-from nnhal.operations._shape import axis_of
+from nnhal.operations.dimensions import axis_of
 from nnhal.operations.joining import SplitInput, axis_input, prepare_split
 from nnhal.operations.movement import DepthSpaceInput, TransposeInput
 from nnhal.operations.resize import ResizeInput, prepare_resize

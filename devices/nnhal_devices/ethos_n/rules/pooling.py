@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nnhal.operations import OperationContext
-from nnhal.operations._window import Axis, Window
 from nnhal.operations.pooling import Implicit, window_of
 from nnhal.operations.reduction import MeanInput, axes_of_mean
+from nnhal.operations.windows import Axis, Window
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import NpuRule, channels_last, first_objection
 from nnhal.types import FusedActivation

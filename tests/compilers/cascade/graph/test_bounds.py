@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nnhal.operations._types import I32, Q8A
+from nnhal.operations.operand_types import I32, Q8A
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperationType
 from nnhal_cascade.compiler import least_memory

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nnhal.operations._types import Q8AS
+from nnhal.operations.operand_types import Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal_cascade.compiler import CompilerOptions, frontier, least_memory
 from nnhal_cascade.graph.bounds import memory_bound

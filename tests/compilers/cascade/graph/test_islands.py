@@ -7,7 +7,7 @@ from math import floor
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F32, I32, Q8A, Q8AS
+from nnhal.operations.operand_types import F32, I32, Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.support import Unsupported
 from nnhal.types import Operand, OperandType, OperationType

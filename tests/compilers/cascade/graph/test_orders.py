@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal.operations._types import I32, Q8A
+from nnhal.operations.operand_types import I32, Q8A
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperationType
 from nnhal_cascade.compiler import CompilerOptions, compile_graph, least_memory

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal.operations._types import Q8A
+from nnhal.operations.operand_types import Q8A
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal_cascade.graph.matchers import build_graph

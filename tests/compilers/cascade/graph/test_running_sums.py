@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nnhal.operations._types import F32, I32, Q8AS
+from nnhal.operations.operand_types import F32, I32, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperationType
 from nnhal_cascade.compiler import CompilerOptions, compile_graph, frontier, least_memory

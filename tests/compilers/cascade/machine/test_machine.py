@@ -13,7 +13,7 @@ import pytest
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
-from nnhal.operations._types import Q8AS
+from nnhal.operations.operand_types import Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import ErrorStatus
 from nnhal_cascade.geometry.box import Axis, Box, Interval, Shape

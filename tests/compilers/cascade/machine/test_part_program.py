@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nnhal.arrays import Array
-from nnhal.operations._types import Q8AS
+from nnhal.operations.operand_types import Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal_cascade.geometry.box import Axis, Box, Interval, whole

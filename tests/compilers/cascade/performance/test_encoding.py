@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations._types import I32, Q8AS
+from nnhal.operations.operand_types import I32, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType, OperationType
 from nnhal_cascade.graph.cascader_graph import CascaderGraph

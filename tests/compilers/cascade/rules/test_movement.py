@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from nnhal.operations._types import Q8A
+from nnhal.operations.operand_types import Q8A
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from tests.support.agreement import single

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnhal.operations._types import Q8AS
+from nnhal.operations.operand_types import Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType, OperationType
 from nnhal_cascade.geometry.box import Axis, Interval, Shape, whole

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F16, F32, Q8A, Q8AS
+from nnhal.operations.operand_types import F16, F32, Q8A, Q8AS
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_mlip.flow.errors import FlowError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
+from nnhal.operations.operand_types import F16, F32, I32, Q8A, Q8AS
 from nnhal.support import Unsupported
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal_devices.cpu_ref.driver import CpuRef

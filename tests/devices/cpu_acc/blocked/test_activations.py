@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.types import OperationType
 from nnhal_devices.cpu_acc.blocked import rewrite
 from nnhal_devices.cpu_acc.blocked.block_size import block_channels

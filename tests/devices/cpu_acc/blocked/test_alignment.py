@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from nnhal.types import OperationType
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from tests.devices.image_networks import Network, assert_same_results, rewritten

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal.operations._types import F32
+from nnhal.operations.operand_types import F32
 from tests.devices.image_networks import Network, assert_same_results
 from tests.support.agreement import random
 

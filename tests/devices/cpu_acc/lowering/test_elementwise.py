@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F16, F32, Q8A, Q8AS
+from nnhal.operations.operand_types import F16, F32, Q8A, Q8AS
 from nnhal.resolved import propagate_dimensions
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal_devices.cpu_acc.blocked import keep_blocked

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from nnhal_devices.driver import Argument, Control
 from nnhal_frontends.onnx import import_onnx
-from tests.devices.cpu_acc.test_workload import _prepare
+from tests.devices.cpu_acc.test_workload import prepared
 from tests.support.models import memory_of
 from tests.support.onnx_models import by_onnxruntime, onnx_model, random, resolved
 
@@ -38,7 +38,7 @@ def test_values_of_a_branch_may_have_the_names_that_the_graph_gives(inner: str, 
     )
     imported = resolved(import_onnx(model, as_one=alone).model)
     assert (len(imported.model.main.operations) == 1) == alone
-    workload = _prepare(imported)
+    workload = prepared(imported)
     x, y = random(2, 3), np.zeros((2, 3), np.float32)
     for level in (1.0, -1.0):
         given = [x, np.array([level], np.float32)]

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from nnhal.operations._types import I32, Q8A, Q8AS, Q8C
+from nnhal.operations.operand_types import I32, Q8A, Q8AS, Q8C
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import ChannelQuant, Operand, OperandType, OperationType
 from nnhal_devices.cpu_acc.lowering import lower

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations._types import F32, I32
+from nnhal.operations.operand_types import F32, I32
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType, OperationType
 from nnhal_devices.cpu_acc.driver import CpuAcc

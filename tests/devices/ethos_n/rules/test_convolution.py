@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnhal.operations._types import I32
+from nnhal.operations.operand_types import I32
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperandType, OperationType
 from tests.support.agreement import QUANTIZATION

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnhal.operations._types import F32, Q8A, Q8AS
+from nnhal.operations.operand_types import F32, Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal_cascade.geometry.accesses import Everything, OneToOne

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal.arrays import Array
-from nnhal.operations._types import Q8A, Q8AS
+from nnhal.operations.operand_types import Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnhal.kernels._quantization import requantize
-from nnhal.operations._types import Q8A, Q8AS
+from nnhal.kernels.quantization import requantize
+from nnhal.operations.operand_types import Q8A, Q8AS
 from nnhal.types import FusedActivation, Operand, OperandType
 from nnhal_cascade.geometry.box import Interval
 from nnhal_cascade.machine.arithmetic.weighted_sum import Requantizer, WeightedSum

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import isclose
 
-from nnhal.operations._context import OperationContext, Signature, channel_quant
-from nnhal.operations._shape import product_of_scales
-from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS, Q8C, QUANT8
-from nnhal.operations._window import Forms
+from nnhal.operations.context import OperationContext, Signature, channel_quant
+from nnhal.operations.dimensions import product_of_scales
+from nnhal.operations.operand_types import F16, F32, I32, Q8A, Q8AS, Q8C, QUANT8
+from nnhal.operations.windows import Forms
 
 INPUT = 0
 FILTER = 1

@@ -13,9 +13,9 @@ from math import frexp
 
 import numpy as np
 
-from nnhal.kernels._types import Array, Floats, Integers
+from nnhal.kernels.array_types import Array, Floats, Integers
 from nnhal.operations import OperationContext
-from nnhal.operations._types import QUANT8
+from nnhal.operations.operand_types import QUANT8
 from nnhal.types import FusedActivation, Operand
 from nnhal.types.layout import ELEMENT_TYPES
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.kernels._quantization import activate, from_real, requantize, to_real
-from nnhal.kernels._types import Array
+from nnhal.kernels.array_types import Array
+from nnhal.kernels.quantization import activate, from_real, requantize, to_real
 from nnhal.operations import OperationContext, channel_quant
-from nnhal.operations._convolution import BIAS, FILTER, INPUT
-from nnhal.operations._types import Q8C, QUANT8
+from nnhal.operations.filters import BIAS, FILTER, INPUT
+from nnhal.operations.operand_types import Q8C, QUANT8
 from nnhal.types import FusedActivation
 
 

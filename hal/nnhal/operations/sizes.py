@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnhal.operations._context import OperationContext
+from nnhal.operations.context import OperationContext
 from nnhal.types.layout import Dimensions
 
 

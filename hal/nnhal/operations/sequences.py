@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from nnhal.operations._context import OperationContext, Signature
-from nnhal.operations._sizes import Sizes
+from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.sizes import Sizes
 from nnhal.types import OperandType
 from nnhal.types.layout import Dimensions
 

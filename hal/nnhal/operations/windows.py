@@ -11,8 +11,8 @@ from enum import IntEnum
 from functools import cache
 from typing import NamedTuple
 
-from nnhal.operations._context import OperationContext, Signature, UnknownYet
-from nnhal.operations._types import BOOL, INT32
+from nnhal.operations.context import OperationContext, Signature, UnknownYet
+from nnhal.operations.operand_types import BOOL, INT32
 from nnhal.types import FusedActivation, OperandType
 from nnhal.types.layout import Dimensions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations.context import OperationContext, Signature
 from nnhal.types import OperationType
 from nnhal.types.layout import MAX_OPERAND_BYTES, MAX_RANK, Dimensions, byte_size
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from nnhal.operations._context import OperationContext, UnknownYet
+from nnhal.operations.context import OperationContext, UnknownYet
 from nnhal.types import Operand, OperandType
 from nnhal.types.layout import Dimensions, combine, describe
 

@@ -10,8 +10,8 @@ from math import exp
 
 import numpy as np
 
-from nnhal.kernels._quantization import divide_half_away
-from nnhal.kernels._types import Array, Integers
+from nnhal.kernels.array_types import Array, Integers
+from nnhal.kernels.quantization import divide_half_away
 
 _ONE = (1 << 15) - 1  # with no integer bits: the value nearest to 1
 _ONE_OF_2 = 1 << 13  # with two integer bits

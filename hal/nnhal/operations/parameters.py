@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._context import OperationContext
+from nnhal.operations.context import OperationContext
 
 
 def require_at_least(op: OperationContext, what: str, value: int, least: int) -> int:

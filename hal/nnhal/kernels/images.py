@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nnhal.kernels._types import Array
-from nnhal.operations._window import Axis, Window
+from nnhal.kernels.array_types import Array
+from nnhal.operations.windows import Axis, Window
 
 
 def channels_last(images: Array, channels_first: bool) -> Array:

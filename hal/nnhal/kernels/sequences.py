@@ -6,10 +6,10 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from nnhal.kernels._quantization import from_real, to_real
-from nnhal.kernels._types import Array, Floats
+from nnhal.kernels.array_types import Array, Floats
+from nnhal.kernels.quantization import from_real, to_real
 from nnhal.operations import OperationContext
-from nnhal.operations._sequence import Linking
+from nnhal.operations.sequences import Linking
 
 State = TypeVar("State")
 

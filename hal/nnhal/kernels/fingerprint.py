@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from nnhal.kernels._types import Array
+from nnhal.kernels.array_types import Array
 
 _Words = NDArray[np.uint64]
 
