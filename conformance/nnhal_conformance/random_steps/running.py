@@ -1,4 +1,4 @@
-"""Taking random steps, and telling which few of them show that a device breaks the contract."""
+"""Takes random steps, and finds the few of them that show that a device breaks the contract."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from nnhal_conformance.random_steps.steps import DeviceSteps, steps_with
 SECONDS = 10.0
 """Time in which a device is to give each answer."""
 _STEPS_OF_AN_EXAMPLE = 30
-_SHRINKING_STEPS = 2_500
-"""How many steps are taken to find fewer that show a violation."""
+SHRINKING_STEPS = 2_500
+"""The most steps that are taken to find fewer that show a violation."""
 _STEPS_TO_SETTLE = 1_000
 """The steps until all models and ways of execution have come up, and a device's memory need not grow any more."""
 _RESIDENT_GROWTH_BYTES = 48 << 20
@@ -32,11 +32,12 @@ def walk(
     seed: int | None = None,
     home: Path | None = None,
     tell: Callable[[Walk], object] = lambda _: None,
+    shrinking_steps: int = SHRINKING_STEPS,
 ) -> Walk:
     """Take so many steps or a few more, and shrink those that show that the device breaks the contract.
 
     ``home`` is the folder of Hypothesis, which keeps such steps there, and takes them first the next time. ``tell``
-    hears of the walk now and then.
+    hears of the walk now and then. At most ``shrinking_steps`` are taken after the first violation.
     """
     done, resident, found_at = Walk(), 0, 0
 
@@ -44,7 +45,7 @@ def walk(
         nonlocal resident, found_at
         if done.broken:
             found_at = found_at or done.taken.total()
-            if done.taken.total() > found_at + _SHRINKING_STEPS:
+            if done.taken.total() > found_at + shrinking_steps:
                 reject()
         if not resident and done.taken.total() >= max(steps // 2, _STEPS_TO_SETTLE):
             resident = device.resident_bytes

@@ -21,7 +21,7 @@ from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError
 from nnhal_conformance.random_steps.device import AskedDevice
 from nnhal_conformance.random_steps.report import Walk
-from nnhal_conformance.random_steps.running import SECONDS, walk
+from nnhal_conformance.random_steps.running import SECONDS, SHRINKING_STEPS, walk
 from nnhal_hosting.rpc import DEFECT
 from nnhal_pages.explanation.marks import counted
 from nnhal_pages.terminal import output_console, show_table
@@ -45,6 +45,9 @@ def stress(
     seed: Annotated[
         int | None, typer.Option(help="The same seed draws the same steps.", show_default="another each time")
     ] = None,
+    shrink: Annotated[
+        int, typer.Option(help="The most steps that are taken to find fewer that show a violation.", min=0)
+    ] = SHRINKING_STEPS,
     limit: Annotated[float, typer.Option(help="How many seconds each answer may take.", min=0.1)] = SECONDS,
     workers: Annotated[
         int | None,
@@ -75,7 +78,7 @@ def stress(
     try:
         with _Opened(device, workers) as opened, AskedDevice(opened.serving, limit, DEFECT) as asked:
             with _progress(steps) as tell:
-                done = walk(asked, steps, seed, database, tell)
+                done = walk(asked, steps, seed, database, tell, shrink)
             allocates = asked.allocates
     except (NnhalError, OSError) as error:
         if not getattr(error, "is_reported", False):  # by the process itself, which this one was to start
