@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from nnhal.operations import OperationContext
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.support import SUPPORTED, OperationLimit, Support, Unsupported
-from nnhal.support.npu import NpuSupport, first_objection
+from nnhal.support.npu import NpuSupport
+from nnhal.support.rules import first_objection
 from nnhal.types import OperationType
 from nnhal_cascade.graph.islands import FloatIsland, float_islands
 from nnhal_cascade.rules import RULES, windows

@@ -10,8 +10,8 @@ from dataclasses import replace
 from nnhal.support import Supported, Unsupported
 from nnhal.types import Model, OperandLifeTime, OperationType
 from nnhal.types.layout import is_scalar
-from nnhal_devices.cpu_acc.rules import RULES
 from nnhal_devices.cpu_acc.support import supported_operations
+from nnhal_devices.cpu_acc.table import TABLE
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.host.sessions.hosted_device import HostedDevice
 from nnhal_devices.host.sessions.models import ValidModel
@@ -35,7 +35,7 @@ _REASONS = {"squeeze_b155238914": "input 0 is unknown before execution"}
 
 def _is_taken(vector: Case) -> bool:
     operations = vector.model.main.operations
-    if vector.model.referenced or not all(one.type in RULES for one in operations):
+    if vector.model.referenced or not all(one.type in TABLE for one in operations):
         return False
     given = ValidModel.of(_with_parameters(vector).model)
     return all(isinstance(answer, Supported) for answer in supported_operations(given.resolved))
@@ -44,7 +44,7 @@ def _is_taken(vector: Case) -> bool:
 def _with_parameters(vector: Case) -> Case:
     """Return a vector whose parameters are constants, as cpu_acc wants them."""
     for operation in vector.model.main.operations:
-        for position in RULES[OperationType(operation.type)].constants:
+        for position in TABLE[OperationType(operation.type)].rule.constants:
             index = operation.inputs[position] if position < len(operation.inputs) else -1
             if index in vector.model.main.input_indexes:
                 vector = input_as_constant(vector, index)
@@ -55,7 +55,7 @@ def _opened(model: Model) -> Model:
     """Return a model whose values, other than second inputs such as weights, have a first axis of unknown length."""
     main = model.main
     others = {index for one in main.operations for index in one.inputs}
-    others -= {one.inputs[RULES[OperationType(one.type)].main] for one in main.operations}
+    others -= {one.inputs[TABLE[OperationType(one.type)].rule.main] for one in main.operations}
     operands = tuple(
         replace(operand, dimensions=(0, *operand.dimensions[1:]))
         if operand.lifetime in _OPENED and index not in others and not is_scalar(operand.type)
@@ -71,7 +71,7 @@ def _vectors() -> dict[str, Case]:
 
 def test_all_operations_but_two_are_among_the_vectors() -> None:
     codes = {one.type for vector in _vectors().values() for one in vector.model.main.operations}
-    assert RULES.keys() - codes == {OperationType.LESS, OperationType.RSQRT}
+    assert TABLE.keys() - codes == {OperationType.LESS, OperationType.RSQRT}
 
 
 def test_an_open_batch_is_taken_as_a_fixed_one_is_and_computes_the_same() -> None:

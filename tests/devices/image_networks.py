@@ -14,7 +14,7 @@ from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal_devices.cpu_acc.blocked import rewrite
 from nnhal_devices.cpu_acc.graph import LoweredGraph
-from nnhal_devices.cpu_acc.lowering import lower
+from nnhal_devices.cpu_acc.lowered import lower
 from nnhal_devices.cpu_acc.proto import model_of
 from nnhal_devices.cpu_acc.session import create_session, session_options
 from tests.support.models import Recipe

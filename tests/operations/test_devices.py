@@ -13,7 +13,7 @@ from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import OperationType
 from nnhal_cascade.support import supported_operations as by_ethos_u
 from nnhal_devices.cpu_acc.driver import CpuAcc
-from nnhal_devices.cpu_acc.lowering import LOWERINGS
+from nnhal_devices.cpu_acc.table import TABLE
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.ethos_n.support import supported_operations as by_ethos_n
 from nnhal_devices.gpu_acc.support import supported_operations as by_gpu_acc
@@ -49,7 +49,7 @@ def test_cpu_acc_agrees_unless_a_row_says_that_it_declines(row: Row) -> None:
         for form in filter(None, (typed, channels_first(typed))):
             model, inputs = model_of(form, values_of(form))
             (answer,) = ACCELERATED.supported_operations(model)
-            assert (answer == SUPPORTED) == (form.operation in LOWERINGS and code not in typed.declined), answer
+            assert (answer == SUPPORTED) == (form.operation in TABLE and code not in typed.declined), answer
             if answer == SUPPORTED:
                 assert_agrees(model, *inputs)
             else:

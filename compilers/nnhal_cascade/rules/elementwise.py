@@ -7,7 +7,8 @@ from nnhal.operations.activation import SoftmaxInput
 from nnhal.operations.dimensions import axis_of
 from nnhal.operations.elementwise import BinaryInput
 from nnhal.support import SUPPORTED, Support, Unsupported
-from nnhal.support.npu import NpuRule, as_images, first_objection
+from nnhal.support.npu import as_images, npu_rule
+from nnhal.support.rules import first_objection
 from nnhal_cascade.rules.limits import MAX_EXTENT
 
 
@@ -48,8 +49,8 @@ def _sums(op: OperationContext) -> Support:
     return Unsupported("SHAPE", got, f"at most {MAX_EXTENT}", "split the tensor along its height or width")
 
 
-BATCH_MATMUL = NpuRule(tensors=_both)
-ARITHMETIC = NpuRule(tensors=_both)
-EXTREMUM = NpuRule(check=_comparable, tensors=_both)
-PRELU = NpuRule(tensors=_both)
-SOFTMAX = NpuRule(check=_softmax)
+BATCH_MATMUL = npu_rule(tensors=_both)
+ARITHMETIC = npu_rule(tensors=_both)
+EXTREMUM = npu_rule(check=_comparable, tensors=_both)
+PRELU = npu_rule(tensors=_both)
+SOFTMAX = npu_rule(check=_softmax)

@@ -8,7 +8,8 @@ from fractions import Fraction
 from nnhal.operations import OperationContext
 from nnhal.operations.resize import ResizeInput, prepare_resize
 from nnhal.support import SUPPORTED, Support, Unsupported
-from nnhal.support.npu import NpuRule, channels_last, first_objection, listed
+from nnhal.support.npu import channels_last, listed, npu_rule
+from nnhal.support.rules import first_objection
 from nnhal_cascade.rules.limits import RESIZE_FACTORS
 
 _HINT = "resize by 2, several times for larger factors"
@@ -74,5 +75,5 @@ def _resized(op: OperationContext) -> str:
     return f"{height} x {width} resized to {high} x {wide}"
 
 
-NEAREST = NpuRule(check=_nearest)
-BILINEAR = NpuRule(check=_bilinear)
+NEAREST = npu_rule(check=_nearest)
+BILINEAR = npu_rule(check=_bilinear)

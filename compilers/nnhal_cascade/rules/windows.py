@@ -21,7 +21,8 @@ from nnhal.operations.pooling import prepare, window_of
 from nnhal.operations.reduction import MeanInput, ReduceInput, axes_of_mean, axes_of_reduce
 from nnhal.operations.windows import Axis, Window
 from nnhal.support import SUPPORTED, Support, Unsupported
-from nnhal.support.npu import MAX_RANK, Check, NpuRule, as_images, channels_last, first_objection, listed
+from nnhal.support.npu import MAX_RANK, as_images, channels_last, listed, npu_rule
+from nnhal.support.rules import Check, first_objection
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 from nnhal_cascade.rules.limits import (
@@ -166,10 +167,10 @@ def _sides(dimensions: Dimensions) -> tuple[int, int]:
     return dimensions[1], dimensions[2]
 
 
-CONV_2D = NpuRule(_WEIGHTS, _checked(_conv_2d))
-DEPTHWISE_CONV_2D = NpuRule(_WEIGHTS, _checked(_depthwise_conv_2d))
-FULLY_CONNECTED = NpuRule(_WEIGHTS)
-TRANSPOSE_CONV_2D = NpuRule((*_WEIGHTS, TransposeConv2dImplicit.OUTPUT_SHAPE), _checked(_transpose_conv_2d))
+CONV_2D = npu_rule(_WEIGHTS, _checked(_conv_2d))
+DEPTHWISE_CONV_2D = npu_rule(_WEIGHTS, _checked(_depthwise_conv_2d))
+FULLY_CONNECTED = npu_rule(_WEIGHTS)
+TRANSPOSE_CONV_2D = npu_rule((*_WEIGHTS, TransposeConv2dImplicit.OUTPUT_SHAPE), _checked(_transpose_conv_2d))
 
 
 _SMALLER = "use several poolings with smaller windows"
@@ -231,7 +232,7 @@ def _reduction_objections(op: OperationContext) -> Iterator[Support]:
             yield Unsupported("SHAPE", got, f"at most {MAX_MEAN_EXTENT}", "pool before, so that less remains")
 
 
-AVERAGE_POOL_2D = NpuRule(check=_average)
-MAX_POOL_2D = NpuRule(check=_maximum)
-EXTREMUM = NpuRule((ReduceInput.AXES,), reduction)
-MEAN = NpuRule((MeanInput.AXES,), reduction)
+AVERAGE_POOL_2D = npu_rule(check=_average)
+MAX_POOL_2D = npu_rule(check=_maximum)
+EXTREMUM = npu_rule((ReduceInput.AXES,), reduction)
+MEAN = npu_rule((MeanInput.AXES,), reduction)

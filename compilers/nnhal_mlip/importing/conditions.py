@@ -12,7 +12,8 @@ import numpy as np
 from nnhal.operations import OperationContext, type_name
 from nnhal.operations.operand_types import F16, F32, QUANT8
 from nnhal.support import SUPPORTED, Support, Unsupported
-from nnhal.support.npu import allowed_rank, first_objection, known_dimensions
+from nnhal.support.npu import allowed_rank, known_dimensions
+from nnhal.support.rules import first_objection
 from nnhal.types import Operand
 from nnhal.types.layout import Dimensions, is_scalar
 from nnhal_mlip.importing.hal_operation import is_symmetric

@@ -15,7 +15,7 @@ from nnhal.operations.matrix import FullyConnectedInput
 from nnhal.operations.movement import PadInput, TransposeInput
 from nnhal.operations.reduction import MeanInput, ReduceInput
 from nnhal.operations.shape import ReshapeInput, SqueezeInput
-from nnhal.support.npu import Check, anything
+from nnhal.support.rules import Check, anything
 from nnhal.types import OperationType
 from nnhal_mlip.importing import elementwise, movement, rows, windows
 from nnhal_mlip.importing.hal_operation import HalOperation

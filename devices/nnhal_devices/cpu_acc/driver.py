@@ -24,7 +24,7 @@ from nnhal_devices.cpu_acc.byte_sums import sums_saturate
 from nnhal_devices.cpu_acc.folding import folds
 from nnhal_devices.cpu_acc.fused import fuse_neighbours
 from nnhal_devices.cpu_acc.graph import LoweredGraph
-from nnhal_devices.cpu_acc.lowering import lower
+from nnhal_devices.cpu_acc.lowered import lower
 from nnhal_devices.cpu_acc.messages import has_branches, is_one_run
 from nnhal_devices.cpu_acc.optimised import NO_GRAPH
 from nnhal_devices.cpu_acc.performance import CAPABILITIES, ROOFLINE

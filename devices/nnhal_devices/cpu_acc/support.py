@@ -8,114 +8,74 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnhal.errors import HalError
 from nnhal.extensions import type_in_words
 from nnhal.extensions.onnx import NAME
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, type_name
 from nnhal.resolved import ResolvedModel
-from nnhal.support import (
-    MORE,
-    SUPPORTED,
-    OperationLimit,
-    Support,
-    Supported,
-    Unsupported,
-    constants_of,
-    limit_of,
-    types_of,
-)
-from nnhal.types.layout import Dimensions, combine, is_extension, is_scalar
+from nnhal.support import SUPPORTED, OperationLimit, Support, Unsupported, types_of
+from nnhal.support.rules import SupportRule, first_objection, walk
+from nnhal.types import Operation, OperationType
+from nnhal.types.layout import Dimensions, is_extension, is_scalar
 from nnhal_devices.cpu_acc import branches
-from nnhal_devices.cpu_acc.rules import RULES, LoweringRule
 from nnhal_devices.cpu_acc.runs import supported
+from nnhal_devices.cpu_acc.table import TABLE
 
 
 def operation_limits() -> list[OperationLimit]:
     """Return what cpu_acc takes of each operation that it lowers."""
-    return [
-        *(
-            limit_of(
-                code,
-                f"{types_of(rule.types)} as input {rule.main}",
-                "known ranks",
-                constants_of(rule.constants),
-                MORE if rule.has_check else "",
-            )
-            for code, rule in sorted(RULES.items())
-        ),
-        branches.LIMIT,
-    ]
+    rules = sorted((code, row.rule) for code, row in TABLE.items())
+    limits = [rule.limit(code, f"{types_of(rule.types)} as input {rule.main}", "known ranks") for code, rule in rules]
+    return [*limits, branches.LIMIT]
 
 
 def supported_operations(model: ResolvedModel) -> list[Support]:
-    """An answer for each operation of the main subgraph."""
-    graph = model.model.main
-    known = [operand.dimensions for operand in graph.operands]
-    answers: list[Support] = []
+    """Return an answer for each operation of the main subgraph."""
     runs = supported(model)
-    for number, operation in enumerate(graph.operations):
+
+    def other(number: int, operation: Operation) -> Support | None:
         if is_extension(operation.type):
             place = f"operation {type_in_words(model.model, operation.type)}"
-            answers.append(runs.get(number, Unsupported("OP", place, f"RUN of {NAME}")))
-            continue
+            return runs.get(number, Unsupported("OP", place, f"RUN of {NAME}"))
         if branches.is_if(operation):
-            answers.append(branches.support(model, operation, supported_operations))
-            continue
-        answer, found = _support(model.context(0, number, known, is_final=True))
-        answers.append(answer)
-        for index, dimensions in zip(operation.outputs, found, strict=False):
-            known[index] = combine(known[index], dimensions) or known[index]
-    return answers
+            return branches.support(model, operation, supported_operations)
+        return None if operation.type in DEFINITIONS else _none_for(operation.type)
+
+    return list(walk(model, _answer, other))
 
 
-def _support(op: OperationContext) -> tuple[Support, Sequence[Dimensions]]:
-    """The answer for one operation, and its outputs' dimensions as far as they are known."""
-    definition, rule = DEFINITIONS.get(op.type), RULES.get(op.type)
-    found: Sequence[Dimensions] = ()
-    unknown = ""
-    if definition is not None:
-        try:
-            found = definition.prepared(op)
-        except HalError as error:
-            return Unsupported("OP", error.message, "a valid operation"), found
-        except UnknownYet as missing:
-            unknown = str(missing)
-    if rule is None:
-        return Unsupported("NO_IMPL", op.type.name, "an operation that cpu_acc lowers"), found
-    objection = _objection(op, rule)
-    if unknown and isinstance(objection, Supported):
-        objection = _unknown(unknown)
-    return objection, found
-
-
-def _objection(op: OperationContext, rule: LoweringRule) -> Support:
-    """The first objection to an operation, if any."""
-    for answer in (_typed(op, rule), _constant(op, rule), _ranked(op)):
-        if isinstance(answer, Unsupported):
-            return answer
+def _answer(op: OperationContext, _: Sequence[Dimensions], missing: str) -> Support:
+    row = TABLE.get(op.type)
+    if row is None:
+        return _none_for(op.type)
+    objection = first_objection((_typed(op, row.rule), _constant(op, row.rule), _ranked(op)))
     try:
-        return rule.check(op)
+        if objection == SUPPORTED:
+            objection = row.rule.check(op)
     except UnknownYet as unknown:
         return _unknown(str(unknown))
+    return _unknown(missing) if missing and objection == SUPPORTED else objection
+
+
+def _none_for(code: int) -> Unsupported:
+    return Unsupported("NO_IMPL", OperationType(code).name, "an operation that cpu_acc lowers")
 
 
 def _unknown(what: str) -> Unsupported:
     return Unsupported("DYN_SHAPE", f"{what} is unknown before execution", "known dimensions")
 
 
-def _typed(op: OperationContext, rule: LoweringRule) -> Support:
+def _typed(op: OperationContext, rule: SupportRule) -> Support:
     code = op.main_type(rule.main)
     if code in rule.types:
         return SUPPORTED
     return Unsupported("DTYPE", type_name(code), ", ".join(sorted(t.name for t in rule.types)))
 
 
-def _constant(op: OperationContext, rule: LoweringRule) -> Support:
-    for index, operand in enumerate(op.inputs):
-        parameter = index in rule.constants or is_scalar(operand.type)
-        if parameter and op.has(index) and not op.is_known(index):
-            return Unsupported("CONSTANT", f"{op.input_name(index)} is a variable", "a constant")
-    return SUPPORTED
+def _constant(op: OperationContext, rule: SupportRule) -> Support:
+    index = rule.variable(op)
+    return (
+        SUPPORTED if index is None else Unsupported("CONSTANT", f"{op.input_name(index)} is a variable", "a constant")
+    )
 
 
 def _ranked(op: OperationContext) -> Support:

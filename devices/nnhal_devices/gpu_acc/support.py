@@ -11,20 +11,10 @@ from nnhal.errors import HalError
 from nnhal.extensions import type_in_words
 from nnhal.operations import type_name
 from nnhal.resolved import ResolvedModel, propagate_dimensions
-from nnhal.support import (
-    MORE,
-    SUPPORTED,
-    OperationLimit,
-    Support,
-    Supported,
-    Unsupported,
-    constants_of,
-    limit_of,
-    types_of,
-)
+from nnhal.support import SUPPORTED, OperationLimit, Support, Supported, Unsupported, types_of
 from nnhal.types import Model, Operand, OperandType, Operation, OperationType
 from nnhal.types.layout import Dimensions, describe, is_extension, is_scalar
-from nnhal_devices.cpu_acc.rules import RULES
+from nnhal_devices.cpu_acc.table import TABLE
 from nnhal_devices.driver import Driver
 
 MAX_RANK = 4
@@ -39,17 +29,13 @@ _ALLOWED = "TENSOR_FLOAT32, TENSOR_FLOAT16, and TENSOR_INT32 or TENSOR_BOOL8 as 
 
 def operation_limits() -> list[OperationLimit]:
     """Return what is left of cpu_acc's operations, which do the arithmetic."""
-    return [
-        limit_of(
-            code,
-            f"{types_of(types)} as input {rule.main}",
-            f"known ranks of up to {MAX_RANK}",
-            constants_of(rule.constants),
-            MORE if rule.has_check else "",
-        )
-        for code, rule in sorted(RULES.items())
-        if (types := rule.types & (_FLOATS if code not in _CONVERSIONS else _FLOATS | _QUANTISED))
-    ]
+    limits = []
+    for code, row in sorted(TABLE.items()):
+        types = row.rule.types & (_FLOATS if code not in _CONVERSIONS else _FLOATS | _QUANTISED)
+        if types:
+            taken = f"{types_of(types)} as input {row.rule.main}"
+            limits.append(row.rule.limit(code, taken, f"known ranks of up to {MAX_RANK}"))
+    return limits
 
 
 def supported_operations(model: ResolvedModel, arithmetic: Driver) -> list[Support]:

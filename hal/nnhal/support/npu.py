@@ -6,50 +6,31 @@ operations are the NPU's own rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnhal.errors import HalError
 from nnhal.extensions import type_in_words
-from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, type_name
+from nnhal.operations import DEFINITIONS, OperationContext, type_name
 from nnhal.operations.operand_types import QUANT8
 from nnhal.resolved import ResolvedModel
-from nnhal.support import MORE, SUPPORTED, OperationLimit, Support, Unsupported, constants_of, limit_of
-from nnhal.types import Operand, OperationType
-from nnhal.types.layout import Dimensions, combine, describe, is_extension, is_scalar
+from nnhal.support import SUPPORTED, OperationLimit, Support, Unsupported
+from nnhal.support.rules import Check, SupportRule, anything, first_input, first_objection, walk
+from nnhal.types import Operand, Operation, OperationType
+from nnhal.types.layout import Dimensions, combine, describe, is_extension
 
 MAX_RANK = 4
 _ALLOWED_TYPES = "TENSOR_QUANT8_ASYMM or TENSOR_QUANT8_ASYMM_SIGNED"
 _ELSEWHERE = "place it on a CPU or GPU device"
 _KNOWN = "fix the dimensions in the model: stripes are planned when it is prepared"
 
-Check = Callable[[OperationContext], Support]
 
-
-def anything(_: OperationContext) -> Support:
-    return SUPPORTED
-
-
-def _first_input(_: OperationContext) -> Sequence[int]:
-    return (0,)
-
-
-@dataclass(frozen=True, slots=True)
-class NpuRule:
-    """The conditions for one operation.
-
-    ``tensors`` gives the inputs that are activations: of 8-bit types, and within the limits of tensors. ``constants``
-    are inputs that must be constants; all scalars must be constants too. ``check`` is called if all of that holds.
-    """
-
-    constants: tuple[int, ...] = ()
-    check: Check = anything
-    tensors: Callable[[OperationContext], Sequence[int]] = _first_input
-
-
-def first_objection(answers: Iterable[Support]) -> Support:
-    """The first refusal, if any. Answers after it are not evaluated."""
-    return next((answer for answer in answers if isinstance(answer, Unsupported)), SUPPORTED)
+def npu_rule(
+    constants: tuple[int, ...] = (),
+    check: Check = anything,
+    tensors: Callable[[OperationContext], Sequence[int]] = first_input,
+) -> SupportRule:
+    """Return the rule of an operation on 8-bit values. ``check`` is called if all else holds."""
+    return SupportRule(QUANT8, constants, check, tensors)
 
 
 def as_images(dimensions: Dimensions) -> tuple[int, int, int, int]:
@@ -90,7 +71,7 @@ def channels_last(channels_first: bool) -> Support:
 class NpuSupport:
     name: str
     """The driver's."""
-    rules: Mapping[OperationType, NpuRule]
+    rules: Mapping[OperationType, SupportRule]
     """The rules of the operations that it has."""
     hints: Mapping[OperationType, str]
     """Advice for operations that are often asked for, and that it does not have."""
@@ -105,45 +86,26 @@ class NpuSupport:
         return [self._limit(code, rule) for code, rule in sorted(self.rules.items())]
 
     def supported_operations(self, model: ResolvedModel) -> list[Support]:
-        graph = model.model.main
-        known = [operand.dimensions for operand in graph.operands]
-        answers: list[Support] = []
-        for number, operation in enumerate(graph.operations):
+        def other(_: int, operation: Operation) -> Support | None:
             if is_extension(operation.type):
-                answers.append(self._not_taken(f"operation {type_in_words(model.model, operation.type)}"))
-                continue
-            if operation.type not in DEFINITIONS:
-                answers.append(self._none_for(OperationType(operation.type)))
-                continue
-            op = model.context(0, number, known, is_final=True)
-            answer, found = self._support(op)
-            answers.append(answer)
-            for index, dimensions in zip(operation.outputs, found, strict=False):
-                known[index] = combine(known[index], dimensions) or known[index]
-        return answers
+                return self._not_taken(f"operation {type_in_words(model.model, operation.type)}")
+            return None if operation.type in DEFINITIONS else self._none_for(OperationType(operation.type))
 
-    def _support(self, op: OperationContext) -> tuple[Support, Sequence[Dimensions]]:
-        """The answer for one operation, and its outputs' dimensions as far as they are known."""
-        try:
-            found: Sequence[Dimensions] = DEFINITIONS[op.type].prepared(op)
-        except HalError as error:
-            return Unsupported("OP", error.message, "a valid operation", "make its operands fit one another"), ()
-        except UnknownYet:
-            found = ()
+        return list(walk(model, self._answer, other, "make its operands fit one another"))
+
+    def _answer(self, op: OperationContext, found: Sequence[Dimensions], _: str) -> Support:
         rule = self.rules.get(op.type)
         if rule is None:
-            return self._none_for(op.type), found
+            return self._none_for(op.type)
         answer = first_objection(self._of_any_operation(op, rule, found))
-        return (answer if isinstance(answer, Unsupported) else rule.check(op)), found
+        return answer if isinstance(answer, Unsupported) else rule.check(op)
 
-    def _limit(self, code: OperationType, rule: NpuRule) -> OperationLimit:
-        return limit_of(
+    def _limit(self, code: OperationType, rule: SupportRule) -> OperationLimit:
+        return rule.limit(
             code,
             _ALLOWED_TYPES,
             f"known dimensions of rank 1 to {MAX_RANK}, batch 1",
             f"height and width of at most {self.max_side}, and {self.max_depth} channels",
-            constants_of(rule.constants),
-            MORE if rule.check is not anything else "",
         )
 
     def _none_for(self, kind: OperationType) -> Unsupported:
@@ -152,7 +114,9 @@ class NpuSupport:
     def _not_taken(self, got: str, hint: str = _ELSEWHERE) -> Unsupported:
         return Unsupported("OP", got, f"one of the {len(self.rules)} operations that {self.name}'s README lists", hint)
 
-    def _of_any_operation(self, op: OperationContext, rule: NpuRule, found: Sequence[Dimensions]) -> Iterator[Support]:
+    def _of_any_operation(
+        self, op: OperationContext, rule: SupportRule, found: Sequence[Dimensions]
+    ) -> Iterator[Support]:
         """The conditions for every operation, in an order in which each check may rely on those before it."""
         tensors = [(f"input {index}", op.inputs[index], op.dimensions(index)) for index in rule.tensors(op)]
         tensors += [
@@ -161,7 +125,7 @@ class NpuSupport:
         ]
         for name, operand, _ in tensors:
             yield _typed(name, operand)
-        yield from _constants(op, rule)
+        yield _constant(op, rule)
         for name, _, dimensions in tensors:
             yield from self.of_tensor(name, dimensions)
         yield self.check(op)
@@ -194,9 +158,9 @@ def _typed(name: str, operand: Operand) -> Support:
     return Unsupported("DTYPE", f"{name} of {type_name(operand.type)}", _ALLOWED_TYPES, hint)
 
 
-def _constants(op: OperationContext, rule: NpuRule) -> Iterator[Support]:
-    for index, operand in enumerate(op.inputs):
-        parameter = index in rule.constants or is_scalar(operand.type)
-        if parameter and op.has(index) and not op.is_known(index):
-            hint = "store it in the model: filters and parameters are encoded when the model is prepared"
-            yield Unsupported("CONSTANT", f"input {index} that is computed or fed at run time", "a constant", hint)
+def _constant(op: OperationContext, rule: SupportRule) -> Support:
+    index = rule.variable(op)
+    if index is None:
+        return SUPPORTED
+    hint = "store it in the model: filters and parameters are encoded when the model is prepared"
+    return Unsupported("CONSTANT", f"input {index} that is computed or fed at run time", "a constant", hint)

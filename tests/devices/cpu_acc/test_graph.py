@@ -5,7 +5,7 @@ import numpy as np
 from nnhal.operations.operand_types import F32, I32, Q8A
 from nnhal.resolved import propagate_dimensions
 from nnhal.types import Operand, OperationType
-from nnhal_devices.cpu_acc.lowering import lower
+from nnhal_devices.cpu_acc.lowered import lower
 from tests.support.agreement import assert_agrees, like, random
 from tests.support.models import Recipe
 

@@ -13,7 +13,7 @@ from nnhal.operations.operand_types import F32, I32, Q8A, Q8AS, Q8C
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import ChannelQuant, Operand, OperandType, OperationType
 from nnhal_devices.cpu_acc.driver import CpuAcc
-from nnhal_devices.cpu_acc.lowering import lower
+from nnhal_devices.cpu_acc.lowered import lower
 from nnhal_devices.cpu_acc.proto import model_of
 from nnhal_devices.cpu_acc.session import create_session, session_options
 from nnhal_devices.driver import DriverOptions

@@ -8,8 +8,6 @@ from nnhal.operations.operand_types import F16, F32, I32, Q8A
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.support import SUPPORTED, Unsupported
 from nnhal.types import Model, Operand, OperandLifeTime, Operation, OperationType, Subgraph
-from nnhal_devices.cpu_acc.lowering import LOWERINGS
-from nnhal_devices.cpu_acc.rules import RULES
 from nnhal_devices.cpu_acc.support import supported_operations
 from tests.support.agreement import like, single
 from tests.support.models import Recipe
@@ -19,10 +17,6 @@ def _reason(model: ResolvedModel) -> Unsupported:
     (answer,) = supported_operations(model)
     assert isinstance(answer, Unsupported)
     return answer
-
-
-def test_there_is_a_rule_for_each_lowering() -> None:
-    assert RULES.keys() == LOWERINGS.keys()
 
 
 def test_an_operation_without_a_lowering() -> None:

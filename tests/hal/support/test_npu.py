@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from nnhal.support import SUPPORTED, Support, Unsupported
-from nnhal.support.npu import as_images, first_objection, listed
+from nnhal.support.npu import as_images, listed
+from nnhal.support.rules import first_objection
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from nnhal.operations.filters import BIAS, FILTER, INPUT
 from nnhal.operations.windows import Window
 from nnhal_devices.cpu_acc.elements import QUANTIZED
 from nnhal_devices.cpu_acc.layout import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Layout
-from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 from nnhal_devices.cpu_acc.lowering._weights import quantized_bias, quantized_filter
+from nnhal_devices.cpu_acc.lowering.emitter import Emitter
 
 _GRAIN = 4
 _LARGEST_GROWTH = 3

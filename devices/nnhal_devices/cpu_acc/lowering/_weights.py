@@ -10,7 +10,7 @@ from nnhal.arrays import Array
 from nnhal.operations import channel_quant
 from nnhal.types import OperandType
 from nnhal_devices.cpu_acc.elements import QUANTIZED, SIGN, ElementQuantization, quantization_of
-from nnhal_devices.cpu_acc.lowering._emitter import Emitter
+from nnhal_devices.cpu_acc.lowering.emitter import Emitter
 
 
 def filter_of(to: Emitter, position: int, permutation: Sequence[int]) -> str:

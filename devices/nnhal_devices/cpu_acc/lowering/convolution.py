@@ -11,10 +11,10 @@ from nnhal.operations.convolution import (
 )
 from nnhal.operations.filters import BIAS, FILTER, INPUT
 from nnhal.operations.windows import Axis, Window, images_of
-from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 from nnhal_devices.cpu_acc.lowering._folded_width import convolve_folded, fold_of
 from nnhal_devices.cpu_acc.lowering._weights import bias_of, filter_of
 from nnhal_devices.cpu_acc.lowering._window import convolution_attributes, image_layout
+from nnhal_devices.cpu_acc.lowering.emitter import Emitter
 
 _CHANNELS_SECOND = (0, 3, 1, 2)
 _LAST_FIRST = (3, 0, 1, 2)

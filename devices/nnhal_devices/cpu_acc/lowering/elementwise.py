@@ -13,7 +13,7 @@ from nnhal.types import FusedActivation, OperandType, OperationType
 from nnhal.types.layout import Dimensions
 from nnhal_devices.cpu_acc.elements import KEPT_TYPES, QUANTIZED, keep, quantization_of
 from nnhal_devices.cpu_acc.layout import Layout
-from nnhal_devices.cpu_acc.lowering._emitter import Emitter
+from nnhal_devices.cpu_acc.lowering.emitter import Emitter
 
 _BOTH = (BinaryInput.FIRST, BinaryInput.SECOND)
 _INPUT = 0

@@ -19,7 +19,7 @@ from nnhal.operations.joining import (
 )
 from nnhal.operations.lookup import GatherInput
 from nnhal.operations.movement import ReverseInput, TileInput, axis_of_reversal
-from nnhal_devices.cpu_acc.lowering._emitter import Emitter
+from nnhal_devices.cpu_acc.lowering.emitter import Emitter
 
 _TO_THE_START = np.iinfo(np.int64).min
 """An end before the first element, for any length."""

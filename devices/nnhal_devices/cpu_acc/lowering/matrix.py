@@ -5,8 +5,8 @@ from __future__ import annotations
 from nnhal.operations.matrix import BatchMatmulInput, FullyConnectedInput
 from nnhal.operations.windows import activation_of
 from nnhal_devices.cpu_acc.elements import QUANTIZED, quantization_of
-from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 from nnhal_devices.cpu_acc.lowering._weights import bias_of, filter_of
+from nnhal_devices.cpu_acc.lowering.emitter import Emitter
 
 
 def fully_connected(to: Emitter) -> None:

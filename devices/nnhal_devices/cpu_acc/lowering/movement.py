@@ -30,7 +30,7 @@ from nnhal.operations.windows import Images, images_of
 from nnhal.types import Operand, OperandType
 from nnhal_devices.cpu_acc.elements import KEPT_TYPES, QUANTIZED, SIGN, kept_zero_point
 from nnhal_devices.cpu_acc.layout import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Layout
-from nnhal_devices.cpu_acc.lowering._emitter import Emitter
+from nnhal_devices.cpu_acc.lowering.emitter import Emitter
 
 _INPUT = 0
 

@@ -13,7 +13,7 @@ from nnhal.operations.normalization import (
 )
 from nnhal_devices.cpu_acc.elements import QUANTIZED, ElementQuantization, quantization_of
 from nnhal_devices.cpu_acc.layout import Layout
-from nnhal_devices.cpu_acc.lowering._emitter import Emitter
+from nnhal_devices.cpu_acc.lowering.emitter import Emitter
 
 _LARGEST = np.array(255 / 256, np.float32)
 """The largest real of a quantised output."""

@@ -8,8 +8,8 @@ from nnhal.operations.pooling import window_of
 from nnhal.operations.windows import Window
 from nnhal.types import OperandType
 from nnhal_devices.cpu_acc.elements import QUANTIZED, ElementQuantization, quantization_of
-from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 from nnhal_devices.cpu_acc.lowering._window import convolution_attributes, image_layout, pooling_attributes
+from nnhal_devices.cpu_acc.lowering.emitter import Emitter
 
 _INPUT = 0
 

@@ -10,7 +10,7 @@ from nnhal.operations.dimensions import axis_of
 from nnhal.operations.reduction import ArgExtremumInput, MeanInput, ReduceInput, axes_of_mean, axes_of_reduce
 from nnhal.types import OperandType, OperationType
 from nnhal_devices.cpu_acc.layout import RANK, Layout
-from nnhal_devices.cpu_acc.lowering._emitter import Emitter
+from nnhal_devices.cpu_acc.lowering.emitter import Emitter
 
 _INPUT = 0
 _SPATIAL = (2, 3)

@@ -8,7 +8,7 @@ from nnhal.operations import OperationContext
 from nnhal.operations.resize import ResizeInput, prepare_resize, spatial_axes
 from nnhal_devices.cpu_acc.elements import QUANTIZED
 from nnhal_devices.cpu_acc.layout import Layout
-from nnhal_devices.cpu_acc.lowering._emitter import Emitter
+from nnhal_devices.cpu_acc.lowering.emitter import Emitter
 
 
 def resize_bilinear(to: Emitter) -> None:

@@ -17,7 +17,8 @@ from nnhal.operations.matrix import prepare_fully_connected
 from nnhal.operations.operand_types import Q8C
 from nnhal.operations.windows import Window
 from nnhal.support import SUPPORTED, Support, Unsupported
-from nnhal.support.npu import Check, NpuRule, channels_last, first_objection, listed
+from nnhal.support.npu import channels_last, listed, npu_rule
+from nnhal.support.rules import Check, first_objection
 from nnhal.types.layout import describe
 from nnhal_devices.ethos_n.limits import KERNELS, LARGEST_STRIDED_KERNEL, LEAST_MULTIPLIER, MAX_DEPTH, STRIDES
 from nnhal_devices.ethos_n.rules._shared import is_whole
@@ -132,9 +133,9 @@ def _rows(op: OperationContext) -> Support:
     return SUPPORTED
 
 
-CONV_2D = NpuRule(_WEIGHTS, _convolution(window_of_conv_2d))
-DEPTHWISE_CONV_2D = NpuRule(_WEIGHTS, _depthwise)
-FULLY_CONNECTED = NpuRule(_WEIGHTS, _fully_connected)
-TRANSPOSE_CONV_2D = NpuRule(
+CONV_2D = npu_rule(_WEIGHTS, _convolution(window_of_conv_2d))
+DEPTHWISE_CONV_2D = npu_rule(_WEIGHTS, _depthwise)
+FULLY_CONNECTED = npu_rule(_WEIGHTS, _fully_connected)
+TRANSPOSE_CONV_2D = npu_rule(
     (*_WEIGHTS, TransposeConv2dImplicit.OUTPUT_SHAPE), _convolution(window_of_transpose_conv_2d)
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from nnhal.operations import OperationContext
 from nnhal.operations.elementwise import BinaryInput
 from nnhal.support import SUPPORTED, Support, Unsupported
-from nnhal.support.npu import NpuRule, as_images, first_objection
+from nnhal.support.npu import as_images, npu_rule
+from nnhal.support.rules import first_objection
 from nnhal.types.layout import describe
 from nnhal_devices.ethos_n.rules._shared import rescaled
 from nnhal_devices.ethos_n.rules.convolution import multiplier
@@ -52,5 +53,5 @@ def _one_constant(op: OperationContext) -> Support:
     return Unsupported("CONSTANT", _pair(op), f"a tensor and {_CONSTANT}", hint)
 
 
-ADD = NpuRule(check=_add, tensors=_both)
-MUL = NpuRule(check=_mul, tensors=_both)
+ADD = npu_rule(check=_add, tensors=_both)
+MUL = npu_rule(check=_mul, tensors=_both)

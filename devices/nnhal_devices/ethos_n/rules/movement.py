@@ -10,7 +10,8 @@ from nnhal.operations.joining import SplitInput, axis_input, prepare_split
 from nnhal.operations.movement import DepthSpaceInput, TransposeInput
 from nnhal.operations.resize import ResizeInput, prepare_resize
 from nnhal.support import SUPPORTED, Support, Unsupported
-from nnhal.support.npu import NpuRule, channels_last, first_objection
+from nnhal.support.npu import channels_last, npu_rule
+from nnhal.support.rules import first_objection
 from nnhal_devices.ethos_n.limits import GRANULE
 from nnhal_devices.ethos_n.rules._shared import rescaled
 
@@ -43,9 +44,9 @@ def _granules(lengths: Sequence[int], along_channels: bool) -> Support:
     return Unsupported("SHAPE", f"a part of {odd} channels", f"multiples of {GRANULE} along the channels", _PAD)
 
 
-CONCATENATION = NpuRule(check=_concatenation, tensors=_parts)
-SPLIT = NpuRule(check=_split)
-TRANSPOSE = NpuRule((TransposeInput.PERMUTATION,))
+CONCATENATION = npu_rule(check=_concatenation, tensors=_parts)
+SPLIT = npu_rule(check=_split)
+TRANSPOSE = npu_rule((TransposeInput.PERMUTATION,))
 
 _FACTOR = 2
 
@@ -83,5 +84,5 @@ def _factor(op: OperationContext) -> Support:
     return Unsupported("SHAPE", got, "twice the height and twice the width", hint)
 
 
-DEPTH_TO_SPACE = NpuRule(check=_depth_to_space)
-RESIZE = NpuRule(check=_resize)
+DEPTH_TO_SPACE = npu_rule(check=_depth_to_space)
+RESIZE = npu_rule(check=_resize)

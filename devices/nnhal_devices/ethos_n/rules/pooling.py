@@ -9,7 +9,8 @@ from nnhal.operations.pooling import Implicit, window_of
 from nnhal.operations.reduction import MeanInput, axes_of_mean
 from nnhal.operations.windows import Axis, Window
 from nnhal.support import SUPPORTED, Support, Unsupported
-from nnhal.support.npu import NpuRule, channels_last, first_objection
+from nnhal.support.npu import channels_last, npu_rule
+from nnhal.support.rules import first_objection
 from nnhal.types import FusedActivation
 from nnhal_devices.ethos_n.limits import LARGEST_MEAN
 from nnhal_devices.ethos_n.rules._shared import is_whole
@@ -76,6 +77,6 @@ def _mean(op: OperationContext) -> Support:
     return SUPPORTED
 
 
-AVERAGE_POOL_2D = NpuRule(check=_average)
-MAX_POOL_2D = NpuRule(check=_maximum)
-MEAN = NpuRule((MeanInput.AXES,), _mean)
+AVERAGE_POOL_2D = npu_rule(check=_average)
+MAX_POOL_2D = npu_rule(check=_maximum)
+MEAN = npu_rule((MeanInput.AXES,), _mean)

@@ -8,7 +8,7 @@ from nnhal.resolved import propagate_dimensions
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal_devices.cpu_acc.blocked import keep_blocked
 from nnhal_devices.cpu_acc.driver import CpuAcc
-from nnhal_devices.cpu_acc.lowering import lower
+from nnhal_devices.cpu_acc.lowered import lower
 from nnhal_devices.driver import DriverOptions
 from tests.support.agreement import assert_agrees, like, random
 from tests.support.models import Recipe, run_on

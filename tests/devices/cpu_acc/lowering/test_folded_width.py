@@ -12,7 +12,7 @@ import pytest
 from nnhal.operations.operand_types import I32, Q8A, Q8AS, Q8C
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import ChannelQuant, Operand, OperandType, OperationType
-from nnhal_devices.cpu_acc.lowering import lower
+from nnhal_devices.cpu_acc.lowered import lower
 from nnhal_devices.cpu_acc.proto import model_of
 from nnhal_devices.cpu_acc.session import session_options
 from tests.support.agreement import assert_agrees, random

@@ -6,7 +6,7 @@ import pytest
 from nnhal.operations.operand_types import F32, I32, Q8A, Q8AS
 from nnhal.resolved import propagate_dimensions
 from nnhal.types import OperandType, OperationType
-from nnhal_devices.cpu_acc.lowering import lower
+from nnhal_devices.cpu_acc.lowered import lower
 from tests.support.agreement import assert_agrees, like, random, single
 from tests.support.models import Recipe
 
