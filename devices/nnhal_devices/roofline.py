@@ -6,11 +6,12 @@ the longer of the arithmetic and the memory traffic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
 
+from nnhal.operations import DEFINITIONS
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import (
     Capabilities,
@@ -23,18 +24,7 @@ from nnhal.types import (
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, is_extension
 
-_FILTER = 1
 _QUANTISED = {OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED}
-_RECURRENT = {
-    OperationType.LSTM,
-    OperationType.RNN,
-    OperationType.QUANTIZED_16BIT_LSTM,
-    OperationType.QUANTIZED_LSTM,
-    OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM,
-    OperationType.UNIDIRECTIONAL_SEQUENCE_RNN,
-    OperationType.BIDIRECTIONAL_SEQUENCE_LSTM,
-    OperationType.BIDIRECTIONAL_SEQUENCE_RNN,
-}
 
 
 class OperationWork(NamedTuple):
@@ -130,13 +120,10 @@ def _work(
     written = sum([elements[index] for index in operation.outputs])
     if is_extension(operation.type):
         return OperationWork(written, moved)
-    rule = _RULES.get(OperationType(operation.type))
-    if rule is not None and len(operation.inputs) > _FILTER:
-        given = [tuple(axis or 1 for axis in dimensions[index]) or (1,) for index in operation.inputs[: _FILTER + 1]]
+    rule = DEFINITIONS[OperationType(operation.type)].work
+    if rule is not None:
+        given = [tuple(axis or 1 for axis in dimensions[index]) or (1,) for index in operation.inputs]
         return OperationWork(rule(given, written), moved)
-    if operation.type in _RECURRENT:
-        steps = max((dimensions[operation.inputs[0]] or (1,))[0], 1)
-        return OperationWork(steps * sum([elements[index] for index in operation.inputs[1:]]), moved)
     return OperationWork(max(written, *[elements[index] for index in operation.inputs], 1), moved)
 
 
@@ -152,20 +139,3 @@ def _control_flow_work(
     if operation.type == OperationType.IF:
         return max(sums, default=OperationWork(0, 0))
     return OperationWork(sum(w.macs for w in sums), sum(w.bytes for w in sums))
-
-
-def _last(filter_: Dimensions) -> int:
-    """Multiply-adds of one output value of a convolution whose filter is [out, height, width, in]."""
-    return prod(filter_[1:])
-
-
-_Rule = Callable[[Sequence[Dimensions], int], int]
-_RULES: Mapping[OperationType, _Rule] = {
-    OperationType.CONV_2D: lambda inputs, written: written * _last(inputs[_FILTER]),
-    OperationType.GROUPED_CONV_2D: lambda inputs, written: written * _last(inputs[_FILTER]),
-    OperationType.DEPTHWISE_CONV_2D: lambda inputs, written: written * prod(inputs[_FILTER][1:3]),
-    OperationType.TRANSPOSE_CONV_2D: lambda inputs, _: prod(inputs[0]) * prod(inputs[_FILTER][:3]),
-    OperationType.FULLY_CONNECTED: lambda inputs, written: written * inputs[_FILTER][-1],
-    OperationType.BATCH_MATMUL: lambda inputs, written: written * inputs[0][-1],
-    OperationType.SVDF: lambda inputs, _: prod(inputs[0]) * inputs[_FILTER][0],
-}

@@ -6,122 +6,24 @@ element type and dimensions.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Mapping
 
 from nnhal.kernels.array_types import Array
 from nnhal.lazy_table import LazyTable
-from nnhal.operations import OperationContext
+from nnhal.operations import MODULES, OperationContext
 from nnhal.types import OperationType
 
 Kernel = Callable[[OperationContext], tuple[Array, ...]]
 
+
+def _name(kind: OperationType) -> str:
+    """Return the name of an operation's kernel: its own, with an underscore behind a name of Python's."""
+    name = kind.name.lower()
+    return f"{name}_" if hasattr(builtins, name) else name
+
+
 KERNELS: Mapping[OperationType, Kernel] = LazyTable(
-    __name__,
-    {
-        OperationType.ABS: "elementwise:absolute",
-        OperationType.ADD: "elementwise:add",
-        OperationType.ARGMAX: "reduction:argmax",
-        OperationType.ARGMIN: "reduction:argmin",
-        OperationType.AVERAGE_POOL_2D: "pooling:average_pool_2d",
-        OperationType.AXIS_ALIGNED_BBOX_TRANSFORM: "boxes:axis_aligned_bbox_transform",
-        OperationType.BATCH_MATMUL: "matrix:batch_matmul",
-        OperationType.BATCH_TO_SPACE_ND: "movement:batch_to_space_nd",
-        OperationType.BIDIRECTIONAL_SEQUENCE_LSTM: "lstm:bidirectional_sequence_lstm",
-        OperationType.BIDIRECTIONAL_SEQUENCE_RNN: "rnn:bidirectional_sequence_rnn",
-        OperationType.BOX_WITH_NMS_LIMIT: "boxes:box_with_nms_limit",
-        OperationType.CAST: "conversion:cast",
-        OperationType.CHANNEL_SHUFFLE: "movement:channel_shuffle",
-        OperationType.CONCATENATION: "joining:concatenation",
-        OperationType.CONV_2D: "convolution:conv_2d",
-        OperationType.DEPTHWISE_CONV_2D: "convolution:depthwise_conv_2d",
-        OperationType.DEPTH_TO_SPACE: "movement:depth_to_space",
-        OperationType.DEQUANTIZE: "conversion:dequantize",
-        OperationType.DETECTION_POSTPROCESSING: "boxes:detection_postprocessing",
-        OperationType.DIV: "elementwise:div",
-        OperationType.ELU: "activation:elu",
-        OperationType.EMBEDDING_LOOKUP: "lookup:embedding_lookup",
-        OperationType.EQUAL: "elementwise:equal",
-        OperationType.EXP: "elementwise:exp",
-        OperationType.EXPAND_DIMS: "shape:expand_dims",
-        OperationType.FILL: "making:fill",
-        OperationType.FLOOR: "elementwise:floor",
-        OperationType.FULLY_CONNECTED: "matrix:fully_connected",
-        OperationType.GATHER: "lookup:gather",
-        OperationType.GENERATE_PROPOSALS: "boxes:generate_proposals",
-        OperationType.GREATER: "elementwise:greater",
-        OperationType.GREATER_EQUAL: "elementwise:greater_equal",
-        OperationType.GROUPED_CONV_2D: "convolution:grouped_conv_2d",
-        OperationType.HARD_SWISH: "elementwise:hard_swish",
-        OperationType.HASHTABLE_LOOKUP: "lookup:hashtable_lookup",
-        OperationType.HEATMAP_MAX_KEYPOINT: "regions:heatmap_max_keypoint",
-        OperationType.INSTANCE_NORMALIZATION: "normalization:instance_normalization",
-        OperationType.L2_NORMALIZATION: "normalization:l2_normalization",
-        OperationType.L2_POOL_2D: "pooling:l2_pool_2d",
-        OperationType.LESS: "elementwise:less",
-        OperationType.LESS_EQUAL: "elementwise:less_equal",
-        OperationType.LOCAL_RESPONSE_NORMALIZATION: "normalization:local_response_normalization",
-        OperationType.LOG: "elementwise:log",
-        OperationType.LOGICAL_AND: "elementwise:logical_and",
-        OperationType.LOGICAL_NOT: "elementwise:logical_not",
-        OperationType.LOGICAL_OR: "elementwise:logical_or",
-        OperationType.LOGISTIC: "activation:logistic",
-        OperationType.LOG_SOFTMAX: "activation:log_softmax",
-        OperationType.LSH_PROJECTION: "lookup:lsh_projection",
-        OperationType.LSTM: "lstm:lstm",
-        OperationType.MAXIMUM: "elementwise:maximum",
-        OperationType.MAX_POOL_2D: "pooling:max_pool_2d",
-        OperationType.MEAN: "reduction:mean",
-        OperationType.MINIMUM: "elementwise:minimum",
-        OperationType.MIRROR_PAD: "movement:mirror_pad",
-        OperationType.MUL: "elementwise:mul",
-        OperationType.NEG: "elementwise:neg",
-        OperationType.NOT_EQUAL: "elementwise:not_equal",
-        OperationType.PACK: "joining:pack",
-        OperationType.PAD: "movement:pad",
-        OperationType.PAD_V2: "movement:pad_v2",
-        OperationType.POW: "elementwise:power",
-        OperationType.PRELU: "elementwise:prelu",
-        OperationType.QUANTIZE: "conversion:quantize",
-        OperationType.QUANTIZED_16BIT_LSTM: "lstm:quantized_16bit_lstm",
-        OperationType.QUANTIZED_LSTM: "lstm:quantized_lstm",
-        OperationType.RANDOM_MULTINOMIAL: "making:random_multinomial",
-        OperationType.RANK: "shape:rank",
-        OperationType.REDUCE_ALL: "reduction:reduce_all",
-        OperationType.REDUCE_ANY: "reduction:reduce_any",
-        OperationType.REDUCE_MAX: "reduction:reduce_max",
-        OperationType.REDUCE_MIN: "reduction:reduce_min",
-        OperationType.REDUCE_PROD: "reduction:reduce_prod",
-        OperationType.REDUCE_SUM: "reduction:reduce_sum",
-        OperationType.RELU: "activation:relu",
-        OperationType.RELU1: "activation:relu1",
-        OperationType.RELU6: "activation:relu6",
-        OperationType.RESHAPE: "shape:reshape",
-        OperationType.RESIZE_BILINEAR: "resize:resize_bilinear",
-        OperationType.RESIZE_NEAREST_NEIGHBOR: "resize:resize_nearest_neighbor",
-        OperationType.REVERSE: "movement:reverse",
-        OperationType.RNN: "rnn:rnn",
-        OperationType.ROI_ALIGN: "regions:roi_align",
-        OperationType.ROI_POOLING: "regions:roi_pooling",
-        OperationType.RSQRT: "elementwise:rsqrt",
-        OperationType.SELECT: "elementwise:select",
-        OperationType.SIN: "elementwise:sin",
-        OperationType.SLICE: "joining:slice_box",
-        OperationType.SOFTMAX: "activation:softmax",
-        OperationType.SPACE_TO_BATCH_ND: "movement:space_to_batch_nd",
-        OperationType.SPACE_TO_DEPTH: "movement:space_to_depth",
-        OperationType.SPLIT: "joining:split",
-        OperationType.SQRT: "elementwise:sqrt",
-        OperationType.SQUEEZE: "shape:squeeze",
-        OperationType.STRIDED_SLICE: "joining:strided_slice",
-        OperationType.SUB: "elementwise:sub",
-        OperationType.SVDF: "rnn:svdf",
-        OperationType.TANH: "activation:tanh",
-        OperationType.TILE: "movement:tile",
-        OperationType.TOPK_V2: "reduction:topk_v2",
-        OperationType.TRANSPOSE: "movement:transpose",
-        OperationType.TRANSPOSE_CONV_2D: "convolution:transpose_conv_2d",
-        OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM: "lstm:unidirectional_sequence_lstm",
-        OperationType.UNIDIRECTIONAL_SEQUENCE_RNN: "rnn:unidirectional_sequence_rnn",
-    },
+    __name__, {kind: f"{module}:{_name(kind)}" for kind, module in MODULES.items()}
 )
 """Every operation that cpu_ref computes."""

@@ -70,7 +70,7 @@ def _without_zero_point(op: OperationContext, index: int) -> Integers:
     return op.value(index).astype(np.int64) - op.inputs[index].zero_point
 
 
-def absolute(op: OperationContext) -> tuple[Array, ...]:
+def abs_(op: OperationContext) -> tuple[Array, ...]:
     return _signed(op, np.abs)
 
 
@@ -126,7 +126,7 @@ def _signed(op: OperationContext, function: Callable[[Array], Array]) -> tuple[A
     return (function(op.value(UnaryInput.INPUT)),) if op.main_type() == I32 else _real(op, function)
 
 
-def power(op: OperationContext) -> tuple[Array, ...]:
+def pow_(op: OperationContext) -> tuple[Array, ...]:
     base, exponent = np.broadcast_arrays(to_real(op, PairwiseInput.FIRST), to_real(op, PairwiseInput.SECOND))
     # numpy takes square roots for a single exponent of 0.5, which is another function of -inf and -0.
     return (from_real(op, np.power(base, np.ascontiguousarray(exponent))),)

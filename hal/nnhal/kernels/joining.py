@@ -36,7 +36,7 @@ def split(op: OperationContext) -> tuple[Array, ...]:
     return tuple(np.split(op.value(SplitInput.INPUT), op.integer(SplitInput.NUM_SPLITS), op.integer(SplitInput.AXIS)))
 
 
-def slice_box(op: OperationContext) -> tuple[Array, ...]:
+def slice_(op: OperationContext) -> tuple[Array, ...]:
     begins, (sizes,) = op.integers(SlicingInput.BEGIN), prepare_slicing(op)
     box = tuple(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))
     return (op.value(SlicingInput.INPUT)[box],)

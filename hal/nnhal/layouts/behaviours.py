@@ -1,36 +1,19 @@
 """Behaviour of each operation of the HAL under the layouts of its tensors.
 
-What is not in a table here needs the model's order: operations of extensions, control flow, recurrent cells, operations
-that give a tensor other axes.
+An operation whose definition has no rule for layouts needs the model's order: operations of extensions, control flow,
+recurrent cells, operations that give a tensor other axes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
-from nnhal.layouts.axis_parameters import (
-    INPUT,
-    Rewrite,
-    Rewritten,
-    along,
-    element_wise,
-    extremum_along,
-    gathered,
-    mean_over_axes,
-    per_axis,
-    reduce_over_axes,
-    reversed_axis,
-    sliced,
-    sliced_in_strides,
-    squeezed,
-)
 from nnhal.layouts.image_operations import image_behaviour
 from nnhal.layouts.layout_graph import Behaviour, Follows, Keeps, Reorders
-from nnhal.layouts.orders import Order
-from nnhal.operations import OperationContext, UnknownYet
-from nnhal.operations.movement import permutation
-from nnhal.types import OperandType, OperationType
+from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
+from nnhal.operations.layout_rules import FollowsOrder, OnImages, PermutesAxes, ReadsFlat, Rewritten
+from nnhal.types import OperandType
+from nnhal.types.orders import Order
 
 _MOVABLE = frozenset(
     {
@@ -43,103 +26,20 @@ _MOVABLE = frozenset(
 """What TRANSPOSE takes."""
 
 
-class _Follower(NamedTuple):
-    rewrite: Rewrite
-    tensors: int = 1
-    """How many tensors have the layout; they come first. If negative, how many inputs behind them have not."""
-
-
-_UNARY = _Follower(element_wise)
-_BINARY = _Follower(element_wise, tensors=2)
-_REDUCTION = _Follower(reduce_over_axes)
-
-_FOLLOWERS = {
-    **dict.fromkeys(
-        (
-            OperationType.ABS,
-            OperationType.CAST,
-            OperationType.DEQUANTIZE,
-            OperationType.ELU,
-            OperationType.EXP,
-            OperationType.FLOOR,
-            OperationType.HARD_SWISH,
-            OperationType.LOG,
-            OperationType.LOGISTIC,
-            OperationType.NEG,
-            OperationType.QUANTIZE,
-            OperationType.RELU,
-            OperationType.RELU1,
-            OperationType.RELU6,
-            OperationType.RSQRT,
-            OperationType.SIN,
-            OperationType.SQRT,
-            OperationType.TANH,
-        ),
-        _UNARY,
-    ),
-    **dict.fromkeys(
-        (
-            OperationType.ADD,
-            OperationType.DIV,
-            OperationType.EQUAL,
-            OperationType.GREATER,
-            OperationType.GREATER_EQUAL,
-            OperationType.LESS,
-            OperationType.LESS_EQUAL,
-            OperationType.MAXIMUM,
-            OperationType.MINIMUM,
-            OperationType.MUL,
-            OperationType.NOT_EQUAL,
-            OperationType.POW,
-            OperationType.PRELU,
-            OperationType.SUB,
-        ),
-        _BINARY,
-    ),
-    **dict.fromkeys(
-        (OperationType.REDUCE_MAX, OperationType.REDUCE_MIN, OperationType.REDUCE_PROD, OperationType.REDUCE_SUM),
-        _REDUCTION,
-    ),
-    OperationType.ARGMAX: _Follower(extremum_along(1)),
-    OperationType.ARGMIN: _Follower(extremum_along(1)),
-    OperationType.CHANNEL_SHUFFLE: _Follower(along(2)),
-    OperationType.CONCATENATION: _Follower(along(None), tensors=-1),
-    OperationType.GATHER: _Follower(gathered),
-    OperationType.L2_NORMALIZATION: _Follower(along(1, default=-1)),
-    OperationType.LOCAL_RESPONSE_NORMALIZATION: _Follower(along(5, default=-1)),
-    OperationType.LOG_SOFTMAX: _Follower(along(2)),
-    OperationType.MEAN: _Follower(mean_over_axes),
-    OperationType.MIRROR_PAD: _Follower(per_axis(1)),
-    OperationType.PAD: _Follower(per_axis(1)),
-    OperationType.PAD_V2: _Follower(per_axis(1)),
-    OperationType.REVERSE: _Follower(reversed_axis),
-    OperationType.SELECT: _Follower(element_wise, tensors=3),
-    OperationType.SLICE: _Follower(sliced),
-    OperationType.SOFTMAX: _Follower(along(2, default=-1)),
-    OperationType.SPLIT: _Follower(along(1)),
-    OperationType.SQUEEZE: _Follower(squeezed),
-    OperationType.STRIDED_SLICE: _Follower(sliced_in_strides),
-    OperationType.TILE: _Follower(per_axis(1)),
-}
-"""Operations that can compute in any order of axes."""
-
-_FLAT = {OperationType.FULLY_CONNECTED: Keeps(flat=(INPUT,)), OperationType.RESHAPE: Keeps(flat=(INPUT,))}
-"""Operations to which a tensor is a sequence of elements."""
-
-
 def behaviour_of(op: OperationContext) -> Behaviour:
-    images = image_behaviour(op)
-    if images is not None:
-        return images
-    if op.type == OperationType.TRANSPOSE:
+    rule = DEFINITIONS[op.type].layout if op.type in DEFINITIONS else None
+    if isinstance(rule, OnImages):
+        return image_behaviour(op, rule)
+    if isinstance(rule, PermutesAxes):
         try:
-            return Reorders(permutation(op))
+            return Reorders(rule.permutation(op))
         except UnknownYet:
             return Keeps()
-    follower = _FOLLOWERS.get(op.type)
-    if follower is None:
-        return _FLAT.get(op.type, Keeps())
-    tensors = _tensors(op, follower)
+    if isinstance(rule, ReadsFlat):
+        return Keeps(flat=(0,))
+    if rule is None:
+        return Keeps()
+    tensors = _tensors(op, rule)
     if not all(_brought(op, index, tensors) for index in tensors):
         return Keeps()
 
@@ -152,8 +52,9 @@ def behaviour_of(op: OperationContext) -> Behaviour:
 
 def rewritten_for(op: OperationContext, order: Order) -> Rewritten | None:
     """Return an operation that follows an order, None if it cannot."""
+    rule = DEFINITIONS[op.type].layout
     try:
-        rewritten = _FOLLOWERS[op.type].rewrite(op, order)
+        rewritten = rule.rewrite(op, order) if isinstance(rule, FollowsOrder) else None
     except UnknownYet:
         return None
     if rewritten is None:
@@ -162,7 +63,7 @@ def rewritten_for(op: OperationContext, order: Order) -> Rewritten | None:
     return rewritten if all(output.type in _MOVABLE for output in moved) else None
 
 
-def _tensors(op: OperationContext, follower: _Follower) -> tuple[int, ...]:
+def _tensors(op: OperationContext, follower: FollowsOrder) -> tuple[int, ...]:
     count = follower.tensors if follower.tensors > 0 else len(op.inputs) + follower.tensors
     return tuple(range(count))
 

@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Generic, NamedTuple
 
 from nnhal.layouts.layout_graph import Converts, Follows, Keeps, LayoutGraph, LayoutNode, Reorders, Value
-from nnhal.layouts.orders import Order, after_transposition, axes_between, moves_elements, widened
+from nnhal.types.orders import Order, after_transposition, axes_between, moves_elements, widened
 
 
 class LayoutReading(NamedTuple, Generic[Value]):

@@ -12,11 +12,11 @@ from nnhal.layouts.behaviours import rewritten_for
 from nnhal.layouts.decision import LayoutDecision, LayoutReading, NodeLayouts
 from nnhal.layouts.image_operations import channels_last_parameters
 from nnhal.layouts.inline_constants import InlineConstants
-from nnhal.layouts.orders import permuted
 from nnhal.layouts.schedule import LayoutSchedule, NodeStep, TransposeStep
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal.types.orders import permuted
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
-from nnhal.layouts.orders import Order
+from nnhal.types.orders import Order
 
 Value = TypeVar("Value", bound=Hashable)
 

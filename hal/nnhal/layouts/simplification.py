@@ -17,9 +17,9 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.layouts.channels_last import ChannelsLast
 from nnhal.layouts.graph_editing import GraphEditing
-from nnhal.layouts.orders import moves_elements
 from nnhal.types import OperandType, Operation, OperationType
 from nnhal.types.layout import Dimensions
+from nnhal.types.orders import moves_elements
 
 _INPUT, _PARAMETER = 0, 1
 """The positions of the tensor, and of the shape, the axes or the weights."""

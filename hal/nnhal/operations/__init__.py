@@ -1,7 +1,7 @@
-"""The operations of the NN HAL: signature, validation and output dimensions of each, without arithmetic.
+"""The operations of the NN HAL: a definition of each, without arithmetic.
 
-A table maps each type to its definition. Each operation, or family of operations, has its own module. IF and WHILE are
-part of model validation, since they concern subgraphs.
+A definition says all that the HAL knows of an operation. Its module is that of its family; the kernel is in the module
+of that name in ``nnhal.kernels``. IF and WHILE are part of model validation, since they concern subgraphs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from nnhal.types import OperationType
 
 __all__ = [
     "DEFINITIONS",
+    "MODULES",
     "OperationContext",
     "OperationDefinition",
     "Signature",
@@ -23,113 +24,38 @@ __all__ = [
     "type_name",
 ]
 
+_FAMILIES = {
+    "activation": "ELU LOGISTIC LOG_SOFTMAX RELU RELU1 RELU6 SOFTMAX TANH",
+    "boxes": "AXIS_ALIGNED_BBOX_TRANSFORM BOX_WITH_NMS_LIMIT DETECTION_POSTPROCESSING GENERATE_PROPOSALS",
+    "conversion": "CAST DEQUANTIZE QUANTIZE",
+    "convolution": "CONV_2D DEPTHWISE_CONV_2D GROUPED_CONV_2D TRANSPOSE_CONV_2D",
+    "elementwise": (
+        "ABS ADD DIV EQUAL EXP FLOOR GREATER GREATER_EQUAL HARD_SWISH LESS LESS_EQUAL LOG LOGICAL_AND "
+        "LOGICAL_NOT LOGICAL_OR MAXIMUM MINIMUM MUL NEG NOT_EQUAL POW PRELU RSQRT SELECT SIN SQRT SUB"
+    ),
+    "joining": "CONCATENATION PACK SLICE SPLIT STRIDED_SLICE",
+    "lookup": "EMBEDDING_LOOKUP GATHER HASHTABLE_LOOKUP LSH_PROJECTION",
+    "lstm": "BIDIRECTIONAL_SEQUENCE_LSTM LSTM QUANTIZED_16BIT_LSTM QUANTIZED_LSTM UNIDIRECTIONAL_SEQUENCE_LSTM",
+    "making": "FILL RANDOM_MULTINOMIAL",
+    "matrix": "BATCH_MATMUL FULLY_CONNECTED",
+    "movement": (
+        "BATCH_TO_SPACE_ND CHANNEL_SHUFFLE DEPTH_TO_SPACE MIRROR_PAD PAD PAD_V2 REVERSE SPACE_TO_BATCH_ND "
+        "SPACE_TO_DEPTH TILE TRANSPOSE"
+    ),
+    "normalization": "INSTANCE_NORMALIZATION L2_NORMALIZATION LOCAL_RESPONSE_NORMALIZATION",
+    "pooling": "AVERAGE_POOL_2D L2_POOL_2D MAX_POOL_2D",
+    "reduction": "ARGMAX ARGMIN MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD REDUCE_SUM TOPK_V2",
+    "regions": "HEATMAP_MAX_KEYPOINT ROI_ALIGN ROI_POOLING",
+    "resize": "RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR",
+    "rnn": "BIDIRECTIONAL_SEQUENCE_RNN RNN SVDF UNIDIRECTIONAL_SEQUENCE_RNN",
+    "shape": "EXPAND_DIMS RANK RESHAPE SQUEEZE",
+}
+MODULES: Mapping[OperationType, str] = {
+    OperationType[name]: module for module, names in _FAMILIES.items() for name in names.split()
+}
+"""The module of each operation, here and in ``nnhal.kernels``."""
+
 DEFINITIONS: Mapping[OperationType, OperationDefinition] = LazyTable(
-    __name__,
-    {
-        OperationType.ARGMAX: "reduction:ARGMAX",
-        OperationType.ARGMIN: "reduction:ARGMIN",
-        OperationType.AXIS_ALIGNED_BBOX_TRANSFORM: "boxes:AXIS_ALIGNED_BBOX_TRANSFORM",
-        OperationType.BATCH_MATMUL: "matrix:BATCH_MATMUL",
-        OperationType.BATCH_TO_SPACE_ND: "movement:BATCH_TO_SPACE_ND",
-        OperationType.SPACE_TO_BATCH_ND: "movement:SPACE_TO_BATCH_ND",
-        OperationType.BIDIRECTIONAL_SEQUENCE_LSTM: "lstm:BIDIRECTIONAL_SEQUENCE_LSTM",
-        OperationType.BIDIRECTIONAL_SEQUENCE_RNN: "rnn:BIDIRECTIONAL_SEQUENCE_RNN",
-        OperationType.ADD: "elementwise:ADD",
-        OperationType.DIV: "elementwise:DIV",
-        OperationType.MUL: "elementwise:MUL",
-        OperationType.SUB: "elementwise:SUB",
-        OperationType.BOX_WITH_NMS_LIMIT: "boxes:BOX_WITH_NMS_LIMIT",
-        OperationType.CAST: "conversion:CAST",
-        OperationType.CHANNEL_SHUFFLE: "movement:CHANNEL_SHUFFLE",
-        OperationType.EQUAL: "elementwise:EQUAL",
-        OperationType.GREATER: "elementwise:GREATER",
-        OperationType.GREATER_EQUAL: "elementwise:GREATER_EQUAL",
-        OperationType.LESS: "elementwise:LESS",
-        OperationType.LESS_EQUAL: "elementwise:LESS_EQUAL",
-        OperationType.NOT_EQUAL: "elementwise:NOT_EQUAL",
-        OperationType.CONCATENATION: "joining:CONCATENATION",
-        OperationType.CONV_2D: "convolution:CONV_2D",
-        OperationType.DEPTH_TO_SPACE: "movement:DEPTH_TO_SPACE",
-        OperationType.SPACE_TO_DEPTH: "movement:SPACE_TO_DEPTH",
-        OperationType.DEPTHWISE_CONV_2D: "convolution:DEPTHWISE_CONV_2D",
-        OperationType.DEQUANTIZE: "conversion:DEQUANTIZE",
-        OperationType.DETECTION_POSTPROCESSING: "boxes:DETECTION_POSTPROCESSING",
-        OperationType.ELU: "activation:ELU",
-        OperationType.EMBEDDING_LOOKUP: "lookup:EMBEDDING_LOOKUP",
-        OperationType.EXPAND_DIMS: "shape:EXPAND_DIMS",
-        OperationType.MAXIMUM: "elementwise:MAXIMUM",
-        OperationType.MINIMUM: "elementwise:MINIMUM",
-        OperationType.FILL: "making:FILL",
-        OperationType.FULLY_CONNECTED: "matrix:FULLY_CONNECTED",
-        OperationType.GATHER: "lookup:GATHER",
-        OperationType.GENERATE_PROPOSALS: "boxes:GENERATE_PROPOSALS",
-        OperationType.GROUPED_CONV_2D: "convolution:GROUPED_CONV_2D",
-        OperationType.HASHTABLE_LOOKUP: "lookup:HASHTABLE_LOOKUP",
-        OperationType.HEATMAP_MAX_KEYPOINT: "regions:HEATMAP_MAX_KEYPOINT",
-        OperationType.INSTANCE_NORMALIZATION: "normalization:INSTANCE_NORMALIZATION",
-        OperationType.L2_NORMALIZATION: "normalization:L2_NORMALIZATION",
-        OperationType.LOCAL_RESPONSE_NORMALIZATION: "normalization:LOCAL_RESPONSE_NORMALIZATION",
-        OperationType.LOG_SOFTMAX: "activation:LOG_SOFTMAX",
-        OperationType.LOGICAL_AND: "elementwise:LOGICAL_AND",
-        OperationType.LOGICAL_OR: "elementwise:LOGICAL_OR",
-        OperationType.LOGISTIC: "activation:LOGISTIC",
-        OperationType.LSH_PROJECTION: "lookup:LSH_PROJECTION",
-        OperationType.LSTM: "lstm:LSTM",
-        OperationType.MEAN: "reduction:MEAN",
-        OperationType.MIRROR_PAD: "movement:MIRROR_PAD",
-        OperationType.PACK: "joining:PACK",
-        OperationType.PAD: "movement:PAD",
-        OperationType.PAD_V2: "movement:PAD_V2",
-        OperationType.AVERAGE_POOL_2D: "pooling:AVERAGE_POOL_2D",
-        OperationType.L2_POOL_2D: "pooling:L2_POOL_2D",
-        OperationType.MAX_POOL_2D: "pooling:MAX_POOL_2D",
-        OperationType.POW: "elementwise:POW",
-        OperationType.PRELU: "elementwise:PRELU",
-        OperationType.QUANTIZE: "conversion:QUANTIZE",
-        OperationType.QUANTIZED_16BIT_LSTM: "lstm:QUANTIZED_16BIT_LSTM",
-        OperationType.QUANTIZED_LSTM: "lstm:QUANTIZED_LSTM",
-        OperationType.RANDOM_MULTINOMIAL: "making:RANDOM_MULTINOMIAL",
-        OperationType.RANK: "shape:RANK",
-        OperationType.REDUCE_ALL: "reduction:REDUCE_ALL",
-        OperationType.REDUCE_ANY: "reduction:REDUCE_ANY",
-        OperationType.REDUCE_MAX: "reduction:REDUCE_MAX",
-        OperationType.REDUCE_MIN: "reduction:REDUCE_MIN",
-        OperationType.REDUCE_PROD: "reduction:REDUCE_PROD",
-        OperationType.REDUCE_SUM: "reduction:REDUCE_SUM",
-        OperationType.RELU: "activation:RELU",
-        OperationType.RELU1: "activation:RELU1",
-        OperationType.RELU6: "activation:RELU6",
-        OperationType.RESHAPE: "shape:RESHAPE",
-        OperationType.RESIZE_BILINEAR: "resize:RESIZE_BILINEAR",
-        OperationType.RESIZE_NEAREST_NEIGHBOR: "resize:RESIZE_NEAREST_NEIGHBOR",
-        OperationType.REVERSE: "movement:REVERSE",
-        OperationType.RNN: "rnn:RNN",
-        OperationType.ROI_ALIGN: "regions:ROI_ALIGN",
-        OperationType.ROI_POOLING: "regions:ROI_POOLING",
-        OperationType.SELECT: "elementwise:SELECT",
-        OperationType.SLICE: "joining:SLICE",
-        OperationType.SOFTMAX: "activation:SOFTMAX",
-        OperationType.SPLIT: "joining:SPLIT",
-        OperationType.SQUEEZE: "shape:SQUEEZE",
-        OperationType.STRIDED_SLICE: "joining:STRIDED_SLICE",
-        OperationType.SVDF: "rnn:SVDF",
-        OperationType.TANH: "activation:TANH",
-        OperationType.TILE: "movement:TILE",
-        OperationType.TOPK_V2: "reduction:TOPK_V2",
-        OperationType.TRANSPOSE: "movement:TRANSPOSE",
-        OperationType.TRANSPOSE_CONV_2D: "convolution:TRANSPOSE_CONV_2D",
-        OperationType.ABS: "elementwise:ABS",
-        OperationType.EXP: "elementwise:EXP",
-        OperationType.FLOOR: "elementwise:FLOOR",
-        OperationType.HARD_SWISH: "elementwise:HARD_SWISH",
-        OperationType.LOG: "elementwise:LOG",
-        OperationType.LOGICAL_NOT: "elementwise:LOGICAL_NOT",
-        OperationType.NEG: "elementwise:NEG",
-        OperationType.RSQRT: "elementwise:RSQRT",
-        OperationType.SIN: "elementwise:SIN",
-        OperationType.SQRT: "elementwise:SQRT",
-        OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM: "lstm:UNIDIRECTIONAL_SEQUENCE_LSTM",
-        OperationType.UNIDIRECTIONAL_SEQUENCE_RNN: "rnn:UNIDIRECTIONAL_SEQUENCE_RNN",
-    },
+    __name__, {kind: f"{module}:{kind.name}" for kind, module in MODULES.items()}
 )
 """Every operation that nnhal defines."""

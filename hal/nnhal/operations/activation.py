@@ -20,6 +20,7 @@ from enum import IntEnum
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import axis_of, require_input_quantization, require_output_quantization
+from nnhal.operations.layout_rules import along, element_wise
 from nnhal.operations.operand_types import F16, F32, INT32, Q8A, Q8AS, QUANT8, scalar_float
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
@@ -44,9 +45,9 @@ def prepare_relu(op: OperationContext) -> tuple[Dimensions, ...]:
     return (op.ranked(ReluInput.INPUT, (1, 4)),)
 
 
-RELU = OperationDefinition(OperationType.RELU, 1, validate_relu, prepare_relu)
-RELU1 = OperationDefinition(OperationType.RELU1, 1, validate_relu, prepare_relu)
-RELU6 = OperationDefinition(OperationType.RELU6, 1, validate_relu, prepare_relu)
+RELU = OperationDefinition(OperationType.RELU, 1, validate_relu, prepare_relu, layout=element_wise())
+RELU1 = OperationDefinition(OperationType.RELU1, 1, validate_relu, prepare_relu, layout=element_wise())
+RELU6 = OperationDefinition(OperationType.RELU6, 1, validate_relu, prepare_relu, layout=element_wise())
 
 
 class EluInput(IntEnum):
@@ -69,7 +70,7 @@ def prepare_elu(op: OperationContext) -> tuple[Dimensions, ...]:
     return (op.ranked(EluInput.INPUT),)
 
 
-ELU = OperationDefinition(OperationType.ELU, 4, validate_elu, prepare_elu)
+ELU = OperationDefinition(OperationType.ELU, 4, validate_elu, prepare_elu, layout=element_wise())
 
 
 class LogisticInput(IntEnum):
@@ -91,7 +92,7 @@ def prepare_logistic(op: OperationContext) -> tuple[Dimensions, ...]:
     return (op.ranked(LogisticInput.INPUT, (1, 4)),)
 
 
-LOGISTIC = OperationDefinition(OperationType.LOGISTIC, 1, validate_logistic, prepare_logistic)
+LOGISTIC = OperationDefinition(OperationType.LOGISTIC, 1, validate_logistic, prepare_logistic, layout=element_wise())
 
 
 class TanhInput(IntEnum):
@@ -113,7 +114,7 @@ def prepare_tanh(op: OperationContext) -> tuple[Dimensions, ...]:
     return (op.ranked(TanhInput.INPUT, (1, 4)),)
 
 
-TANH = OperationDefinition(OperationType.TANH, 1, validate_tanh, prepare_tanh)
+TANH = OperationDefinition(OperationType.TANH, 1, validate_tanh, prepare_tanh, layout=element_wise())
 
 
 class SoftmaxInput(IntEnum):
@@ -147,7 +148,9 @@ def prepare_softmax(op: OperationContext) -> tuple[Dimensions, ...]:
     return (dimensions,)
 
 
-SOFTMAX = OperationDefinition(OperationType.SOFTMAX, 1, validate_softmax, prepare_softmax)
+SOFTMAX = OperationDefinition(
+    OperationType.SOFTMAX, 1, validate_softmax, prepare_softmax, layout=along(SoftmaxInput.AXIS, default=-1)
+)
 
 
 class LogSoftmaxInput(IntEnum):
@@ -175,4 +178,6 @@ def prepare_log_softmax(op: OperationContext) -> tuple[Dimensions, ...]:
     return (dimensions,)
 
 
-LOG_SOFTMAX = OperationDefinition(OperationType.LOG_SOFTMAX, 3, validate_log_softmax, prepare_log_softmax)
+LOG_SOFTMAX = OperationDefinition(
+    OperationType.LOG_SOFTMAX, 3, validate_log_softmax, prepare_log_softmax, layout=along(LogSoftmaxInput.AXIS)
+)

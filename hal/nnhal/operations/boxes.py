@@ -16,6 +16,7 @@ from enum import IntEnum
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import require_input_quantization
+from nnhal.operations.layout_rules import OnImages
 from nnhal.operations.operand_types import BOOL, F16, F32, I32, INT32, Q8A, Q8AS, Q16A, Q16S, QUANT8, scalar_float
 from nnhal.operations.parameters import require_at_least, require_indices, require_positive
 from nnhal.types import Operand, OperandType, OperationType
@@ -336,5 +337,10 @@ def prepare_generate_proposals(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 GENERATE_PROPOSALS = OperationDefinition(
-    OperationType.GENERATE_PROPOSALS, 3, validate_generate_proposals, prepare_generate_proposals, depends_on_values=True
+    OperationType.GENERATE_PROPOSALS,
+    3,
+    validate_generate_proposals,
+    prepare_generate_proposals,
+    depends_on_values=True,
+    layout=OnImages(GenerateProposalsInput.LAYOUT, inputs=(0, 1), outputs=()),
 )

@@ -13,6 +13,7 @@ from enum import IntEnum
 
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
+from nnhal.operations.layout_rules import element_wise
 from nnhal.operations.operand_types import B8, F16, F32, I32, Q8A, Q8AS, Q8C, Q8S, Q16A, Q16S
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, combine, describe
@@ -43,7 +44,9 @@ def prepare_cast(op: OperationContext) -> tuple[Dimensions, ...]:
     return (op.ranked(CastInput.INPUT),)
 
 
-CAST = OperationDefinition(OperationType.CAST, 3, validate_cast, prepare_cast, compares_lengths=True)
+CAST = OperationDefinition(
+    OperationType.CAST, 3, validate_cast, prepare_cast, compares_lengths=True, layout=element_wise()
+)
 
 
 class QuantizeInput(IntEnum):
@@ -63,7 +66,7 @@ def prepare_quantize(op: OperationContext) -> tuple[Dimensions, ...]:
     return (op.ranked(QuantizeInput.INPUT, (1, 4)),)
 
 
-QUANTIZE = OperationDefinition(OperationType.QUANTIZE, 3, validate_quantize, prepare_quantize)
+QUANTIZE = OperationDefinition(OperationType.QUANTIZE, 3, validate_quantize, prepare_quantize, layout=element_wise())
 
 
 class DequantizeInput(IntEnum):
@@ -83,4 +86,6 @@ def prepare_dequantize(op: OperationContext) -> tuple[Dimensions, ...]:
     return (op.ranked(DequantizeInput.INPUT, (1, 4)),)
 
 
-DEQUANTIZE = OperationDefinition(OperationType.DEQUANTIZE, 1, validate_dequantize, prepare_dequantize)
+DEQUANTIZE = OperationDefinition(
+    OperationType.DEQUANTIZE, 1, validate_dequantize, prepare_dequantize, layout=element_wise()
+)

@@ -18,6 +18,7 @@ from enum import IntEnum
 from nnhal.operations.context import OperationContext, Signature, once
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.filters import require_bias, validate_convolution
+from nnhal.operations.layout_rules import OnImages
 from nnhal.operations.operand_types import I32
 from nnhal.operations.windows import (
     Axis,
@@ -30,6 +31,7 @@ from nnhal.operations.windows import (
     window_by_forms,
     windows_along,
 )
+from nnhal.operations.work import of_depthwise_filters, of_filters, of_transposed_filters
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, describe
 
@@ -101,7 +103,9 @@ def prepare_conv_2d(op: OperationContext) -> tuple[Dimensions, ...]:
     return (Images(images.batch, height, width, channels).dimensions(window.channels_first),)
 
 
-CONV_2D = OperationDefinition(OperationType.CONV_2D, 1, validate_conv_2d, prepare_conv_2d)
+CONV_2D = OperationDefinition(
+    OperationType.CONV_2D, 1, validate_conv_2d, prepare_conv_2d, layout=OnImages(CONV_2D_FORMS), work=of_filters
+)
 
 
 class DepthwiseConv2dImplicit(IntEnum):
@@ -178,7 +182,12 @@ def prepare_depthwise_conv_2d(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 DEPTHWISE_CONV_2D = OperationDefinition(
-    OperationType.DEPTHWISE_CONV_2D, 1, validate_depthwise_conv_2d, prepare_depthwise_conv_2d
+    OperationType.DEPTHWISE_CONV_2D,
+    1,
+    validate_depthwise_conv_2d,
+    prepare_depthwise_conv_2d,
+    layout=OnImages(DEPTHWISE_CONV_2D_FORMS),
+    work=of_depthwise_filters,
 )
 
 
@@ -252,7 +261,12 @@ def prepare_grouped_conv_2d(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 GROUPED_CONV_2D = OperationDefinition(
-    OperationType.GROUPED_CONV_2D, 3, validate_grouped_conv_2d, prepare_grouped_conv_2d
+    OperationType.GROUPED_CONV_2D,
+    3,
+    validate_grouped_conv_2d,
+    prepare_grouped_conv_2d,
+    layout=OnImages(GROUPED_CONV_2D_FORMS),
+    work=of_filters,
 )
 
 
@@ -367,5 +381,10 @@ def _output(op: OperationContext, axis: Axis, length: int, asked: int | None) ->
 
 
 TRANSPOSE_CONV_2D = OperationDefinition(
-    OperationType.TRANSPOSE_CONV_2D, 3, validate_transpose_conv_2d, prepare_transpose_conv_2d
+    OperationType.TRANSPOSE_CONV_2D,
+    3,
+    validate_transpose_conv_2d,
+    prepare_transpose_conv_2d,
+    layout=OnImages(TRANSPOSE_CONV_2D_FORMS),
+    work=of_transposed_filters,
 )

@@ -6,28 +6,34 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.layout_rules import LayoutRule
+from nnhal.operations.work import Work
 from nnhal.types import OperationType
 from nnhal.types.layout import MAX_OPERAND_BYTES, MAX_RANK, Dimensions, byte_size
 
 
 @dataclass(frozen=True, slots=True)
 class OperationDefinition:
-    """An operation without its arithmetic.
-
-    ``since`` is the feature level that introduced it. ``validate`` checks counts, types and everything else that
-    follows from the model alone, and raises INVALID_ARGUMENT. ``prepare`` returns the dimensions of the outputs and
-    checks everything that depends on dimensions and values. It raises HalError, or UnknownYet if it must be called
-    again once more is known. With ``depends_on_values`` some lengths of the outputs follow from the values of inputs:
-    ``prepare`` returns 0 for them, even at execution. With ``compares_lengths``, ``validate`` looks at lengths of axes;
-    otherwise it looks at types, ranks and quantisation only.
-    """
+    """The declaration of an operation, from which the HAL's tables are made. Its kernel is in ``nnhal.kernels``."""
 
     type: OperationType
     since: int
+    """The feature level that introduced it."""
     validate: Callable[[Signature], None]
+    """Checks counts, types and everything else that follows from the model alone. Raises INVALID_ARGUMENT."""
     prepare: Callable[[OperationContext], tuple[Dimensions, ...]]
+    """Returns the dimensions of the outputs, and checks everything that depends on dimensions and values.
+
+    Raises HalError, or UnknownYet if it must be called again once more is known.
+    """
     depends_on_values: bool = False
+    """True if lengths of the outputs follow from the values of inputs: ``prepare`` returns 0 for them."""
     compares_lengths: bool = False
+    """True if ``validate`` looks at lengths of axes, and not at types, ranks and quantisation only."""
+    layout: LayoutRule | None = None
+    """What becomes of it if its tensors lie in another order. Without it, it needs the order of the model."""
+    work: Work | None = None
+    """Counts its multiply-adds. Without it, it takes one step for each element of its largest tensor."""
 
     def prepared(self, op: OperationContext) -> tuple[Dimensions, ...]:
         """Return what ``prepare`` returns, which it is asked for once: checks, support and lowering want to know it."""

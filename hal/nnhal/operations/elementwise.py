@@ -27,10 +27,16 @@ from enum import IntEnum
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import agreed, broadcast
+from nnhal.operations.layout_rules import FollowsOrder, element_wise
 from nnhal.operations.operand_types import B8, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
 from nnhal.operations.windows import activation_of
 from nnhal.types import FusedActivation, OperandType, OperationType
 from nnhal.types.layout import Dimensions
+
+
+def _moved(types: dict[OperandType, int], tensors: int) -> FollowsOrder | None:
+    """Return the rule of a function of each element. Truth values have none, since TRANSPOSE does not take them."""
+    return None if types.keys() == {B8} else element_wise(tensors)
 
 
 class PairwiseInput(IntEnum):
@@ -56,7 +62,7 @@ def pairwise(
         op.same(PairwiseInput.SECOND, PairwiseInput.FIRST)
         op.output(0, main if result is None else result)
 
-    return OperationDefinition(kind, 3, validate, prepare_pairwise)
+    return OperationDefinition(kind, 3, validate, prepare_pairwise, layout=_moved(types, 2))
 
 
 class BinaryInput(IntEnum):
@@ -94,10 +100,18 @@ def prepare_binary(op: OperationContext) -> tuple[Dimensions, ...]:
     return (broadcast(op, op.ranked(BinaryInput.FIRST), op.ranked(BinaryInput.SECOND)),)
 
 
-ADD = OperationDefinition(OperationType.ADD, 1, _validator({F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 4}), prepare_binary)
-MUL = OperationDefinition(OperationType.MUL, 1, _validator({F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 4}), prepare_binary)
-SUB = OperationDefinition(OperationType.SUB, 2, _validator({F32: 2, F16: 3, Q8A: 3, Q8AS: 4, I32: 4}), prepare_binary)
-DIV = OperationDefinition(OperationType.DIV, 2, _validator({F32: 2, F16: 3, I32: 4}), prepare_binary)
+ADD = OperationDefinition(
+    OperationType.ADD, 1, _validator({F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 4}), prepare_binary, layout=element_wise(2)
+)
+MUL = OperationDefinition(
+    OperationType.MUL, 1, _validator({F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 4}), prepare_binary, layout=element_wise(2)
+)
+SUB = OperationDefinition(
+    OperationType.SUB, 2, _validator({F32: 2, F16: 3, Q8A: 3, Q8AS: 4, I32: 4}), prepare_binary, layout=element_wise(2)
+)
+DIV = OperationDefinition(
+    OperationType.DIV, 2, _validator({F32: 2, F16: 3, I32: 4}), prepare_binary, layout=element_wise(2)
+)
 
 
 class UnaryInput(IntEnum):
@@ -117,7 +131,7 @@ def _definition(
         op.count(1, names=UnaryInput)
         op.output(0, op.tensor(UnaryInput.INPUT, types, rank))
 
-    return OperationDefinition(kind, since, validate, prepare_unary)
+    return OperationDefinition(kind, since, validate, prepare_unary, layout=_moved(types, 1))
 
 
 ABS = _definition(OperationType.ABS, 3, {F16: 3, F32: 3, I32: 4})
@@ -183,4 +197,4 @@ def prepare_select(op: OperationContext) -> tuple[Dimensions, ...]:
     return (agreed(op, SelectInput.MASK, SelectInput.FIRST, SelectInput.SECOND),)
 
 
-SELECT = OperationDefinition(OperationType.SELECT, 3, validate_select, prepare_select)
+SELECT = OperationDefinition(OperationType.SELECT, 3, validate_select, prepare_select, layout=element_wise(3))

@@ -17,12 +17,15 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from nnhal.arrays import Array
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import agreed, axis_of, integers_per_axis, require_input_quantization
+from nnhal.operations.layout_rules import FollowsOrder, Rewritten, along, int32, per_axis
 from nnhal.operations.operand_types import F16, F32, I32, INT32, Q8A, Q8AS
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, combine, describe
+from nnhal.types.orders import Order, without
 
 
 def axis_input(op: OperationContext) -> int:
@@ -73,7 +76,9 @@ def _with_length(dimensions: Dimensions, axis: int, length: int) -> Dimensions:
     return (*dimensions[:axis], length, *dimensions[axis + 1 :])
 
 
-CONCATENATION = OperationDefinition(OperationType.CONCATENATION, 1, validate_concatenation, prepare_concatenation)
+CONCATENATION = OperationDefinition(
+    OperationType.CONCATENATION, 1, validate_concatenation, prepare_concatenation, layout=along(None, tensors=-1)
+)
 
 
 class PackInput(IntEnum):
@@ -148,7 +153,7 @@ def prepare_split(op: OperationContext) -> tuple[Dimensions, ...]:
     return ((*dimensions[:axis], dimensions[axis] // count, *dimensions[axis + 1 :]),) * count
 
 
-SPLIT = OperationDefinition(OperationType.SPLIT, 3, validate_split, prepare_split)
+SPLIT = OperationDefinition(OperationType.SPLIT, 3, validate_split, prepare_split, layout=along(SplitInput.AXIS))
 
 
 REST = -1
@@ -188,7 +193,9 @@ def prepare_slicing(op: OperationContext) -> tuple[Dimensions, ...]:
     return (tuple(result),)
 
 
-SLICE = OperationDefinition(OperationType.SLICE, 3, validate_slicing, prepare_slicing)
+SLICE = OperationDefinition(
+    OperationType.SLICE, 3, validate_slicing, prepare_slicing, layout=per_axis(SlicingInput.BEGIN, SlicingInput.SIZE)
+)
 
 
 class StridedSliceInput(IntEnum):
@@ -263,4 +270,25 @@ def prepare_strided_slice(op: OperationContext) -> tuple[Dimensions, ...]:
     return (tuple(result) or (1,),)
 
 
-STRIDED_SLICE = OperationDefinition(OperationType.STRIDED_SLICE, 2, validate_strided_slice, prepare_strided_slice)
+def _sliced_in_strides(op: OperationContext, order: Order) -> Rewritten | None:
+    """Rewrite STRIDED_SLICE, whose masks have a bit for each axis."""
+    names = StridedSliceInput
+    rewritten = per_axis(names.BEGIN, names.END, names.STRIDES).rewrite(op, order)
+    if rewritten is None:
+        return None
+    masks = {name: op.integer(name) for name in (names.BEGIN_MASK, names.END_MASK, names.SHRINK_MASK)}
+    moved: dict[int, Array] = {
+        name: int32(sum((mask >> axis & 1) << index for index, axis in enumerate(order)))
+        for name, mask in masks.items()
+    }
+    shrunk = [axis for axis in order if masks[names.SHRINK_MASK] >> axis & 1]
+    return Rewritten((without(order, shrunk),), {**rewritten.parameters, **moved})
+
+
+STRIDED_SLICE = OperationDefinition(
+    OperationType.STRIDED_SLICE,
+    2,
+    validate_strided_slice,
+    prepare_strided_slice,
+    layout=FollowsOrder(_sliced_in_strides),
+)

@@ -23,10 +23,12 @@ from nnhal.operations.dimensions import (
     require_input_quantization,
     require_output_quantization,
 )
+from nnhal.operations.layout_rules import FollowsOrder, Rewritten, along
 from nnhal.operations.operand_types import F16, F32, I32, INT32, Q8A, Q8AS
 from nnhal.operations.parameters import require_indices
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
+from nnhal.types.orders import Order
 
 
 class GatherInput(IntEnum):
@@ -56,7 +58,14 @@ def prepare_gather(op: OperationContext) -> tuple[Dimensions, ...]:
     return (dimensions[:axis] + op.ranked(GatherInput.INDICES) + dimensions[axis + 1 :],)
 
 
-GATHER = OperationDefinition(OperationType.GATHER, 3, validate_gather, prepare_gather)
+def _gathered(op: OperationContext, order: Order) -> Rewritten | None:
+    """Rewrite GATHER with a vector of indices, which keeps the rank."""
+    if len(op.ranked(GatherInput.INDICES)) != 1:
+        return None
+    return along(GatherInput.AXIS).rewrite(op, order)
+
+
+GATHER = OperationDefinition(OperationType.GATHER, 3, validate_gather, prepare_gather, layout=FollowsOrder(_gathered))
 
 
 class EmbeddingLookupInput(IntEnum):

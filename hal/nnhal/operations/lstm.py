@@ -31,6 +31,7 @@ from nnhal.operations.sequences import (
     validate_outputs,
 )
 from nnhal.operations.sizes import Sizes
+from nnhal.operations.work import of_gates
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal.types.layout import Dimensions
 
@@ -283,7 +284,7 @@ def prepare_lstm(op: OperationContext) -> tuple[Dimensions, ...]:
     return (sizes["batch"], sizes["units"] * (3 if coupled else 4)), output_state, cell_state, output_state
 
 
-LSTM = OperationDefinition(OperationType.LSTM, 1, validate_lstm, prepare_lstm)
+LSTM = OperationDefinition(OperationType.LSTM, 1, validate_lstm, prepare_lstm, work=of_gates)
 
 
 class UnidirectionalSequenceLstmInput(IntEnum):
@@ -354,6 +355,7 @@ UNIDIRECTIONAL_SEQUENCE_LSTM = OperationDefinition(
     3,
     validate_unidirectional_sequence_lstm,
     prepare_unidirectional_sequence_lstm,
+    work=of_gates,
 )
 
 
@@ -494,6 +496,7 @@ BIDIRECTIONAL_SEQUENCE_LSTM = OperationDefinition(
     3,
     validate_bidirectional_sequence_lstm,
     prepare_bidirectional_sequence_lstm,
+    work=of_gates,
 )
 
 
@@ -583,7 +586,7 @@ def _require(op: OperationContext, what: str, operand: Operand, expected: tuple[
 
 
 QUANTIZED_16BIT_LSTM = OperationDefinition(
-    OperationType.QUANTIZED_16BIT_LSTM, 3, validate_quantized_16bit_lstm, prepare_quantized_16bit_lstm
+    OperationType.QUANTIZED_16BIT_LSTM, 3, validate_quantized_16bit_lstm, prepare_quantized_16bit_lstm, work=of_gates
 )
 
 
@@ -689,4 +692,6 @@ def _require_scales(op: OperationContext, coupled: bool) -> None:
         op.refuse(f"the hidden state has zero point {zero_point}, expected -128 to 127")
 
 
-QUANTIZED_LSTM = OperationDefinition(OperationType.QUANTIZED_LSTM, 4, validate_quantized_lstm, prepare_quantized_lstm)
+QUANTIZED_LSTM = OperationDefinition(
+    OperationType.QUANTIZED_LSTM, 4, validate_quantized_lstm, prepare_quantized_lstm, work=of_gates
+)

@@ -13,8 +13,10 @@ from math import prod
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.filters import note_scale_constraint, require_bias
+from nnhal.operations.layout_rules import ReadsFlat
 from nnhal.operations.operand_types import BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
 from nnhal.operations.windows import activation_of
+from nnhal.operations.work import of_matrix, of_product
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, combine, describe
 
@@ -72,7 +74,13 @@ def _dimensions(op: OperationContext) -> Dimensions:
 
 
 FULLY_CONNECTED = OperationDefinition(
-    OperationType.FULLY_CONNECTED, 1, validate_fully_connected, prepare_fully_connected, compares_lengths=True
+    OperationType.FULLY_CONNECTED,
+    1,
+    validate_fully_connected,
+    prepare_fully_connected,
+    compares_lengths=True,
+    layout=ReadsFlat(),
+    work=of_matrix,
 )
 
 
@@ -111,4 +119,6 @@ def _oriented(dimensions: Dimensions, transpose: bool) -> Dimensions:
     return (*dimensions[:-2], dimensions[-1], dimensions[-2]) if transpose else dimensions
 
 
-BATCH_MATMUL = OperationDefinition(OperationType.BATCH_MATMUL, 6, validate_batch_matmul, prepare_batch_matmul)
+BATCH_MATMUL = OperationDefinition(
+    OperationType.BATCH_MATMUL, 6, validate_batch_matmul, prepare_batch_matmul, work=of_product
+)

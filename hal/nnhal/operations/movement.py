@@ -26,10 +26,12 @@ from enum import IntEnum
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import axis_of, integers_per_axis, require_input_quantization
+from nnhal.operations.layout_rules import FollowsOrder, OnImages, PermutesAxes, Rewritten, along, int32, per_axis
 from nnhal.operations.operand_types import BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8, scalar_float
 from nnhal.operations.windows import Images, images_of
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, combine, describe
+from nnhal.types.orders import Order
 
 
 class TransposeInput(IntEnum):
@@ -65,7 +67,9 @@ def prepare_transpose(op: OperationContext) -> tuple[Dimensions, ...]:
     return (tuple(dimensions[axis] for axis in permutation(op)),)
 
 
-TRANSPOSE = OperationDefinition(OperationType.TRANSPOSE, 2, validate_transpose, prepare_transpose)
+TRANSPOSE = OperationDefinition(
+    OperationType.TRANSPOSE, 2, validate_transpose, prepare_transpose, layout=PermutesAxes(permutation)
+)
 
 
 class ReverseInput(IntEnum):
@@ -104,7 +108,17 @@ def prepare_reverse(op: OperationContext) -> tuple[Dimensions, ...]:
     return (op.ranked(ReverseInput.INPUT),)
 
 
-REVERSE = OperationDefinition(OperationType.REVERSE, 7, validate_reverse, prepare_reverse, compares_lengths=True)
+def _reversed(op: OperationContext, order: Order) -> Rewritten:
+    """Rewrite REVERSE, whose only axis is a vector."""
+    return Rewritten(
+        (order,),
+        {ReverseInput.AXIS: int32([order.index(axis % len(order)) for axis in op.integers(ReverseInput.AXIS)])},
+    )
+
+
+REVERSE = OperationDefinition(
+    OperationType.REVERSE, 7, validate_reverse, prepare_reverse, compares_lengths=True, layout=FollowsOrder(_reversed)
+)
 
 
 class TileInput(IntEnum):
@@ -132,7 +146,7 @@ def prepare_tile(op: OperationContext) -> tuple[Dimensions, ...]:
     return (tuple(d * m for d, m in zip(dimensions, multiples, strict=True)),)
 
 
-TILE = OperationDefinition(OperationType.TILE, 3, validate_tile, prepare_tile)
+TILE = OperationDefinition(OperationType.TILE, 3, validate_tile, prepare_tile, layout=per_axis(TileInput.MULTIPLES))
 
 
 class PadInput(IntEnum):
@@ -200,8 +214,8 @@ def _require_representable_value(op: OperationContext) -> None:
         op.refuse(f"the value is {op.integer(PadInput.VALUE)}, expected {low} to {high}")
 
 
-PAD = OperationDefinition(OperationType.PAD, 2, validate_pad, prepare_pad)
-PAD_V2 = OperationDefinition(OperationType.PAD_V2, 3, validate_pad_v2, prepare_pad)
+PAD = OperationDefinition(OperationType.PAD, 2, validate_pad, prepare_pad, layout=per_axis(PadInput.PADDINGS))
+PAD_V2 = OperationDefinition(OperationType.PAD_V2, 3, validate_pad_v2, prepare_pad, layout=per_axis(PadInput.PADDINGS))
 
 
 class MirrorPadInput(IntEnum):
@@ -256,7 +270,9 @@ def prepare_mirror_pad(op: OperationContext) -> tuple[Dimensions, ...]:
     return (tuple(result),)
 
 
-MIRROR_PAD = OperationDefinition(OperationType.MIRROR_PAD, 7, validate_mirror_pad, prepare_mirror_pad)
+MIRROR_PAD = OperationDefinition(
+    OperationType.MIRROR_PAD, 7, validate_mirror_pad, prepare_mirror_pad, layout=per_axis(MirrorPadInput.PADDINGS)
+)
 
 
 class BatchToSpaceInput(IntEnum):
@@ -352,10 +368,18 @@ def prepare_space_to_batch(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 BATCH_TO_SPACE_ND = OperationDefinition(
-    OperationType.BATCH_TO_SPACE_ND, 2, validate_batch_to_space, prepare_batch_to_space
+    OperationType.BATCH_TO_SPACE_ND,
+    2,
+    validate_batch_to_space,
+    prepare_batch_to_space,
+    layout=OnImages(BatchToSpaceInput.LAYOUT),
 )
 SPACE_TO_BATCH_ND = OperationDefinition(
-    OperationType.SPACE_TO_BATCH_ND, 2, validate_space_to_batch, prepare_space_to_batch
+    OperationType.SPACE_TO_BATCH_ND,
+    2,
+    validate_space_to_batch,
+    prepare_space_to_batch,
+    layout=OnImages(SpaceToBatchInput.LAYOUT),
 )
 
 
@@ -402,8 +426,20 @@ def _arguments(op: OperationContext) -> tuple[bool, Images, int]:
     return channels_first, images_of(op, channels_first), block
 
 
-DEPTH_TO_SPACE = OperationDefinition(OperationType.DEPTH_TO_SPACE, 1, validate_depth_space, prepare_depth_to_space)
-SPACE_TO_DEPTH = OperationDefinition(OperationType.SPACE_TO_DEPTH, 1, validate_depth_space, prepare_space_to_depth)
+DEPTH_TO_SPACE = OperationDefinition(
+    OperationType.DEPTH_TO_SPACE,
+    1,
+    validate_depth_space,
+    prepare_depth_to_space,
+    layout=OnImages(DepthSpaceInput.LAYOUT),
+)
+SPACE_TO_DEPTH = OperationDefinition(
+    OperationType.SPACE_TO_DEPTH,
+    1,
+    validate_depth_space,
+    prepare_space_to_depth,
+    layout=OnImages(DepthSpaceInput.LAYOUT),
+)
 
 
 class ChannelShuffleInput(IntEnum):
@@ -435,5 +471,9 @@ def prepare_channel_shuffle(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 CHANNEL_SHUFFLE = OperationDefinition(
-    OperationType.CHANNEL_SHUFFLE, 3, validate_channel_shuffle, prepare_channel_shuffle
+    OperationType.CHANNEL_SHUFFLE,
+    3,
+    validate_channel_shuffle,
+    prepare_channel_shuffle,
+    layout=along(ChannelShuffleInput.AXIS),
 )

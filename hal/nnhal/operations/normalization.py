@@ -16,6 +16,7 @@ from enum import IntEnum
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import axis_of, require_output_quantization
+from nnhal.operations.layout_rules import OnImages, along
 from nnhal.operations.operand_types import BOOL, F16, F32, INT32, Q8A, Q8AS, QUANT8, scalar_float
 from nnhal.operations.windows import images_of
 from nnhal.types import OperationType
@@ -49,7 +50,11 @@ def prepare_l2_normalization(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 L2_NORMALIZATION = OperationDefinition(
-    OperationType.L2_NORMALIZATION, 1, validate_l2_normalization, prepare_l2_normalization
+    OperationType.L2_NORMALIZATION,
+    1,
+    validate_l2_normalization,
+    prepare_l2_normalization,
+    layout=along(L2NormalizationInput.AXIS, default=-1),
 )
 
 
@@ -99,6 +104,7 @@ LOCAL_RESPONSE_NORMALIZATION = OperationDefinition(
     1,
     validate_local_response_normalization,
     prepare_local_response_normalization,
+    layout=along(LocalResponseNormalizationInput.AXIS, default=-1),
 )
 
 
@@ -135,5 +141,9 @@ def prepare_instance_normalization(op: OperationContext) -> tuple[Dimensions, ..
 
 
 INSTANCE_NORMALIZATION = OperationDefinition(
-    OperationType.INSTANCE_NORMALIZATION, 3, validate_instance_normalization, prepare_instance_normalization
+    OperationType.INSTANCE_NORMALIZATION,
+    3,
+    validate_instance_normalization,
+    prepare_instance_normalization,
+    layout=OnImages(InstanceNormalizationInput.LAYOUT),
 )

@@ -11,6 +11,7 @@ from enum import IntEnum
 from nnhal.operations.context import OperationContext, Signature, once
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import require_input_quantization
+from nnhal.operations.layout_rules import OnImages
 from nnhal.operations.operand_types import F16, F32, Q8A, Q8AS, QUANT8
 from nnhal.operations.windows import Axis, Forms, Images, Window, images_of, window_by_forms, windows_along
 from nnhal.types import OperandType, OperationType
@@ -88,7 +89,11 @@ def _windows(op: OperationContext, axis: Axis, length: int) -> int:
 
 
 AVERAGE_POOL_2D = OperationDefinition(
-    OperationType.AVERAGE_POOL_2D, 1, _validator({F32: 1, Q8A: 1, F16: 3, Q8AS: 4}), prepare
+    OperationType.AVERAGE_POOL_2D, 1, _validator({F32: 1, Q8A: 1, F16: 3, Q8AS: 4}), prepare, layout=OnImages(FORMS)
 )
-L2_POOL_2D = OperationDefinition(OperationType.L2_POOL_2D, 1, _validator({F32: 1, F16: 3}), prepare)
-MAX_POOL_2D = OperationDefinition(OperationType.MAX_POOL_2D, 1, _validator({F32: 1, Q8A: 1, F16: 3, Q8AS: 4}), prepare)
+L2_POOL_2D = OperationDefinition(
+    OperationType.L2_POOL_2D, 1, _validator({F32: 1, F16: 3}), prepare, layout=OnImages(FORMS)
+)
+MAX_POOL_2D = OperationDefinition(
+    OperationType.MAX_POOL_2D, 1, _validator({F32: 1, Q8A: 1, F16: 3, Q8AS: 4}), prepare, layout=OnImages(FORMS)
+)

@@ -16,6 +16,7 @@ from enum import IntEnum
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import axis_of, reduced, require_input_quantization
+from nnhal.operations.layout_rules import extremum_along, over_axes
 from nnhal.operations.operand_types import B8, BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
@@ -42,6 +43,9 @@ def prepare_reduce(op: OperationContext) -> tuple[Dimensions, ...]:
     return (reduced(op.ranked(ReduceInput.INPUT), axes_of_reduce(op), op.boolean(ReduceInput.KEEP_DIMS)),)
 
 
+_REDUCES = over_axes(axes_of_reduce, ReduceInput.AXES, lambda op: op.boolean(ReduceInput.KEEP_DIMS))
+
+
 def _definition(kind: OperationType, types: dict[OperandType, int]) -> OperationDefinition:
     def validate(op: Signature) -> None:
         op.count(3, names=ReduceInput)
@@ -50,7 +54,8 @@ def _definition(kind: OperationType, types: dict[OperandType, int]) -> Operation
         op.scalar(ReduceInput.KEEP_DIMS, BOOL)
         op.output(0, main)
 
-    return OperationDefinition(kind, 3, validate, prepare_reduce)
+    keeps = None if B8 in types else _REDUCES
+    return OperationDefinition(kind, 3, validate, prepare_reduce, layout=keeps)
 
 
 REDUCE_ALL = _definition(OperationType.REDUCE_ALL, {B8: 3})
@@ -95,7 +100,13 @@ def prepare_mean(op: OperationContext) -> tuple[Dimensions, ...]:
     return (reduced(dimensions, axes, op.integer(MeanInput.KEEP) > 0),)
 
 
-MEAN = OperationDefinition(OperationType.MEAN, 2, validate_mean, prepare_mean)
+MEAN = OperationDefinition(
+    OperationType.MEAN,
+    2,
+    validate_mean,
+    prepare_mean,
+    layout=over_axes(axes_of_mean, MeanInput.AXES, lambda op: op.integer(MeanInput.KEEP) > 0),
+)
 
 
 class ArgExtremumInput(IntEnum):
@@ -122,8 +133,12 @@ def prepare_arg_extremum(op: OperationContext) -> tuple[Dimensions, ...]:
     return (reduced(dimensions, {axis}, keep=False),)
 
 
-ARGMAX = OperationDefinition(OperationType.ARGMAX, 3, validate_arg_extremum, prepare_arg_extremum)
-ARGMIN = OperationDefinition(OperationType.ARGMIN, 3, validate_arg_extremum, prepare_arg_extremum)
+ARGMAX = OperationDefinition(
+    OperationType.ARGMAX, 3, validate_arg_extremum, prepare_arg_extremum, layout=extremum_along(ArgExtremumInput.AXIS)
+)
+ARGMIN = OperationDefinition(
+    OperationType.ARGMIN, 3, validate_arg_extremum, prepare_arg_extremum, layout=extremum_along(ArgExtremumInput.AXIS)
+)
 
 
 class TopkV2Input(IntEnum):

@@ -15,6 +15,7 @@ from nnhal.operations.boxes import BOX, MAIN_TYPES, agreed, box_type, require_ei
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import require_input_quantization
+from nnhal.operations.layout_rules import OnImages
 from nnhal.operations.operand_types import BOOL, I32, INT32, scalar_float
 from nnhal.operations.parameters import require_at_least, require_indices, require_positive
 from nnhal.types import OperationType
@@ -110,7 +111,9 @@ def prepare_roi_align(op: OperationContext) -> tuple[Dimensions, ...]:
     return (region_dimensions(op, RoiAlignInput.LAYOUT),)
 
 
-ROI_ALIGN = OperationDefinition(OperationType.ROI_ALIGN, 3, validate_roi_align, prepare_roi_align)
+ROI_ALIGN = OperationDefinition(
+    OperationType.ROI_ALIGN, 3, validate_roi_align, prepare_roi_align, layout=OnImages(RoiAlignInput.LAYOUT)
+)
 
 
 class RoiPoolingInput(IntEnum):
@@ -142,7 +145,9 @@ def prepare_roi_pooling(op: OperationContext) -> tuple[Dimensions, ...]:
     return (region_dimensions(op, RoiPoolingInput.LAYOUT),)
 
 
-ROI_POOLING = OperationDefinition(OperationType.ROI_POOLING, 3, validate_roi_pooling, prepare_roi_pooling)
+ROI_POOLING = OperationDefinition(
+    OperationType.ROI_POOLING, 3, validate_roi_pooling, prepare_roi_pooling, layout=OnImages(RoiPoolingInput.LAYOUT)
+)
 
 
 class HeatmapMaxKeypointInput(IntEnum):
@@ -179,5 +184,9 @@ def prepare_heatmap_max_keypoint(op: OperationContext) -> tuple[Dimensions, ...]
 
 
 HEATMAP_MAX_KEYPOINT = OperationDefinition(
-    OperationType.HEATMAP_MAX_KEYPOINT, 3, validate_heatmap_max_keypoint, prepare_heatmap_max_keypoint
+    OperationType.HEATMAP_MAX_KEYPOINT,
+    3,
+    validate_heatmap_max_keypoint,
+    prepare_heatmap_max_keypoint,
+    layout=OnImages(HeatmapMaxKeypointInput.LAYOUT, outputs=()),
 )

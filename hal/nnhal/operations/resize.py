@@ -15,6 +15,7 @@ import numpy as np
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import require_input_quantization
+from nnhal.operations.layout_rules import OnImages
 from nnhal.operations.operand_types import BOOL, F16, F32, INT32, Q8A, Q8AS, scalar_float
 from nnhal.operations.parameters import require_at_least, require_positive
 from nnhal.types import OperandType, OperationType
@@ -90,7 +91,11 @@ def validate_resize_nearest_neighbor(op: Signature) -> None:
 
 
 RESIZE_NEAREST_NEIGHBOR = OperationDefinition(
-    OperationType.RESIZE_NEAREST_NEIGHBOR, 3, validate_resize_nearest_neighbor, prepare_resize
+    OperationType.RESIZE_NEAREST_NEIGHBOR,
+    3,
+    validate_resize_nearest_neighbor,
+    prepare_resize,
+    layout=OnImages(ResizeInput.LAYOUT),
 )
 
 
@@ -99,4 +104,6 @@ def validate_resize_bilinear(op: Signature) -> None:
     validate_resize(op, {F32: 1, F16: 3, Q8A: 3, Q8AS: 4}, range(3, 7))
 
 
-RESIZE_BILINEAR = OperationDefinition(OperationType.RESIZE_BILINEAR, 1, validate_resize_bilinear, prepare_resize)
+RESIZE_BILINEAR = OperationDefinition(
+    OperationType.RESIZE_BILINEAR, 1, validate_resize_bilinear, prepare_resize, layout=OnImages(ResizeInput.LAYOUT)
+)

@@ -29,6 +29,7 @@ from nnhal.operations.sequences import (
 )
 from nnhal.operations.sizes import Sizes
 from nnhal.operations.windows import activation_of
+from nnhal.operations.work import of_filtered_features, of_gates
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
 
@@ -114,7 +115,7 @@ def prepare_rnn(op: OperationContext) -> tuple[Dimensions, ...]:
     return dimensions, dimensions
 
 
-RNN = OperationDefinition(OperationType.RNN, 1, validate_rnn, prepare_rnn)
+RNN = OperationDefinition(OperationType.RNN, 1, validate_rnn, prepare_rnn, work=of_gates)
 
 
 class UnidirectionalSequenceRnnInput(IntEnum):
@@ -164,6 +165,7 @@ UNIDIRECTIONAL_SEQUENCE_RNN = OperationDefinition(
     3,
     validate_unidirectional_sequence_rnn,
     prepare_unidirectional_sequence_rnn,
+    work=of_gates,
 )
 
 
@@ -239,7 +241,11 @@ def linking(op: OperationContext) -> Linking:
 
 
 BIDIRECTIONAL_SEQUENCE_RNN = OperationDefinition(
-    OperationType.BIDIRECTIONAL_SEQUENCE_RNN, 3, validate_bidirectional_sequence_rnn, prepare_bidirectional_sequence_rnn
+    OperationType.BIDIRECTIONAL_SEQUENCE_RNN,
+    3,
+    validate_bidirectional_sequence_rnn,
+    prepare_bidirectional_sequence_rnn,
+    work=of_gates,
 )
 
 
@@ -293,4 +299,4 @@ def prepare_svdf(op: OperationContext) -> tuple[Dimensions, ...]:
     return sizes.of("batch", "state size"), sizes.of("batch", "units")
 
 
-SVDF = OperationDefinition(OperationType.SVDF, 1, validate_svdf, prepare_svdf)
+SVDF = OperationDefinition(OperationType.SVDF, 1, validate_svdf, prepare_svdf, work=of_filtered_features)

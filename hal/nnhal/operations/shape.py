@@ -17,9 +17,11 @@ from math import prod
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import axis_of, reduced, require_input_quantization
+from nnhal.operations.layout_rules import FollowsOrder, ReadsFlat, Rewritten, int32
 from nnhal.operations.operand_types import B8, F16, F32, I32, INT32, Q8A, Q8AS, Q8C, Q8S, Q16A, Q16S, QUANT8
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, describe
+from nnhal.types.orders import Order, without
 
 
 class ReshapeInput(IntEnum):
@@ -58,7 +60,7 @@ def prepare_reshape(op: OperationContext) -> tuple[Dimensions, ...]:
     return (shape,)
 
 
-RESHAPE = OperationDefinition(OperationType.RESHAPE, 1, validate_reshape, prepare_reshape)
+RESHAPE = OperationDefinition(OperationType.RESHAPE, 1, validate_reshape, prepare_reshape, layout=ReadsFlat())
 
 
 class SqueezeInput(IntEnum):
@@ -89,7 +91,19 @@ def prepare_squeeze(op: OperationContext) -> tuple[Dimensions, ...]:
     return (reduced(dimensions, axes, keep=False),)
 
 
-SQUEEZE = OperationDefinition(OperationType.SQUEEZE, 2, validate_squeeze, prepare_squeeze)
+def _squeezed(op: OperationContext, order: Order) -> Rewritten:
+    """Rewrite SQUEEZE: without axes it drops those of length 1."""
+    if not op.has(SqueezeInput.AXES):
+        lengths = op.known_dimensions(SqueezeInput.INPUT)
+        return Rewritten((without(order, [axis for axis, length in enumerate(lengths) if length == 1]),), {})
+    axes = {axis % len(order) for axis in op.integers(SqueezeInput.AXES)}
+    moved = int32(sorted(order.index(axis) for axis in axes))
+    return Rewritten((without(order, axes),), {SqueezeInput.AXES: moved})
+
+
+SQUEEZE = OperationDefinition(
+    OperationType.SQUEEZE, 2, validate_squeeze, prepare_squeeze, layout=FollowsOrder(_squeezed)
+)
 
 
 class ExpandDimsInput(IntEnum):

@@ -8,8 +8,8 @@ import pytest
 
 from nnhal.layouts.decision import LayoutReading, decide
 from nnhal.layouts.layout_graph import Behaviour, Converts, Follows, Keeps, LayoutGraph, LayoutNode, Reorders
-from nnhal.layouts.orders import TO_FIRST, TO_LAST
 from nnhal.layouts.schedule import NodeStep, TransposeStep, schedule
+from nnhal.types.orders import TO_FIRST, TO_LAST
 
 IMAGE = Converts({0: TO_LAST}, {0: TO_LAST})
 ONE = Follows((0,), lambda order: (order,))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nnhal.layouts.layout_graph import Behaviour, Follows, Keeps
-from nnhal.layouts.orders import Order, permuted, without
+from nnhal.types.orders import Order, permuted, without
 from nnhal_mlip.flow.graph.flow_graph import Attribute, FlowGraph, FlowNode
 from nnhal_mlip.flow.graph.operators import TABLES, Operator
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnhal.layouts.layout_graph import Converts, Keeps
-from nnhal.layouts.orders import Order, normal
+from nnhal.types.orders import Order, normal
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_mlip.flow.graph.operators import Operator, permutation
 from nnhal_mlip.flow.passes.layout_behaviours import Attributes, NodeBehaviour

@@ -10,8 +10,8 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.layouts.decision import LayoutDecision, LayoutReading, NodeLayouts, decide
 from nnhal.layouts.layout_graph import LayoutGraph, LayoutNode
-from nnhal.layouts.orders import TO_FIRST, TO_LAST, Order, permuted
 from nnhal.layouts.schedule import LayoutSchedule, NodeStep, TransposeStep, schedule
+from nnhal.types.orders import TO_FIRST, TO_LAST, Order, permuted
 from nnhal_mlip.flow.graph.flow_graph import Attribute, FlowGraph, FlowNode, FlowValue
 from nnhal_mlip.flow.graph.operators import Operator
 from nnhal_mlip.flow.passes.layout_behaviours import NodeBehaviour

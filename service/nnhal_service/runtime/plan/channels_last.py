@@ -9,10 +9,10 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.layouts import ChannelsLast, channels_last, simplified
-from nnhal.layouts.orders import TO_FIRST, TO_LAST
 from nnhal.memory import create_read_only
 from nnhal.resolved import ResolvedModel
 from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, OperationType, Subgraph
+from nnhal.types.orders import TO_FIRST, TO_LAST
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 
 _LARGEST_INLINE = 128

@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from nnhal.layouts.orders import (
+from nnhal.types.orders import (
     TO_FIRST,
     TO_LAST,
     Order,
