@@ -13,11 +13,21 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.context import OperationContext
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import require_input_quantization
 from nnhal.operations.layout_rules import OnImages
-from nnhal.operations.operand_types import BOOL, F16, F32, I32, INT32, Q8A, Q8AS, Q16A, Q16S, QUANT8, scalar_float
+from nnhal.operations.operand_types import BOOL, F16, F32, I32, INT32, Q8A, Q8AS, Q16A, Q16S, QUANT8
+from nnhal.operations.operands import (
+    Inputs,
+    Levels,
+    follows,
+    parameter,
+    same,
+    scalar,
+    signature,
+    tensor,
+)
 from nnhal.operations.parameters import require_at_least, require_indices, require_positive
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal.types.layout import Dimensions
@@ -58,25 +68,15 @@ def agreed(op: OperationContext, what: str, *lengths: int) -> int:
     return max(known, default=0)
 
 
-class AxisAlignedBboxTransformInput(IntEnum):
-    ROIS = 0
-    """[regions, 4]: x1, y1, x2, y2."""
-    DELTAS = 1
-    """[regions, classes * 4]: dx, dy, dw, dh of each class."""
-    BATCH_INDEX = 2
-    """[regions]: the image of each region."""
-    IMAGE_INFO = 3
-    """[images, 2]: height and width."""
+def _delta_types(boxes: int) -> OperandType | Levels:
+    return {Q8A: 3, Q8AS: 4} if boxes == Q16A else OperandType(boxes)
 
 
-def validate_axis_aligned_bbox_transform(op: Signature) -> None:
-    """Require boxes and image sizes of one type. The deltas of quantised boxes have a quant8 type."""
-    op.count(4, names=AxisAlignedBboxTransformInput)
-    boxes = op.tensor(AxisAlignedBboxTransformInput.ROIS, {F16: 3, F32: 3, Q16A: 3}, rank=2)
-    op.tensor(AxisAlignedBboxTransformInput.DELTAS, {Q8A: 3, Q8AS: 4} if boxes == Q16A else {boxes: 3}, rank=2)
-    op.tensor(AxisAlignedBboxTransformInput.BATCH_INDEX, {I32: 3}, rank=1)
-    op.same(AxisAlignedBboxTransformInput.IMAGE_INFO, AxisAlignedBboxTransformInput.ROIS, rank=2)
-    op.output(0, boxes, rank=2)
+class AxisAlignedBboxTransformInput(Inputs):
+    ROIS = tensor({F16: 3, F32: 3, Q16A: 3}, rank=2), "[regions, 4]: x1, y1, x2, y2."
+    DELTAS = follows(_delta_types, rank=2), "[regions, classes * 4]: dx, dy, dw, dh of each class."
+    BATCH_INDEX = tensor({I32: 3}, rank=1), "[regions]: the image of each region."
+    IMAGE_INFO = same(rank=2), "[images, 2]: height and width."
 
 
 def prepare_axis_aligned_bbox_transform(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -101,30 +101,21 @@ def prepare_axis_aligned_bbox_transform(op: OperationContext) -> tuple[Dimension
 AXIS_ALIGNED_BBOX_TRANSFORM = OperationDefinition(
     OperationType.AXIS_ALIGNED_BBOX_TRANSFORM,
     3,
-    validate_axis_aligned_bbox_transform,
+    signature(AxisAlignedBboxTransformInput, same(rank=2)),
     prepare_axis_aligned_bbox_transform,
 )
 
 
-class BoxWithNmsLimitInput(IntEnum):
-    SCORES = 0
-    """[regions, classes]; class 0 is the background."""
-    BOXES = 1
-    """[regions, classes * 4]: x1, y1, x2, y2 of each class."""
-    BATCH_INDEX = 2
-    """[regions]: the image of each region."""
-    SCORE_THRESHOLD = 3
-    """Boxes below it are dropped first."""
-    MAX_DETECTIONS = 4
-    """The most boxes; below 0 for no limit."""
-    KERNEL = 5
-    """0 hard, 1 linear, 2 Gaussian."""
-    IOU_THRESHOLD = 6
-    """The overlap from which on a box is suppressed."""
-    SIGMA = 7
-    """Of the Gaussian kernel."""
-    NMS_SCORE_THRESHOLD = 8
-    """Boxes whose lowered score is below it are dropped."""
+class BoxWithNmsLimitInput(Inputs):
+    SCORES = tensor(MAIN_TYPES, rank=2), "[regions, classes]; class 0 is the background."
+    BOXES = follows(box_type, rank=2), "[regions, classes * 4]: x1, y1, x2, y2 of each class."
+    BATCH_INDEX = tensor({I32: 3}, rank=1), "[regions]: the image of each region."
+    SCORE_THRESHOLD = parameter(), "Boxes below it are dropped first."
+    MAX_DETECTIONS = scalar(INT32), "The most boxes; below 0 for no limit."
+    KERNEL = scalar(INT32), "0 hard, 1 linear, 2 Gaussian."
+    IOU_THRESHOLD = parameter(), "The overlap from which on a box is suppressed."
+    SIGMA = parameter(), "Of the Gaussian kernel."
+    NMS_SCORE_THRESHOLD = parameter(), "Boxes whose lowered score is below it are dropped."
 
 
 class NmsKernel(IntEnum):
@@ -133,27 +124,6 @@ class NmsKernel(IntEnum):
     HARD = 0
     LINEAR = 1
     GAUSSIAN = 2
-
-
-def validate_box_with_nms_limit(op: Signature) -> None:
-    """Require scores [regions, classes] and boxes [regions, classes * 4]."""
-    op.count(9, outputs=4, names=BoxWithNmsLimitInput)
-    main = op.tensor(BoxWithNmsLimitInput.SCORES, MAIN_TYPES, rank=2)
-    op.tensor(BoxWithNmsLimitInput.BOXES, {box_type(main): 3}, rank=2)
-    op.tensor(BoxWithNmsLimitInput.BATCH_INDEX, {I32: 3}, rank=1)
-    op.scalar(BoxWithNmsLimitInput.MAX_DETECTIONS, INT32)
-    op.scalar(BoxWithNmsLimitInput.KERNEL, INT32)
-    for index in (
-        BoxWithNmsLimitInput.SCORE_THRESHOLD,
-        BoxWithNmsLimitInput.IOU_THRESHOLD,
-        BoxWithNmsLimitInput.SIGMA,
-        BoxWithNmsLimitInput.NMS_SCORE_THRESHOLD,
-    ):
-        op.scalar(index, scalar_float(main))
-    op.output(0, main, rank=1)
-    op.output(1, box_type(main), rank=2)
-    op.output(2, I32, rank=1)
-    op.output(3, I32, rank=1)
 
 
 def prepare_box_with_nms_limit(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -175,65 +145,40 @@ def prepare_box_with_nms_limit(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 BOX_WITH_NMS_LIMIT = OperationDefinition(
-    OperationType.BOX_WITH_NMS_LIMIT, 3, validate_box_with_nms_limit, prepare_box_with_nms_limit, depends_on_values=True
+    OperationType.BOX_WITH_NMS_LIMIT,
+    3,
+    signature(
+        BoxWithNmsLimitInput,
+        same(rank=1),
+        follows(box_type, rank=2),
+        tensor({I32: 3}, rank=1),
+        tensor({I32: 3}, rank=1),
+    ),
+    prepare_box_with_nms_limit,
+    depends_on_values=True,
 )
 
 
-class DetectionPostprocessingInput(IntEnum):
+class DetectionPostprocessingInput(Inputs):
     """The inputs. Boxes are given by centre and size, y before x."""
 
-    SCORES = 0
-    """[images, anchors, classes]; class 0 is the background."""
-    DELTAS = 1
-    """[images, anchors, 4 or more]: dy, dx, dh, dw."""
-    ANCHORS = 2
-    """[anchors, 4]: centre y, centre x, height, width."""
-    SCALE_Y = 3
-    """Divides dy."""
-    SCALE_X = 4
-    """Divides dx."""
-    SCALE_H = 5
-    """Divides dh."""
-    SCALE_W = 6
-    """Divides dw."""
-    REGULAR_NMS = 7
-    """True if each class is suppressed by itself, rather than the best classes of each anchor together."""
-    MAX_DETECTIONS = 8
-    """The most detections of an image."""
-    MAX_CLASSES_PER_DETECTION = 9
-    """Of an anchor, without regular suppression."""
-    MAX_DETECTIONS_PER_CLASS = 10
-    """With regular suppression."""
-    SCORE_THRESHOLD = 11
-    """Boxes below it are dropped."""
-    IOU_THRESHOLD = 12
-    """The overlap from which on a box is suppressed."""
-    ADD_BACKGROUND_LABEL = 13
-    """True if labels count the background as 0."""
-
-
-def validate_detection_postprocessing(op: Signature) -> None:
-    """Require scores [images, anchors, classes] and deltas [images, anchors, 4 or more]."""
-    op.count(14, outputs=4, names=DetectionPostprocessingInput)
-    main = op.tensor(DetectionPostprocessingInput.SCORES, {F16: 3, F32: 3}, rank=3)
-    op.same(DetectionPostprocessingInput.DELTAS, DetectionPostprocessingInput.SCORES, rank=3)
-    op.same(DetectionPostprocessingInput.ANCHORS, DetectionPostprocessingInput.SCORES, rank=2)
-    for index in (
-        *range(DetectionPostprocessingInput.SCALE_Y, DetectionPostprocessingInput.SCALE_W + 1),
-        DetectionPostprocessingInput.SCORE_THRESHOLD,
-        DetectionPostprocessingInput.IOU_THRESHOLD,
-    ):
-        op.scalar(index, scalar_float(main))
-    for index in range(
-        DetectionPostprocessingInput.MAX_DETECTIONS, DetectionPostprocessingInput.MAX_DETECTIONS_PER_CLASS + 1
-    ):
-        op.scalar(index, INT32)
-    op.scalar(DetectionPostprocessingInput.REGULAR_NMS, BOOL)
-    op.scalar(DetectionPostprocessingInput.ADD_BACKGROUND_LABEL, BOOL)
-    op.output(0, main, rank=2)
-    op.output(1, main, rank=3)
-    op.output(2, I32, rank=2)
-    op.output(3, I32, rank=1)
+    SCORES = tensor({F16: 3, F32: 3}, rank=3), "[images, anchors, classes]; class 0 is the background."
+    DELTAS = same(rank=3), "[images, anchors, 4 or more]: dy, dx, dh, dw."
+    ANCHORS = same(rank=2), "[anchors, 4]: centre y, centre x, height, width."
+    SCALE_Y = parameter(), "Divides dy."
+    SCALE_X = parameter(), "Divides dx."
+    SCALE_H = parameter(), "Divides dh."
+    SCALE_W = parameter(), "Divides dw."
+    REGULAR_NMS = (
+        scalar(BOOL),
+        "True if each class is suppressed by itself, rather than the best classes of each anchor together.",
+    )
+    MAX_DETECTIONS = scalar(INT32), "The most detections of an image."
+    MAX_CLASSES_PER_DETECTION = scalar(INT32), "Of an anchor, without regular suppression."
+    MAX_DETECTIONS_PER_CLASS = scalar(INT32), "With regular suppression."
+    SCORE_THRESHOLD = parameter(), "Boxes below it are dropped."
+    IOU_THRESHOLD = parameter(), "The overlap from which on a box is suppressed."
+    ADD_BACKGROUND_LABEL = scalar(BOOL), "True if labels count the background as 0."
 
 
 def prepare_detection_postprocessing(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -250,8 +195,9 @@ def prepare_detection_postprocessing(op: OperationContext) -> tuple[Dimensions, 
         require_at_least(op, "the length of a box's encoding", deltas[2], BOX)
     if scores[2] or op.executing:
         require_at_least(op, "the number of classes with the background", scores[2], 2)
-    for index in range(DetectionPostprocessingInput.SCALE_Y, DetectionPostprocessingInput.SCALE_W + 1):
-        require_positive(op, DetectionPostprocessingInput(index).name.lower(), op.real(index))
+    first, last = DetectionPostprocessingInput.SCALE_Y, DetectionPostprocessingInput.SCALE_W
+    for scale in tuple(DetectionPostprocessingInput)[first : last + 1]:
+        require_positive(op, scale.name.lower(), op.real(scale))
     if op.boolean(DetectionPostprocessingInput.REGULAR_NMS):
         require_at_least(
             op, "max_detections_per_class", op.integer(DetectionPostprocessingInput.MAX_DETECTIONS_PER_CLASS), 1
@@ -265,54 +211,31 @@ def prepare_detection_postprocessing(op: OperationContext) -> tuple[Dimensions, 
 
 
 DETECTION_POSTPROCESSING = OperationDefinition(
-    OperationType.DETECTION_POSTPROCESSING, 3, validate_detection_postprocessing, prepare_detection_postprocessing
+    OperationType.DETECTION_POSTPROCESSING,
+    3,
+    signature(
+        DetectionPostprocessingInput, same(rank=2), same(rank=3), tensor({I32: 3}, rank=2), tensor({I32: 3}, rank=1)
+    ),
+    prepare_detection_postprocessing,
 )
 
 
-class GenerateProposalsInput(IntEnum):
-    SCORES = 0
-    """Images, with a channel for each anchor."""
-    DELTAS = 1
-    """Images, with four channels for each anchor: dx, dy, dw, dh."""
-    ANCHORS = 2
-    """[anchors, 4]: x1, y1, x2, y2."""
-    IMAGE_INFO = 3
-    """[images, 2]: height and width."""
-    RATIO_HEIGHT = 4
-    """Pixels of the image for each cell."""
-    RATIO_WIDTH = 5
-    """Pixels of the image for each cell."""
-    PRE_NMS_MAX = 6
-    """The most boxes before suppression; 0 or less for no limit."""
-    POST_NMS_MAX = 7
-    """The most boxes after it; 0 or less for no limit."""
-    IOU_THRESHOLD = 8
-    """The overlap from which on a box is suppressed."""
-    MIN_SIZE = 9
-    """Boxes that are smaller are dropped."""
-    LAYOUT = 10
+def _anchor_type(main: int) -> OperandType:
+    return Q16S if main in QUANT8 else OperandType(main)
 
 
-def validate_generate_proposals(op: Signature) -> None:
-    """Require scores and deltas of one type, with a channel for each anchor and for each of its four deltas."""
-    op.count(11, outputs=3, names=GenerateProposalsInput)
-    main = op.tensor(GenerateProposalsInput.SCORES, MAIN_TYPES, rank=4)
-    op.same(GenerateProposalsInput.DELTAS, GenerateProposalsInput.SCORES, rank=4)
-    op.tensor(GenerateProposalsInput.ANCHORS, {Q16S if main in QUANT8 else main: 3}, rank=2)
-    op.tensor(GenerateProposalsInput.IMAGE_INFO, {box_type(main): 3}, rank=2)
-    for index in (
-        GenerateProposalsInput.RATIO_HEIGHT,
-        GenerateProposalsInput.RATIO_WIDTH,
-        GenerateProposalsInput.IOU_THRESHOLD,
-        GenerateProposalsInput.MIN_SIZE,
-    ):
-        op.scalar(index, scalar_float(main))
-    op.scalar(GenerateProposalsInput.PRE_NMS_MAX, INT32)
-    op.scalar(GenerateProposalsInput.POST_NMS_MAX, INT32)
-    op.scalar(GenerateProposalsInput.LAYOUT, BOOL)
-    op.output(0, main, rank=1)
-    op.output(1, box_type(main), rank=2)
-    op.output(2, I32, rank=1)
+class GenerateProposalsInput(Inputs):
+    SCORES = tensor(MAIN_TYPES, rank=4), "Images, with a channel for each anchor."
+    DELTAS = same(rank=4), "Images, with four channels for each anchor: dx, dy, dw, dh."
+    ANCHORS = follows(_anchor_type, rank=2), "[anchors, 4]: x1, y1, x2, y2."
+    IMAGE_INFO = follows(box_type, rank=2), "[images, 2]: height and width."
+    RATIO_HEIGHT = parameter(), "Pixels of the image for each cell."
+    RATIO_WIDTH = parameter(), "Pixels of the image for each cell."
+    PRE_NMS_MAX = scalar(INT32), "The most boxes before suppression; 0 or less for no limit."
+    POST_NMS_MAX = scalar(INT32), "The most boxes after it; 0 or less for no limit."
+    IOU_THRESHOLD = parameter(), "The overlap from which on a box is suppressed."
+    MIN_SIZE = parameter(), "Boxes that are smaller are dropped."
+    LAYOUT = (scalar(BOOL),)
 
 
 def prepare_generate_proposals(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -339,7 +262,7 @@ def prepare_generate_proposals(op: OperationContext) -> tuple[Dimensions, ...]:
 GENERATE_PROPOSALS = OperationDefinition(
     OperationType.GENERATE_PROPOSALS,
     3,
-    validate_generate_proposals,
+    signature(GenerateProposalsInput, same(rank=1), follows(box_type, rank=2), tensor({I32: 3}, rank=1)),
     prepare_generate_proposals,
     depends_on_values=True,
     layout=OnImages(GenerateProposalsInput.LAYOUT, inputs=(0, 1), outputs=()),

@@ -15,8 +15,14 @@ from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.layout_rules import element_wise
 from nnhal.operations.operand_types import B8, F16, F32, I32, Q8A, Q8AS, Q8C, Q8S, Q16A, Q16S
+from nnhal.operations.operands import (
+    Inputs,
+    equal_dimensions,
+    signature,
+    tensor,
+)
 from nnhal.types import OperationType
-from nnhal.types.layout import Dimensions, combine, describe
+from nnhal.types.layout import Dimensions
 
 _CONVERTIBLE = {F16: 3, F32: 3, I32: 3, Q8A: 3}
 _IDENTITY_ONLY = {B8: 4, Q8AS: 4, Q8S: 4, Q16A: 4, Q16S: 4}
@@ -32,11 +38,7 @@ def validate_cast(op: Signature) -> None:
     op.count(1, names=CastInput)
     main = op.tensor(CastInput.INPUT, _CONVERTIBLE | _IDENTITY_ONLY)
     op.output(0, _CONVERTIBLE if main in _CONVERTIBLE else main)
-    given, result = op.inputs[CastInput.INPUT].dimensions, op.outputs[0].dimensions
-    if combine(given, result) is None:
-        op.context.refuse(
-            f"input and output have dimensions {describe(given)} and {describe(result)}, expected equal ones"
-        )
+    equal_dimensions(op)
 
 
 def prepare_cast(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -49,16 +51,8 @@ CAST = OperationDefinition(
 )
 
 
-class QuantizeInput(IntEnum):
-    INPUT = 0
-    """Rank 1 to 4."""
-
-
-def validate_quantize(op: Signature) -> None:
-    """Require a float tensor of rank 1 to 4."""
-    op.count(1, names=QuantizeInput)
-    op.tensor(QuantizeInput.INPUT, {F16: 3, F32: 3}, rank=(1, 4))
-    op.output(0, {Q8A: 3, Q8AS: 4}, rank=(1, 4))
+class QuantizeInput(Inputs):
+    INPUT = tensor({F16: 3, F32: 3}, rank=(1, 4)), "Rank 1 to 4."
 
 
 def prepare_quantize(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -66,19 +60,17 @@ def prepare_quantize(op: OperationContext) -> tuple[Dimensions, ...]:
     return (op.ranked(QuantizeInput.INPUT, (1, 4)),)
 
 
-QUANTIZE = OperationDefinition(OperationType.QUANTIZE, 3, validate_quantize, prepare_quantize, layout=element_wise())
+QUANTIZE = OperationDefinition(
+    OperationType.QUANTIZE,
+    3,
+    signature(QuantizeInput, tensor({Q8A: 3, Q8AS: 4}, rank=(1, 4))),
+    prepare_quantize,
+    layout=element_wise(),
+)
 
 
-class DequantizeInput(IntEnum):
-    INPUT = 0
-    """Rank 1 to 4."""
-
-
-def validate_dequantize(op: Signature) -> None:
-    """Require a quantised tensor of rank 1 to 4."""
-    op.count(1, names=DequantizeInput)
-    op.tensor(DequantizeInput.INPUT, {Q8A: 1, Q8S: 3, Q8C: 3, Q8AS: 4}, rank=(1, 4))
-    op.output(0, {F32: 1, F16: 3}, rank=(1, 4))
+class DequantizeInput(Inputs):
+    INPUT = tensor({Q8A: 1, Q8S: 3, Q8C: 3, Q8AS: 4}, rank=(1, 4)), "Rank 1 to 4."
 
 
 def prepare_dequantize(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -87,5 +79,9 @@ def prepare_dequantize(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 DEQUANTIZE = OperationDefinition(
-    OperationType.DEQUANTIZE, 1, validate_dequantize, prepare_dequantize, layout=element_wise()
+    OperationType.DEQUANTIZE,
+    1,
+    signature(DequantizeInput, tensor({F32: 1, F16: 3}, rank=(1, 4))),
+    prepare_dequantize,
+    layout=element_wise(),
 )

@@ -22,28 +22,26 @@ SELECT: elements of the first tensor where a mask is true, elsewhere of the seco
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
 
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import agreed, broadcast
 from nnhal.operations.layout_rules import FollowsOrder, element_wise
 from nnhal.operations.operand_types import B8, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
+from nnhal.operations.operands import Inputs, Levels, same, scalar, signature, tensor
 from nnhal.operations.windows import activation_of
 from nnhal.types import FusedActivation, OperandType, OperationType
 from nnhal.types.layout import Dimensions
 
 
-def _moved(types: dict[OperandType, int], tensors: int) -> FollowsOrder | None:
+def _moved(types: Levels, tensors: int) -> FollowsOrder | None:
     """Return the rule of a function of each element. Truth values have none, since TRANSPOSE does not take them."""
     return None if types.keys() == {B8} else element_wise(tensors)
 
 
-class PairwiseInput(IntEnum):
-    FIRST = 0
-    """Any dimensions."""
-    SECOND = 1
-    """Dimensions that broadcast with the first's: aligned at the last axis, equal or 1."""
+class PairwiseInput(Inputs):
+    FIRST = tensor({B8: 3, F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4}), "Any dimensions."
+    SECOND = same(), "Dimensions that broadcast with the first's: aligned at the last axis, equal or 1."
 
 
 def prepare_pairwise(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -51,42 +49,26 @@ def prepare_pairwise(op: OperationContext) -> tuple[Dimensions, ...]:
     return (broadcast(op, op.ranked(PairwiseInput.FIRST), op.ranked(PairwiseInput.SECOND)),)
 
 
-def pairwise(
-    kind: OperationType, types: dict[OperandType, int], result: OperandType | None = None
-) -> OperationDefinition:
+def pairwise(kind: OperationType, types: Levels, result: OperandType | None = None) -> OperationDefinition:
     """Define an operation of feature level 3 on two tensors of one type. The output has type ``result``, or theirs."""
 
-    def validate(op: Signature) -> None:
-        op.count(2, names=PairwiseInput)
-        main = op.tensor(PairwiseInput.FIRST, types)
-        op.same(PairwiseInput.SECOND, PairwiseInput.FIRST)
-        op.output(0, main if result is None else result)
-
+    output = same() if result is None else tensor({result: 1})
+    validate = signature(PairwiseInput, output, types=types)
     return OperationDefinition(kind, 3, validate, prepare_pairwise, layout=_moved(types, 2))
 
 
-class BinaryInput(IntEnum):
-    FIRST = 0
-    """Any dimensions."""
-    SECOND = 1
-    """Dimensions that broadcast with the first's: aligned at the last axis, equal or 1."""
-    ACTIVATION = 2
-
-
-def _validator(types: dict[OperandType, int]) -> Callable[[Signature], None]:
-    def validate(op: Signature) -> None:
-        op.count(3, names=BinaryInput)
-        main = op.tensor(BinaryInput.FIRST, types, rank=(1, 4))
-        op.same(BinaryInput.SECOND, BinaryInput.FIRST, rank=(1, 4))
-        op.scalar(BinaryInput.ACTIVATION, INT32)
-        op.output(0, main)
-        if op.context.type == OperationType.MUL and main in QUANT8:
-            _require_growing_scale(op)
-
-    return validate
+class BinaryInput(Inputs):
+    FIRST = tensor({F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 4}, rank=(1, 4)), "Any dimensions."
+    SECOND = (
+        same(rank=(1, 4)),
+        "Dimensions that broadcast with the first's: aligned at the last axis, equal or 1.",
+    )
+    ACTIVATION = (scalar(INT32),)
 
 
 def _require_growing_scale(op: Signature) -> None:
+    if op.inputs[BinaryInput.FIRST].type not in QUANT8:
+        return
     first, second = (op.inputs[i].scale for i in (BinaryInput.FIRST, BinaryInput.SECOND))
     if op.outputs[0].scale <= first * second:
         op.context.refuse(f"the output's scale is {op.outputs[0].scale}, expected more than {first} * {second}")
@@ -100,23 +82,21 @@ def prepare_binary(op: OperationContext) -> tuple[Dimensions, ...]:
     return (broadcast(op, op.ranked(BinaryInput.FIRST), op.ranked(BinaryInput.SECOND)),)
 
 
-ADD = OperationDefinition(
-    OperationType.ADD, 1, _validator({F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 4}), prepare_binary, layout=element_wise(2)
-)
-MUL = OperationDefinition(
-    OperationType.MUL, 1, _validator({F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 4}), prepare_binary, layout=element_wise(2)
-)
-SUB = OperationDefinition(
-    OperationType.SUB, 2, _validator({F32: 2, F16: 3, Q8A: 3, Q8AS: 4, I32: 4}), prepare_binary, layout=element_wise(2)
-)
-DIV = OperationDefinition(
-    OperationType.DIV, 2, _validator({F32: 2, F16: 3, I32: 4}), prepare_binary, layout=element_wise(2)
-)
+def _binary(
+    kind: OperationType, since: int, types: Levels, *further: Callable[[Signature], None]
+) -> OperationDefinition:
+    validate = signature(BinaryInput, same(), types=types, further=further)
+    return OperationDefinition(kind, since, validate, prepare_binary, layout=element_wise(2))
 
 
-class UnaryInput(IntEnum):
-    INPUT = 0
-    """Any dimensions."""
+ADD = _binary(OperationType.ADD, 1, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 4})
+MUL = _binary(OperationType.MUL, 1, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 4}, _require_growing_scale)
+SUB = _binary(OperationType.SUB, 2, {F32: 2, F16: 3, Q8A: 3, Q8AS: 4, I32: 4})
+DIV = _binary(OperationType.DIV, 2, {F32: 2, F16: 3, I32: 4})
+
+
+class UnaryInput(Inputs):
+    INPUT = tensor({B8: 3, F16: 3, F32: 3, I32: 3, Q8A: 4, Q8AS: 4}), "Any dimensions."
 
 
 def prepare_unary(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -125,12 +105,9 @@ def prepare_unary(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 def _definition(
-    kind: OperationType, since: int, types: dict[OperandType, int], rank: tuple[int, int] | None = None
+    kind: OperationType, since: int, types: Levels, rank: tuple[int, int] | None = None
 ) -> OperationDefinition:
-    def validate(op: Signature) -> None:
-        op.count(1, names=UnaryInput)
-        op.output(0, op.tensor(UnaryInput.INPUT, types, rank))
-
+    validate = signature(UnaryInput, same(), types=types, rank=rank)
     return OperationDefinition(kind, since, validate, prepare_unary, layout=_moved(types, 1))
 
 
@@ -174,22 +151,10 @@ LOGICAL_OR = pairwise(OperationType.LOGICAL_OR, {B8: 3})
 PRELU = pairwise(OperationType.PRELU, {F16: 3, F32: 3, Q8A: 3, Q8AS: 4})
 
 
-class SelectInput(IntEnum):
-    MASK = 0
-    """Any dimensions."""
-    FIRST = 1
-    """The mask's dimensions."""
-    SECOND = 2
-    """The mask's dimensions."""
-
-
-def validate_select(op: Signature) -> None:
-    """Require a mask and two tensors of one type."""
-    op.count(3, names=SelectInput)
-    op.tensor(SelectInput.MASK, {B8: 3})
-    main = op.tensor(SelectInput.FIRST, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
-    op.same(SelectInput.SECOND, SelectInput.FIRST)
-    op.output(0, main)
+class SelectInput(Inputs):
+    MASK = tensor({B8: 3}), "Any dimensions."
+    FIRST = tensor({F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4}), "The mask's dimensions."
+    SECOND = same(1), "The mask's dimensions."
 
 
 def prepare_select(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -197,4 +162,6 @@ def prepare_select(op: OperationContext) -> tuple[Dimensions, ...]:
     return (agreed(op, SelectInput.MASK, SelectInput.FIRST, SelectInput.SECOND),)
 
 
-SELECT = OperationDefinition(OperationType.SELECT, 3, validate_select, prepare_select, layout=element_wise(3))
+SELECT = OperationDefinition(
+    OperationType.SELECT, 3, signature(SelectInput, same(SelectInput.FIRST)), prepare_select, layout=element_wise(3)
+)

@@ -23,6 +23,13 @@ from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import agreed, axis_of, integers_per_axis, require_input_quantization
 from nnhal.operations.layout_rules import FollowsOrder, Rewritten, along, int32, per_axis
 from nnhal.operations.operand_types import F16, F32, I32, INT32, Q8A, Q8AS
+from nnhal.operations.operands import (
+    Inputs,
+    same,
+    scalar,
+    signature,
+    tensor,
+)
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, combine, describe
 from nnhal.types.orders import Order, without
@@ -120,23 +127,10 @@ def prepare_pack(op: OperationContext) -> tuple[Dimensions, ...]:
 PACK = OperationDefinition(OperationType.PACK, 6, validate_pack, prepare_pack)
 
 
-class SplitInput(IntEnum):
-    INPUT = 0
-    """Any rank."""
-    AXIS = 1
-    """From -rank to rank - 1."""
-    NUM_SPLITS = 2
-    """How many outputs there are."""
-
-
-def validate_split(op: Signature) -> None:
-    """Require a tensor of any rank. Preparation compares the number of outputs with the number of splits."""
-    op.count(3, outputs=max(1, len(op.outputs)), names=SplitInput)
-    main = op.tensor(SplitInput.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
-    op.scalar(SplitInput.AXIS, INT32)
-    op.scalar(SplitInput.NUM_SPLITS, INT32)
-    for index in range(len(op.outputs)):
-        op.output(index, main)
+class SplitInput(Inputs):
+    INPUT = tensor({F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4}), "Any rank."
+    AXIS = scalar(INT32), "From -rank to rank - 1."
+    NUM_SPLITS = scalar(INT32), "How many outputs there are."
 
 
 def prepare_split(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -153,29 +147,19 @@ def prepare_split(op: OperationContext) -> tuple[Dimensions, ...]:
     return ((*dimensions[:axis], dimensions[axis] // count, *dimensions[axis + 1 :]),) * count
 
 
-SPLIT = OperationDefinition(OperationType.SPLIT, 3, validate_split, prepare_split, layout=along(SplitInput.AXIS))
+SPLIT = OperationDefinition(
+    OperationType.SPLIT, 3, signature(SplitInput, same(), many=True), prepare_split, layout=along(SplitInput.AXIS)
+)
 
 
 REST = -1
 """The size that stands for all elements from the beginning of the slice on."""
 
 
-class SlicingInput(IntEnum):
-    INPUT = 0
-    """Any rank."""
-    BEGIN = 1
-    """[rank]."""
-    SIZE = 2
-    """[rank]; -1 for all that follows."""
-
-
-def validate_slicing(op: Signature) -> None:
-    """Require a tensor of any rank, and two numbers for each of its axes."""
-    op.count(3, names=SlicingInput)
-    main = op.tensor(SlicingInput.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
-    op.tensor(SlicingInput.BEGIN, {I32: 1}, rank=1)
-    op.tensor(SlicingInput.SIZE, {I32: 1}, rank=1)
-    op.output(0, main)
+class SlicingInput(Inputs):
+    INPUT = tensor({F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4}), "Any rank."
+    BEGIN = tensor({I32: 1}, rank=1), "[rank]."
+    SIZE = tensor({I32: 1}, rank=1), "[rank]; -1 for all that follows."
 
 
 def prepare_slicing(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -194,36 +178,22 @@ def prepare_slicing(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 SLICE = OperationDefinition(
-    OperationType.SLICE, 3, validate_slicing, prepare_slicing, layout=per_axis(SlicingInput.BEGIN, SlicingInput.SIZE)
+    OperationType.SLICE,
+    3,
+    signature(SlicingInput, same()),
+    prepare_slicing,
+    layout=per_axis(SlicingInput.BEGIN, SlicingInput.SIZE),
 )
 
 
-class StridedSliceInput(IntEnum):
-    INPUT = 0
-    """Rank 1 to 4."""
-    BEGIN = 1
-    """[rank]; below 0 from the end."""
-    END = 2
-    """[rank]; below 0 from the end."""
-    STRIDES = 3
-    """[rank], none of them 0."""
-    BEGIN_MASK = 4
-    """Bit n: axis n begins at its first element."""
-    END_MASK = 5
-    """Bit n: axis n ends at its last element."""
-    SHRINK_MASK = 6
-    """Bit n: axis n keeps one element, and is removed."""
-
-
-def validate_strided_slice(op: Signature) -> None:
-    """Require a tensor of rank up to 4, three numbers for each of its axes, and three masks."""
-    op.count(7, names=StridedSliceInput)
-    main = op.tensor(StridedSliceInput.INPUT, {F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=(1, 4))
-    for index in (StridedSliceInput.BEGIN, StridedSliceInput.END, StridedSliceInput.STRIDES):
-        op.tensor(index, {I32: 1}, rank=1)
-    for index in (StridedSliceInput.BEGIN_MASK, StridedSliceInput.END_MASK, StridedSliceInput.SHRINK_MASK):
-        op.scalar(index, INT32)
-    op.output(0, main)
+class StridedSliceInput(Inputs):
+    INPUT = tensor({F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=(1, 4)), "Rank 1 to 4."
+    BEGIN = tensor({I32: 1}, rank=1), "[rank]; below 0 from the end."
+    END = tensor({I32: 1}, rank=1), "[rank]; below 0 from the end."
+    STRIDES = tensor({I32: 1}, rank=1), "[rank], none of them 0."
+    BEGIN_MASK = scalar(INT32), "Bit n: axis n begins at its first element."
+    END_MASK = scalar(INT32), "Bit n: axis n ends at its last element."
+    SHRINK_MASK = scalar(INT32), "Bit n: axis n keeps one element, and is removed."
 
 
 def strided_slices(op: OperationContext) -> tuple[slice, ...]:
@@ -288,7 +258,7 @@ def _sliced_in_strides(op: OperationContext, order: Order) -> Rewritten | None:
 STRIDED_SLICE = OperationDefinition(
     OperationType.STRIDED_SLICE,
     2,
-    validate_strided_slice,
+    signature(StridedSliceInput, same()),
     prepare_strided_slice,
     layout=FollowsOrder(_sliced_in_strides),
 )

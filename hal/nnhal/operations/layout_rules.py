@@ -30,7 +30,7 @@ class Rewritten(NamedTuple):
 Rewrite: TypeAlias = Callable[[OperationContext, Order], Rewritten | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FollowsOrder:
     """An operation that can compute in any order of axes."""
 
@@ -39,7 +39,7 @@ class FollowsOrder:
     """How many tensors have the order; they come first. If negative, how many inputs behind them have not."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OnImages:
     """An operation on images with an input that says whether channels come first."""
 
@@ -49,14 +49,14 @@ class OnImages:
     outputs: tuple[int, ...] = (0,)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PermutesAxes:
     """An operation that only gives a tensor its axes in another order."""
 
     permutation: Callable[[OperationContext], Order]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadsFlat:
     """An operation to which input 0 is a sequence of elements."""
 

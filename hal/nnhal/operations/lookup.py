@@ -25,28 +25,23 @@ from nnhal.operations.dimensions import (
 )
 from nnhal.operations.layout_rules import FollowsOrder, Rewritten, along
 from nnhal.operations.operand_types import F16, F32, I32, INT32, Q8A, Q8AS
+from nnhal.operations.operands import (
+    Inputs,
+    same,
+    scalar,
+    signature,
+    tensor,
+)
 from nnhal.operations.parameters import require_indices
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 from nnhal.types.orders import Order
 
 
-class GatherInput(IntEnum):
-    INPUT = 0
-    """Any rank."""
-    AXIS = 1
-    """From -rank to rank - 1."""
-    INDICES = 2
-    """Any rank."""
-
-
-def validate_gather(op: Signature) -> None:
-    """Require a tensor and indices, both of any rank."""
-    op.count(3, names=GatherInput)
-    main = op.tensor(GatherInput.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
-    op.scalar(GatherInput.AXIS, INT32)
-    op.tensor(GatherInput.INDICES, {I32: 1})
-    op.output(0, main)
+class GatherInput(Inputs):
+    INPUT = tensor({F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4}), "Any rank."
+    AXIS = scalar(INT32), "From -rank to rank - 1."
+    INDICES = tensor({I32: 1}), "Any rank."
 
 
 def prepare_gather(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -65,24 +60,14 @@ def _gathered(op: OperationContext, order: Order) -> Rewritten | None:
     return along(GatherInput.AXIS).rewrite(op, order)
 
 
-GATHER = OperationDefinition(OperationType.GATHER, 3, validate_gather, prepare_gather, layout=FollowsOrder(_gathered))
+GATHER = OperationDefinition(
+    OperationType.GATHER, 3, signature(GatherInput, same()), prepare_gather, layout=FollowsOrder(_gathered)
+)
 
 
-class EmbeddingLookupInput(IntEnum):
-    LOOKUPS = 0
-    """[lookups]: indices into the first axis."""
-    VALUES = 1
-    """[rows, ...], rank 2 or more."""
-
-
-def validate_embedding_lookup(op: Signature) -> None:
-    """Require a vector of indices and a tensor of rank 2 or more."""
-    op.count(2, names=EmbeddingLookupInput)
-    op.tensor(EmbeddingLookupInput.LOOKUPS, {I32: 1}, rank=1)
-    main = op.tensor(EmbeddingLookupInput.VALUES, {F32: 1, I32: 3, Q8A: 3, F16: 4, Q8AS: 4})
-    if len(op.inputs[EmbeddingLookupInput.VALUES].dimensions) == 1:
-        op.context.refuse("the values have rank 1, expected at least 2")
-    op.output(0, main)
+class EmbeddingLookupInput(Inputs):
+    LOOKUPS = tensor({I32: 1}, rank=1), "[lookups]: indices into the first axis."
+    VALUES = tensor({F32: 1, I32: 3, Q8A: 3, F16: 4, Q8AS: 4}), "[rows, ...], rank 2 or more."
 
 
 def prepare_embedding_lookup(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -95,32 +80,28 @@ def prepare_embedding_lookup(op: OperationContext) -> tuple[Dimensions, ...]:
     return ((lookups, *dimensions[1:]),)
 
 
+def _require_rows(op: Signature) -> None:
+    if len(op.inputs[EmbeddingLookupInput.VALUES].dimensions) == 1:
+        op.context.refuse("the values have rank 1, expected at least 2")
+
+
 EMBEDDING_LOOKUP = OperationDefinition(
-    OperationType.EMBEDDING_LOOKUP, 1, validate_embedding_lookup, prepare_embedding_lookup
+    OperationType.EMBEDDING_LOOKUP,
+    1,
+    signature(EmbeddingLookupInput, same(EmbeddingLookupInput.VALUES), further=[_require_rows]),
+    prepare_embedding_lookup,
 )
 
 
-class HashtableLookupInput(IntEnum):
-    LOOKUPS = 0
-    """[lookups]: keys to find."""
-    KEYS = 1
-    """[rows], ascending."""
-    VALUES = 2
-    """[rows, ...]."""
+class HashtableLookupInput(Inputs):
+    LOOKUPS = tensor({I32: 1}, rank=1), "[lookups]: keys to find."
+    KEYS = tensor({I32: 1}, rank=1), "[rows], ascending."
+    VALUES = tensor({F32: 1, I32: 1, Q8A: 1}), "[rows, ...]."
 
 
 class Output(IntEnum):
     RESULT = 0
     HITS = 1
-
-
-def validate_hashtable_lookup(op: Signature) -> None:
-    """Require a vector of lookups, a vector of keys, and a tensor. The second output says which lookups were found."""
-    op.count(3, outputs=2, names=HashtableLookupInput)
-    op.tensor(HashtableLookupInput.LOOKUPS, {I32: 1}, rank=1)
-    op.tensor(HashtableLookupInput.KEYS, {I32: 1}, rank=1)
-    op.output(Output.RESULT, op.tensor(HashtableLookupInput.VALUES, {F32: 1, I32: 1, Q8A: 1}))
-    op.output(Output.HITS, Q8A, rank=1)
 
 
 def prepare_hashtable_lookup(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -133,22 +114,21 @@ def prepare_hashtable_lookup(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 HASHTABLE_LOOKUP = OperationDefinition(
-    OperationType.HASHTABLE_LOOKUP, 1, validate_hashtable_lookup, prepare_hashtable_lookup
+    OperationType.HASHTABLE_LOOKUP,
+    1,
+    signature(HashtableLookupInput, same(HashtableLookupInput.VALUES), tensor({Q8A: 1}, rank=1)),
+    prepare_hashtable_lookup,
 )
 
 
 _LARGEST_SIGNATURE = 32  # bits
 
 
-class LshProjectionInput(IntEnum):
-    HASH = 0
-    """[rows, bits]: seeds."""
-    INPUT = 1
-    """[items, ...]."""
-    WEIGHT = 2
-    """[items]."""
-    TYPE = 3
-    """1 sparse (deprecated), 2 dense, 3 sparse."""
+class LshProjectionInput(Inputs):
+    HASH = tensor({F32: 1, F16: 3}, rank=2), "[rows, bits]: seeds."
+    INPUT = tensor({F32: 1, I32: 1, Q8A: 1, F16: 3}), "[items, ...]."
+    WEIGHT = same(rank=1, optional=True), "[items]."
+    TYPE = scalar(INT32), "1 sparse (deprecated), 2 dense, 3 sparse."
 
 
 class Projection(IntEnum):
@@ -157,16 +137,6 @@ class Projection(IntEnum):
     SPARSE_DEPRECATED = 1
     DENSE = 2
     SPARSE = 3
-
-
-def validate_lsh_projection(op: Signature) -> None:
-    """Require seeds, a tensor, weights of its slices, which may be NO_VALUE, and the projection."""
-    op.count(4, names=LshProjectionInput)
-    op.tensor(LshProjectionInput.HASH, {F32: 1, F16: 3}, rank=2)
-    op.tensor(LshProjectionInput.INPUT, {F32: 1, I32: 1, Q8A: 1, F16: 3})
-    op.same(LshProjectionInput.WEIGHT, LshProjectionInput.HASH, rank=1, optional=True)
-    op.scalar(LshProjectionInput.TYPE, INT32)
-    op.output(0, I32, rank=1)
 
 
 def projection_of(op: OperationContext) -> Projection:
@@ -188,4 +158,6 @@ def prepare_lsh_projection(op: OperationContext) -> tuple[Dimensions, ...]:
     return ((rows,),)
 
 
-LSH_PROJECTION = OperationDefinition(OperationType.LSH_PROJECTION, 1, validate_lsh_projection, prepare_lsh_projection)
+LSH_PROJECTION = OperationDefinition(
+    OperationType.LSH_PROJECTION, 1, signature(LshProjectionInput, tensor({I32: 1}, rank=1)), prepare_lsh_projection
+)

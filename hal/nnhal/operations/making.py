@@ -13,6 +13,7 @@ from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import require_dimensions
 from nnhal.operations.operand_types import F16, F32, FLOAT16, FLOAT32, I32, INT32
+from nnhal.operations.operands import Inputs, scalar, signature, tensor
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 
@@ -44,22 +45,10 @@ def prepare_fill(op: OperationContext) -> tuple[Dimensions, ...]:
 FILL = OperationDefinition(OperationType.FILL, 4, validate_fill, prepare_fill)
 
 
-class RandomMultinomialInput(IntEnum):
-    LOGITS = 0
-    """[batch, classes]."""
-    SAMPLES = 1
-    """For each row."""
-    SEEDS = 2
-    """[2]."""
-
-
-def validate_random_multinomial(op: Signature) -> None:
-    """Require a row of logits for each element of the batch, the number of samples for each, and two seeds."""
-    op.count(3, names=RandomMultinomialInput)
-    op.tensor(RandomMultinomialInput.LOGITS, {F16: 3, F32: 3}, rank=2)
-    op.scalar(RandomMultinomialInput.SAMPLES, INT32)
-    op.tensor(RandomMultinomialInput.SEEDS, {I32: 1}, rank=1)
-    op.output(0, I32, rank=2)
+class RandomMultinomialInput(Inputs):
+    LOGITS = tensor({F16: 3, F32: 3}, rank=2), "[batch, classes]."
+    SAMPLES = scalar(INT32), "For each row."
+    SEEDS = tensor({I32: 1}, rank=1), "[2]."
 
 
 def prepare_random_multinomial(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -74,5 +63,8 @@ def prepare_random_multinomial(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 RANDOM_MULTINOMIAL = OperationDefinition(
-    OperationType.RANDOM_MULTINOMIAL, 3, validate_random_multinomial, prepare_random_multinomial
+    OperationType.RANDOM_MULTINOMIAL,
+    3,
+    signature(RandomMultinomialInput, tensor({I32: 1}, rank=2)),
+    prepare_random_multinomial,
 )

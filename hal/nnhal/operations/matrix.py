@@ -7,7 +7,6 @@ BATCH_MATMUL: matrix products of two batches of matrices; either batch may be tr
 
 from __future__ import annotations
 
-from enum import IntEnum
 from math import prod
 
 from nnhal.operations.context import OperationContext, Signature
@@ -15,36 +14,29 @@ from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.filters import note_scale_constraint, require_bias
 from nnhal.operations.layout_rules import ReadsFlat
 from nnhal.operations.operand_types import BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
+from nnhal.operations.operands import (
+    Inputs,
+    follows,
+    same,
+    scalar,
+    signature,
+    tensor,
+)
 from nnhal.operations.windows import activation_of
 from nnhal.operations.work import of_matrix, of_product
-from nnhal.types import OperationType
+from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions, combine, describe
 
 
-class FullyConnectedInput(IntEnum):
-    INPUT = 0
-    """Rank 2 to 4, read as [batch, input size]."""
-    WEIGHTS = 1
-    """[units, input size]."""
-    BIAS = 2
-    """[units]."""
-    ACTIVATION = 3
+def _bias_type(main: int) -> OperandType:
+    return I32 if main in QUANT8 else OperandType(main)
 
 
-def validate_fully_connected(op: Signature) -> None:
-    """Check the types and the known dimensions, which for this operation are part of a model's validity."""
-    op.count(4, names=FullyConnectedInput)
-    main = op.tensor(FullyConnectedInput.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(2, 4))
-    op.same(FullyConnectedInput.WEIGHTS, FullyConnectedInput.INPUT, rank=2)
-    op.tensor(FullyConnectedInput.BIAS, {I32 if main in QUANT8 else main: 1}, rank=1)
-    op.scalar(FullyConnectedInput.ACTIVATION, INT32)
-    op.output(0, main, rank=2)
-    note_scale_constraint(op)
-    if all(
-        op.inputs[i].dimensions
-        for i in (FullyConnectedInput.INPUT, FullyConnectedInput.WEIGHTS, FullyConnectedInput.BIAS)
-    ):
-        _dimensions(op.context)
+class FullyConnectedInput(Inputs):
+    INPUT = tensor({F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(2, 4)), "Rank 2 to 4, read as [batch, input size]."
+    WEIGHTS = same(rank=2), "[units, input size]."
+    BIAS = follows(_bias_type, rank=1), "[units]."
+    ACTIVATION = (scalar(INT32),)
 
 
 def prepare_fully_connected(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -73,10 +65,17 @@ def _dimensions(op: OperationContext) -> Dimensions:
     return (prod(given) // size, units or bias[0])
 
 
+def _require_matrix(op: Signature) -> None:
+    """Check known dimensions, which for this operation are part of a model's validity."""
+    tensors = (FullyConnectedInput.INPUT, FullyConnectedInput.WEIGHTS, FullyConnectedInput.BIAS)
+    if all(op.inputs[index].dimensions for index in tensors):
+        _dimensions(op.context)
+
+
 FULLY_CONNECTED = OperationDefinition(
     OperationType.FULLY_CONNECTED,
     1,
-    validate_fully_connected,
+    signature(FullyConnectedInput, same(rank=2), further=[note_scale_constraint, _require_matrix]),
     prepare_fully_connected,
     compares_lengths=True,
     layout=ReadsFlat(),
@@ -84,25 +83,11 @@ FULLY_CONNECTED = OperationDefinition(
 )
 
 
-class BatchMatmulInput(IntEnum):
-    FIRST = 0
-    """[batches ..., rows, columns]."""
-    SECOND = 1
-    """[batches ..., rows, columns]."""
-    TRANSPOSE_FIRST = 2
-    """True if the first is transposed."""
-    TRANSPOSE_SECOND = 3
-    """True if the second is transposed."""
-
-
-def validate_batch_matmul(op: Signature) -> None:
-    """Require two tensors of one type and rank, 2 to 4, and two flags."""
-    op.count(4, names=BatchMatmulInput)
-    main = op.tensor(BatchMatmulInput.FIRST, {F16: 6, F32: 6, I32: 6, Q8AS: 6}, rank=(2, 4))
-    op.same(BatchMatmulInput.SECOND, BatchMatmulInput.FIRST, rank=(2, 4))
-    op.scalar(BatchMatmulInput.TRANSPOSE_FIRST, BOOL)
-    op.scalar(BatchMatmulInput.TRANSPOSE_SECOND, BOOL)
-    op.output(0, main)
+class BatchMatmulInput(Inputs):
+    FIRST = tensor({F16: 6, F32: 6, I32: 6, Q8AS: 6}, rank=(2, 4)), "[batches ..., rows, columns]."
+    SECOND = same(rank=(2, 4)), "[batches ..., rows, columns]."
+    TRANSPOSE_FIRST = scalar(BOOL), "True if the first is transposed."
+    TRANSPOSE_SECOND = scalar(BOOL), "True if the second is transposed."
 
 
 def prepare_batch_matmul(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -120,5 +105,5 @@ def _oriented(dimensions: Dimensions, transpose: bool) -> Dimensions:
 
 
 BATCH_MATMUL = OperationDefinition(
-    OperationType.BATCH_MATMUL, 6, validate_batch_matmul, prepare_batch_matmul, work=of_product
+    OperationType.BATCH_MATMUL, 6, signature(BatchMatmulInput, same()), prepare_batch_matmul, work=of_product
 )

@@ -28,25 +28,26 @@ from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import axis_of, integers_per_axis, require_input_quantization
 from nnhal.operations.layout_rules import FollowsOrder, OnImages, PermutesAxes, Rewritten, along, int32, per_axis
 from nnhal.operations.operand_types import BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8, scalar_float
+from nnhal.operations.operands import (
+    Inputs,
+    equal_dimensions,
+    equal_quantization,
+    follows,
+    newer_zero_point,
+    same,
+    scalar,
+    signature,
+    tensor,
+)
 from nnhal.operations.windows import Images, images_of
-from nnhal.types import OperationType
-from nnhal.types.layout import Dimensions, combine, describe
+from nnhal.types import OperandType, OperationType
+from nnhal.types.layout import Dimensions
 from nnhal.types.orders import Order
 
 
-class TransposeInput(IntEnum):
-    INPUT = 0
-    """Rank 1 to 4."""
-    PERMUTATION = 1
-    """[rank]; the reverse order by default."""
-
-
-def validate_transpose(op: Signature) -> None:
-    """Require a tensor of rank up to 4, and the order of its axes, which may be NO_VALUE."""
-    op.count(2, names=TransposeInput)
-    main = op.tensor(TransposeInput.INPUT, {F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=(1, 4))
-    op.tensor(TransposeInput.PERMUTATION, {I32: 1}, rank=1, optional=True)
-    op.output(0, main)
+class TransposeInput(Inputs):
+    INPUT = tensor({F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=(1, 4)), "Rank 1 to 4."
+    PERMUTATION = tensor({I32: 1}, rank=1, optional=True), "[rank]; the reverse order by default."
 
 
 def permutation(op: OperationContext) -> tuple[int, ...]:
@@ -68,30 +69,13 @@ def prepare_transpose(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 TRANSPOSE = OperationDefinition(
-    OperationType.TRANSPOSE, 2, validate_transpose, prepare_transpose, layout=PermutesAxes(permutation)
+    OperationType.TRANSPOSE, 2, signature(TransposeInput, same()), prepare_transpose, layout=PermutesAxes(permutation)
 )
 
 
-class ReverseInput(IntEnum):
-    INPUT = 0
-    """Rank 1 to 8."""
-    AXIS = 1
-    """[1]."""
-
-
-def validate_reverse(op: Signature) -> None:
-    """Require a tensor of rank up to 8 and a vector of one axis. The output has the input's type and dimensions."""
-    op.count(2, names=ReverseInput)
-    main = op.tensor(ReverseInput.INPUT, {F16: 7, F32: 7, I32: 7, Q8A: 7, Q8AS: 7}, rank=(1, 8))
-    op.tensor(ReverseInput.AXIS, {I32: 1}, rank=1)
-    op.output(0, main)
-    given, result = op.inputs[ReverseInput.INPUT], op.outputs[0]
-    op.same_quantization(given, result, "input and output")
-    if combine(given.dimensions, result.dimensions) is None:
-        op.context.refuse(
-            f"input and output have dimensions {describe(given.dimensions)} and {describe(result.dimensions)}, "
-            "expected equal ones"
-        )
+class ReverseInput(Inputs):
+    INPUT = tensor({F16: 7, F32: 7, I32: 7, Q8A: 7, Q8AS: 7}, rank=(1, 8)), "Rank 1 to 8."
+    AXIS = tensor({I32: 1}, rank=1), "[1]."
 
 
 def axis_of_reversal(op: OperationContext) -> int:
@@ -117,23 +101,18 @@ def _reversed(op: OperationContext, order: Order) -> Rewritten:
 
 
 REVERSE = OperationDefinition(
-    OperationType.REVERSE, 7, validate_reverse, prepare_reverse, compares_lengths=True, layout=FollowsOrder(_reversed)
+    OperationType.REVERSE,
+    7,
+    signature(ReverseInput, same(), further=[equal_quantization, equal_dimensions]),
+    prepare_reverse,
+    compares_lengths=True,
+    layout=FollowsOrder(_reversed),
 )
 
 
-class TileInput(IntEnum):
-    INPUT = 0
-    """Any rank."""
-    MULTIPLES = 1
-    """[rank]."""
-
-
-def validate_tile(op: Signature) -> None:
-    """Require a tensor of any rank, and a number for each of its axes."""
-    op.count(2, names=TileInput)
-    main = op.tensor(TileInput.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
-    op.tensor(TileInput.MULTIPLES, {I32: 1}, rank=1)
-    op.output(0, main)
+class TileInput(Inputs):
+    INPUT = tensor({F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4}), "Any rank."
+    MULTIPLES = tensor({I32: 1}, rank=1), "[rank]."
 
 
 def prepare_tile(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -146,40 +125,21 @@ def prepare_tile(op: OperationContext) -> tuple[Dimensions, ...]:
     return (tuple(d * m for d, m in zip(dimensions, multiples, strict=True)),)
 
 
-TILE = OperationDefinition(OperationType.TILE, 3, validate_tile, prepare_tile, layout=per_axis(TileInput.MULTIPLES))
+TILE = OperationDefinition(
+    OperationType.TILE, 3, signature(TileInput, same()), prepare_tile, layout=per_axis(TileInput.MULTIPLES)
+)
 
 
-class PadInput(IntEnum):
+def _value_type(main: int) -> OperandType:
+    return INT32 if main in QUANT8 else scalar_float(main)
+
+
+class PadInput(Inputs):
     """The inputs. PAD has no value."""
 
-    INPUT = 0
-    """Rank 1 to 4."""
-    PADDINGS = 1
-    """[rank, 2]: before and after each axis."""
-    VALUE = 2
-    """A scalar; of a quantised tensor INT32, quantised as the tensor is."""
-
-
-def validate_pad(op: Signature) -> None:
-    """Require a tensor of rank 1 to 4. A zero point other than 0 needs feature level 3."""
-    op.count(2, names=PadInput)
-    _pad_tensors(op)
-    if op.inputs[PadInput.INPUT].type == Q8A and op.inputs[PadInput.INPUT].zero_point:
-        op.since(3)
-
-
-def validate_pad_v2(op: Signature) -> None:
-    """Require a tensor of rank 1 to 4 and a value, which is quantised if the tensor is."""
-    op.count(3, names=PadInput)
-    _pad_tensors(op)
-    main = op.context.main_type()
-    op.scalar(PadInput.VALUE, INT32 if main in QUANT8 else scalar_float(main))
-
-
-def _pad_tensors(op: Signature) -> None:
-    main = op.tensor(PadInput.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(1, 4))
-    op.tensor(PadInput.PADDINGS, {I32: 1}, rank=2)
-    op.output(0, main, rank=(1, 4))
+    INPUT = tensor({F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(1, 4)), "Rank 1 to 4."
+    PADDINGS = tensor({I32: 1}, rank=2), "[rank, 2]: before and after each axis."
+    VALUE = follows(_value_type), "A scalar; of a quantised tensor INT32, quantised as the tensor is."
 
 
 def paddings_of_pad(op: OperationContext) -> tuple[tuple[int, int], ...]:
@@ -214,17 +174,22 @@ def _require_representable_value(op: OperationContext) -> None:
         op.refuse(f"the value is {op.integer(PadInput.VALUE)}, expected {low} to {high}")
 
 
-PAD = OperationDefinition(OperationType.PAD, 2, validate_pad, prepare_pad, layout=per_axis(PadInput.PADDINGS))
-PAD_V2 = OperationDefinition(OperationType.PAD_V2, 3, validate_pad_v2, prepare_pad, layout=per_axis(PadInput.PADDINGS))
+PAD = OperationDefinition(
+    OperationType.PAD,
+    2,
+    signature(PadInput, same(rank=(1, 4)), count=2, further=[newer_zero_point]),
+    prepare_pad,
+    layout=per_axis(PadInput.PADDINGS),
+)
+PAD_V2 = OperationDefinition(
+    OperationType.PAD_V2, 3, signature(PadInput, same(rank=(1, 4))), prepare_pad, layout=per_axis(PadInput.PADDINGS)
+)
 
 
-class MirrorPadInput(IntEnum):
-    INPUT = 0
-    """Any rank."""
-    PADDINGS = 1
-    """[rank, 2]: before and after each axis."""
-    MODE = 2
-    """0 reflect, 1 symmetric, which repeats the edge."""
+class MirrorPadInput(Inputs):
+    INPUT = tensor({F16: 7, F32: 7, I32: 7, Q8A: 7, Q8AS: 7}), "Any rank."
+    PADDINGS = tensor({I32: 1}, rank=2), "[rank, 2]: before and after each axis."
+    MODE = scalar(INT32), "0 reflect, 1 symmetric, which repeats the edge."
 
 
 class MirrorPadMode(IntEnum):
@@ -232,17 +197,6 @@ class MirrorPadMode(IntEnum):
 
     REFLECT = 0
     SYMMETRIC = 1
-
-
-def validate_mirror_pad(op: Signature) -> None:
-    """Require a tensor, two paddings for each axis, and the mode. The output has the input's rank and quantisation."""
-    op.count(3, names=MirrorPadInput)
-    main = op.tensor(MirrorPadInput.INPUT, {F16: 7, F32: 7, I32: 7, Q8A: 7, Q8AS: 7})
-    op.tensor(MirrorPadInput.PADDINGS, {I32: 1}, rank=2)
-    op.scalar(MirrorPadInput.MODE, INT32)
-    rank = len(op.inputs[MirrorPadInput.INPUT].dimensions)
-    op.output(0, main, rank or None)
-    op.same_quantization(op.inputs[MirrorPadInput.INPUT], op.outputs[0], "input and output")
 
 
 def paddings_of_mirror_pad(op: OperationContext) -> list[tuple[int, int]]:
@@ -270,54 +224,35 @@ def prepare_mirror_pad(op: OperationContext) -> tuple[Dimensions, ...]:
     return (tuple(result),)
 
 
+def _equal_ranks(op: Signature) -> None:
+    given = op.inputs[MirrorPadInput.INPUT]
+    op.output(0, OperandType(given.type), len(given.dimensions) or None)
+
+
 MIRROR_PAD = OperationDefinition(
-    OperationType.MIRROR_PAD, 7, validate_mirror_pad, prepare_mirror_pad, layout=per_axis(MirrorPadInput.PADDINGS)
+    OperationType.MIRROR_PAD,
+    7,
+    signature(MirrorPadInput, same(), further=[_equal_ranks, equal_quantization]),
+    prepare_mirror_pad,
+    layout=per_axis(MirrorPadInput.PADDINGS),
 )
 
 
-class BatchToSpaceInput(IntEnum):
+class BatchToSpaceInput(Inputs):
     """The inputs of BATCH_TO_SPACE_ND."""
 
-    INPUT = 0
-    """Images."""
-    BLOCK_SIZES = 1
-    """[2]: height and width."""
-    LAYOUT = 2
+    INPUT = tensor({F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=4), "Images."
+    BLOCK_SIZES = tensor({I32: 1}, rank=1), "[2]: height and width."
+    LAYOUT = (scalar(BOOL, since=3),)
 
 
-class SpaceToBatchInput(IntEnum):
+class SpaceToBatchInput(Inputs):
     """The inputs of SPACE_TO_BATCH_ND."""
 
-    INPUT = 0
-    """Images."""
-    BLOCK_SIZES = 1
-    """[2]: height and width."""
-    PADDINGS = 2
-    """[2, 2]: before and after, of height and of width."""
-    LAYOUT = 3
-
-
-def validate_batch_to_space(op: Signature) -> None:
-    """Require images and the block's height and width. The layout needs feature level 3."""
-    op.count((2, 3), names=BatchToSpaceInput)
-    _batch_space_tensors(op)
-    op.scalar(BatchToSpaceInput.LAYOUT, BOOL, since=3)
-
-
-def validate_space_to_batch(op: Signature) -> None:
-    """Require images, the block's height and width, and paddings of both axes. The layout needs feature level 3."""
-    op.count((3, 4), names=SpaceToBatchInput)
-    _batch_space_tensors(op)
-    op.tensor(SpaceToBatchInput.PADDINGS, {I32: 1}, rank=2)
-    op.scalar(SpaceToBatchInput.LAYOUT, BOOL, since=3)
-    if op.inputs[SpaceToBatchInput.INPUT].type == Q8A and op.inputs[SpaceToBatchInput.INPUT].zero_point:
-        op.since(3)
-
-
-def _batch_space_tensors(op: Signature) -> None:
-    main = op.tensor(SpaceToBatchInput.INPUT, {F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=4)
-    op.tensor(SpaceToBatchInput.BLOCK_SIZES, {I32: 1}, rank=1)
-    op.output(0, main, rank=4)
+    INPUT = tensor({F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=4), "Images."
+    BLOCK_SIZES = tensor({I32: 1}, rank=1), "[2]: height and width."
+    PADDINGS = tensor({I32: 1}, rank=2), "[2, 2]: before and after, of height and of width."
+    LAYOUT = (scalar(BOOL, since=3),)
 
 
 def block_of(op: OperationContext) -> tuple[int, int]:
@@ -370,34 +305,23 @@ def prepare_space_to_batch(op: OperationContext) -> tuple[Dimensions, ...]:
 BATCH_TO_SPACE_ND = OperationDefinition(
     OperationType.BATCH_TO_SPACE_ND,
     2,
-    validate_batch_to_space,
+    signature(BatchToSpaceInput, same(rank=4), fewest=2),
     prepare_batch_to_space,
     layout=OnImages(BatchToSpaceInput.LAYOUT),
 )
 SPACE_TO_BATCH_ND = OperationDefinition(
     OperationType.SPACE_TO_BATCH_ND,
     2,
-    validate_space_to_batch,
+    signature(SpaceToBatchInput, same(rank=4), fewest=3, further=[newer_zero_point]),
     prepare_space_to_batch,
     layout=OnImages(SpaceToBatchInput.LAYOUT),
 )
 
 
-class DepthSpaceInput(IntEnum):
-    INPUT = 0
-    """Images."""
-    BLOCK_SIZE = 1
-    """The height and width of a block in pixels."""
-    LAYOUT = 2
-
-
-def validate_depth_space(op: Signature) -> None:
-    """Require images and one number for the block's height and width. The layout needs feature level 3."""
-    op.count((2, 3), names=DepthSpaceInput)
-    main = op.tensor(DepthSpaceInput.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=4)
-    op.scalar(DepthSpaceInput.BLOCK_SIZE, INT32)
-    op.scalar(DepthSpaceInput.LAYOUT, BOOL, since=3)
-    op.output(0, main, rank=4)
+class DepthSpaceInput(Inputs):
+    INPUT = tensor({F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=4), "Images."
+    BLOCK_SIZE = scalar(INT32), "The height and width of a block in pixels."
+    LAYOUT = (scalar(BOOL, since=3),)
 
 
 def prepare_depth_to_space(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -426,38 +350,27 @@ def _arguments(op: OperationContext) -> tuple[bool, Images, int]:
     return channels_first, images_of(op, channels_first), block
 
 
+_DEPTH_SPACE_SIGNATURE = signature(DepthSpaceInput, same(rank=4), fewest=2)
 DEPTH_TO_SPACE = OperationDefinition(
     OperationType.DEPTH_TO_SPACE,
     1,
-    validate_depth_space,
+    _DEPTH_SPACE_SIGNATURE,
     prepare_depth_to_space,
     layout=OnImages(DepthSpaceInput.LAYOUT),
 )
 SPACE_TO_DEPTH = OperationDefinition(
     OperationType.SPACE_TO_DEPTH,
     1,
-    validate_depth_space,
+    _DEPTH_SPACE_SIGNATURE,
     prepare_space_to_depth,
     layout=OnImages(DepthSpaceInput.LAYOUT),
 )
 
 
-class ChannelShuffleInput(IntEnum):
-    INPUT = 0
-    """Rank 1 to 4."""
-    GROUPS = 1
-    """A divisor of the axis' length."""
-    AXIS = 2
-    """From -rank to rank - 1."""
-
-
-def validate_channel_shuffle(op: Signature) -> None:
-    """Require a tensor of rank up to 4."""
-    op.count(3, names=ChannelShuffleInput)
-    main = op.tensor(ChannelShuffleInput.INPUT, {F16: 3, F32: 3, Q8A: 3, Q8AS: 4}, rank=(1, 4))
-    op.scalar(ChannelShuffleInput.GROUPS, INT32)
-    op.scalar(ChannelShuffleInput.AXIS, INT32)
-    op.output(0, main)
+class ChannelShuffleInput(Inputs):
+    INPUT = tensor({F16: 3, F32: 3, Q8A: 3, Q8AS: 4}, rank=(1, 4)), "Rank 1 to 4."
+    GROUPS = scalar(INT32), "A divisor of the axis' length."
+    AXIS = scalar(INT32), "From -rank to rank - 1."
 
 
 def prepare_channel_shuffle(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -473,7 +386,7 @@ def prepare_channel_shuffle(op: OperationContext) -> tuple[Dimensions, ...]:
 CHANNEL_SHUFFLE = OperationDefinition(
     OperationType.CHANNEL_SHUFFLE,
     3,
-    validate_channel_shuffle,
+    signature(ChannelShuffleInput, same()),
     prepare_channel_shuffle,
     layout=along(ChannelShuffleInput.AXIS),
 )

@@ -11,33 +11,28 @@ INSTANCE_NORMALIZATION: each channel of each image is normalised to a given mean
 
 from __future__ import annotations
 
-from enum import IntEnum
-
-from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.context import OperationContext
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import axis_of, require_output_quantization
 from nnhal.operations.layout_rules import OnImages, along
-from nnhal.operations.operand_types import BOOL, F16, F32, INT32, Q8A, Q8AS, QUANT8, scalar_float
+from nnhal.operations.operand_types import BOOL, F16, F32, INT32, Q8A, Q8AS, QUANT8
+from nnhal.operations.operands import (
+    Inputs,
+    newer_ranks,
+    parameter,
+    same,
+    scalar,
+    signature,
+    tensor,
+)
 from nnhal.operations.windows import images_of
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 
 
-class L2NormalizationInput(IntEnum):
-    INPUT = 0
-    """Rank 1 to 4."""
-    AXIS = 1
-    """The last one by default."""
-
-
-def validate_l2_normalization(op: Signature) -> None:
-    """Require a tensor of rank up to 4. Ranks below 4, and the axis, need feature level 3."""
-    op.count((1, 2), names=L2NormalizationInput)
-    main = op.tensor(L2NormalizationInput.INPUT, {F32: 1, F16: 3, Q8A: 3, Q8AS: 4}, rank=(1, 4))
-    if len(op.inputs[L2NormalizationInput.INPUT].dimensions) != 4:
-        op.since(3)
-    op.scalar(L2NormalizationInput.AXIS, INT32, since=3)
-    op.output(0, main)
+class L2NormalizationInput(Inputs):
+    INPUT = tensor({F32: 1, F16: 3, Q8A: 3, Q8AS: 4}, rank=(1, 4)), "Rank 1 to 4."
+    AXIS = scalar(INT32, since=3), "The last one by default."
 
 
 def prepare_l2_normalization(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -52,42 +47,19 @@ def prepare_l2_normalization(op: OperationContext) -> tuple[Dimensions, ...]:
 L2_NORMALIZATION = OperationDefinition(
     OperationType.L2_NORMALIZATION,
     1,
-    validate_l2_normalization,
+    signature(L2NormalizationInput, same(), fewest=1, further=[newer_ranks(4)]),
     prepare_l2_normalization,
     layout=along(L2NormalizationInput.AXIS, default=-1),
 )
 
 
-class LocalResponseNormalizationInput(IntEnum):
-    INPUT = 0
-    """Rank 1 to 4."""
-    RADIUS = 1
-    """Neighbours on each side."""
-    BIAS = 2
-    """Added to the sum of squares."""
-    ALPHA = 3
-    """The factor of that sum."""
-    BETA = 4
-    """The exponent."""
-    AXIS = 5
-    """The last one by default."""
-
-
-def validate_local_response_normalization(op: Signature) -> None:
-    """Require a tensor of rank up to 4. Ranks below 4, and the axis, need feature level 3."""
-    op.count((5, 6), names=LocalResponseNormalizationInput)
-    main = op.tensor(LocalResponseNormalizationInput.INPUT, {F32: 1, F16: 3}, rank=(1, 4))
-    if len(op.inputs[LocalResponseNormalizationInput.INPUT].dimensions) != 4:
-        op.since(3)
-    op.scalar(LocalResponseNormalizationInput.RADIUS, INT32)
-    for index in (
-        LocalResponseNormalizationInput.BIAS,
-        LocalResponseNormalizationInput.ALPHA,
-        LocalResponseNormalizationInput.BETA,
-    ):
-        op.scalar(index, scalar_float(main))
-    op.scalar(LocalResponseNormalizationInput.AXIS, INT32, since=3)
-    op.output(0, main)
+class LocalResponseNormalizationInput(Inputs):
+    INPUT = tensor({F32: 1, F16: 3}, rank=(1, 4)), "Rank 1 to 4."
+    RADIUS = scalar(INT32), "Neighbours on each side."
+    BIAS = parameter(), "Added to the sum of squares."
+    ALPHA = parameter(), "The factor of that sum."
+    BETA = parameter(), "The exponent."
+    AXIS = scalar(INT32, since=3), "The last one by default."
 
 
 def prepare_local_response_normalization(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -102,36 +74,18 @@ def prepare_local_response_normalization(op: OperationContext) -> tuple[Dimensio
 LOCAL_RESPONSE_NORMALIZATION = OperationDefinition(
     OperationType.LOCAL_RESPONSE_NORMALIZATION,
     1,
-    validate_local_response_normalization,
+    signature(LocalResponseNormalizationInput, same(), fewest=5, further=[newer_ranks(4)]),
     prepare_local_response_normalization,
     layout=along(LocalResponseNormalizationInput.AXIS, default=-1),
 )
 
 
-class InstanceNormalizationInput(IntEnum):
-    INPUT = 0
-    """Images."""
-    GAMMA = 1
-    """The factor."""
-    BETA = 2
-    """The summand."""
-    EPSILON = 3
-    """Added to the variance."""
-    LAYOUT = 4
-
-
-def validate_instance_normalization(op: Signature) -> None:
-    """Require images, three floats and the layout."""
-    op.count(5, names=InstanceNormalizationInput)
-    main = op.tensor(InstanceNormalizationInput.INPUT, {F16: 3, F32: 3}, rank=4)
-    for index in (
-        InstanceNormalizationInput.GAMMA,
-        InstanceNormalizationInput.BETA,
-        InstanceNormalizationInput.EPSILON,
-    ):
-        op.scalar(index, scalar_float(main))
-    op.scalar(InstanceNormalizationInput.LAYOUT, BOOL)
-    op.output(0, main, rank=4)
+class InstanceNormalizationInput(Inputs):
+    INPUT = tensor({F16: 3, F32: 3}, rank=4), "Images."
+    GAMMA = parameter(), "The factor."
+    BETA = parameter(), "The summand."
+    EPSILON = parameter(), "Added to the variance."
+    LAYOUT = (scalar(BOOL),)
 
 
 def prepare_instance_normalization(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -143,7 +97,7 @@ def prepare_instance_normalization(op: OperationContext) -> tuple[Dimensions, ..
 INSTANCE_NORMALIZATION = OperationDefinition(
     OperationType.INSTANCE_NORMALIZATION,
     3,
-    validate_instance_normalization,
+    signature(InstanceNormalizationInput, same(rank=4)),
     prepare_instance_normalization,
     layout=OnImages(InstanceNormalizationInput.LAYOUT),
 )

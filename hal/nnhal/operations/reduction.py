@@ -18,6 +18,7 @@ from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import axis_of, reduced, require_input_quantization
 from nnhal.operations.layout_rules import extremum_along, over_axes
 from nnhal.operations.operand_types import B8, BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
+from nnhal.operations.operands import Inputs, same, scalar, signature, tensor
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
 
@@ -66,24 +67,12 @@ REDUCE_PROD = _definition(OperationType.REDUCE_PROD, {F16: 3, F32: 3})
 REDUCE_SUM = _definition(OperationType.REDUCE_SUM, {F16: 3, F32: 3})
 
 
-class MeanInput(IntEnum):
+class MeanInput(Inputs):
     """The inputs. If KEEP is above 0, the axes are kept with length 1."""
 
-    INPUT = 0
-    """Rank 1 to 4."""
-    AXES = 1
-    """[axes], each from -rank to rank - 1."""
-    KEEP = 2
-    """Above 0: the axes stay, with length 1."""
-
-
-def validate_mean(op: Signature) -> None:
-    """Require a tensor of rank 1 to 4, a vector of axes and a number."""
-    op.count(3, names=MeanInput)
-    main = op.tensor(MeanInput.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(1, 4))
-    op.tensor(MeanInput.AXES, {I32: 1}, rank=1)
-    op.scalar(MeanInput.KEEP, INT32)
-    op.output(0, main, rank=(1, 4))
+    INPUT = tensor({F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(1, 4)), "Rank 1 to 4."
+    AXES = tensor({I32: 1}, rank=1), "[axes], each from -rank to rank - 1."
+    KEEP = scalar(INT32), "Above 0: the axes stay, with length 1."
 
 
 def axes_of_mean(op: OperationContext) -> tuple[int, ...]:
@@ -103,25 +92,15 @@ def prepare_mean(op: OperationContext) -> tuple[Dimensions, ...]:
 MEAN = OperationDefinition(
     OperationType.MEAN,
     2,
-    validate_mean,
+    signature(MeanInput, same(rank=(1, 4))),
     prepare_mean,
     layout=over_axes(axes_of_mean, MeanInput.AXES, lambda op: op.integer(MeanInput.KEEP) > 0),
 )
 
 
-class ArgExtremumInput(IntEnum):
-    INPUT = 0
-    """Any rank."""
-    AXIS = 1
-    """From -rank to rank - 1."""
-
-
-def validate_arg_extremum(op: Signature) -> None:
-    """Require a tensor of any rank; the output holds indices."""
-    op.count(2, names=ArgExtremumInput)
-    op.tensor(ArgExtremumInput.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
-    op.scalar(ArgExtremumInput.AXIS, INT32)
-    op.output(0, I32)
+class ArgExtremumInput(Inputs):
+    INPUT = tensor({F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4}), "Any rank."
+    AXIS = scalar(INT32), "From -rank to rank - 1."
 
 
 def prepare_arg_extremum(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -133,28 +112,18 @@ def prepare_arg_extremum(op: OperationContext) -> tuple[Dimensions, ...]:
     return (reduced(dimensions, {axis}, keep=False),)
 
 
+_ARG_EXTREMUM_SIGNATURE = signature(ArgExtremumInput, tensor({I32: 1}))
 ARGMAX = OperationDefinition(
-    OperationType.ARGMAX, 3, validate_arg_extremum, prepare_arg_extremum, layout=extremum_along(ArgExtremumInput.AXIS)
+    OperationType.ARGMAX, 3, _ARG_EXTREMUM_SIGNATURE, prepare_arg_extremum, layout=extremum_along(ArgExtremumInput.AXIS)
 )
 ARGMIN = OperationDefinition(
-    OperationType.ARGMIN, 3, validate_arg_extremum, prepare_arg_extremum, layout=extremum_along(ArgExtremumInput.AXIS)
+    OperationType.ARGMIN, 3, _ARG_EXTREMUM_SIGNATURE, prepare_arg_extremum, layout=extremum_along(ArgExtremumInput.AXIS)
 )
 
 
-class TopkV2Input(IntEnum):
-    INPUT = 0
-    """Any rank."""
-    K = 1
-    """At most the length of the last axis."""
-
-
-def validate_topk_v2(op: Signature) -> None:
-    """Require a tensor of any rank. The outputs are values and indices."""
-    op.count(2, outputs=2, names=TopkV2Input)
-    main = op.tensor(TopkV2Input.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
-    op.scalar(TopkV2Input.K, INT32)
-    op.output(0, main)
-    op.output(1, I32)
+class TopkV2Input(Inputs):
+    INPUT = tensor({F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4}), "Any rank."
+    K = scalar(INT32), "At most the length of the last axis."
 
 
 def prepare_topk_v2(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -166,4 +135,6 @@ def prepare_topk_v2(op: OperationContext) -> tuple[Dimensions, ...]:
     return ((*dimensions[:-1], k),) * 2
 
 
-TOPK_V2 = OperationDefinition(OperationType.TOPK_V2, 3, validate_topk_v2, prepare_topk_v2)
+TOPK_V2 = OperationDefinition(
+    OperationType.TOPK_V2, 3, signature(TopkV2Input, same(), tensor({I32: 1})), prepare_topk_v2
+)

@@ -12,11 +12,20 @@ from __future__ import annotations
 from enum import IntEnum
 
 from nnhal.operations.boxes import BOX, MAIN_TYPES, agreed, box_type, require_eighths
-from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.context import OperationContext
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import require_input_quantization
 from nnhal.operations.layout_rules import OnImages
-from nnhal.operations.operand_types import BOOL, I32, INT32, scalar_float
+from nnhal.operations.operand_types import BOOL, I32, INT32
+from nnhal.operations.operands import (
+    Inputs,
+    follows,
+    parameter,
+    same,
+    scalar,
+    signature,
+    tensor,
+)
 from nnhal.operations.parameters import require_at_least, require_indices, require_positive
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
@@ -41,19 +50,6 @@ class RegionInput(IntEnum):
     """Pixels of the image for each cell."""
 
 
-def validate_regions(op: Signature, layout: int) -> None:
-    """Check the common inputs, the layout flag and the output."""
-    main = op.tensor(RegionInput.FEATURES, MAIN_TYPES, rank=4)
-    op.tensor(RegionInput.ROIS, {box_type(main): 3}, rank=2)
-    op.tensor(RegionInput.BATCH_INDEX, {I32: 3}, rank=1)
-    op.scalar(RegionInput.OUTPUT_HEIGHT, INT32)
-    op.scalar(RegionInput.OUTPUT_WIDTH, INT32)
-    op.scalar(RegionInput.RATIO_HEIGHT, scalar_float(main))
-    op.scalar(RegionInput.RATIO_WIDTH, scalar_float(main))
-    op.scalar(layout, BOOL)
-    op.output(0, main, rank=4)
-
-
 def region_dimensions(op: OperationContext, layout: int) -> Dimensions:
     """Return the dimensions of the output: one image of the given size for each region."""
     features, rois = op.ranked(RegionInput.FEATURES, 4), op.ranked(RegionInput.ROIS, 2)
@@ -72,36 +68,19 @@ def region_dimensions(op: OperationContext, layout: int) -> Dimensions:
     return count, height, width, features[3]
 
 
-class RoiAlignInput(IntEnum):
+class RoiAlignInput(Inputs):
     """The inputs. Samples are per cell of the output; 0 takes as many as the region has cells there."""
 
-    FEATURES = 0
-    """Images."""
-    ROIS = 1
-    """[regions, 4]: x1, y1, x2, y2 in pixels of the image."""
-    BATCH_INDEX = 2
-    """[regions]: the image of each region."""
-    OUTPUT_HEIGHT = 3
-    """Cells."""
-    OUTPUT_WIDTH = 4
-    """Cells."""
-    RATIO_HEIGHT = 5
-    """Pixels of the image for each cell."""
-    RATIO_WIDTH = 6
-    """Pixels of the image for each cell."""
-    SAMPLES_HEIGHT = 7
-    """For each cell of the output; 0 for as many as the region has cells there."""
-    SAMPLES_WIDTH = 8
-    """For each cell of the output; 0 for as many as the region has cells there."""
-    LAYOUT = 9
-
-
-def validate_roi_align(op: Signature) -> None:
-    """Require feature maps, regions, and parameters of the sampling."""
-    op.count(10, names=RoiAlignInput)
-    validate_regions(op, RoiAlignInput.LAYOUT)
-    op.scalar(RoiAlignInput.SAMPLES_HEIGHT, INT32)
-    op.scalar(RoiAlignInput.SAMPLES_WIDTH, INT32)
+    FEATURES = tensor(MAIN_TYPES, rank=4), "Images."
+    ROIS = follows(box_type, rank=2), "[regions, 4]: x1, y1, x2, y2 in pixels of the image."
+    BATCH_INDEX = tensor({I32: 3}, rank=1), "[regions]: the image of each region."
+    OUTPUT_HEIGHT = scalar(INT32), "Cells."
+    OUTPUT_WIDTH = scalar(INT32), "Cells."
+    RATIO_HEIGHT = parameter(), "Pixels of the image for each cell."
+    RATIO_WIDTH = parameter(), "Pixels of the image for each cell."
+    SAMPLES_HEIGHT = scalar(INT32), "For each cell of the output; 0 for as many as the region has cells there."
+    SAMPLES_WIDTH = scalar(INT32), "For each cell of the output; 0 for as many as the region has cells there."
+    LAYOUT = (scalar(BOOL),)
 
 
 def prepare_roi_align(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -112,31 +91,23 @@ def prepare_roi_align(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 ROI_ALIGN = OperationDefinition(
-    OperationType.ROI_ALIGN, 3, validate_roi_align, prepare_roi_align, layout=OnImages(RoiAlignInput.LAYOUT)
+    OperationType.ROI_ALIGN,
+    3,
+    signature(RoiAlignInput, same(rank=4)),
+    prepare_roi_align,
+    layout=OnImages(RoiAlignInput.LAYOUT),
 )
 
 
-class RoiPoolingInput(IntEnum):
-    FEATURES = 0
-    """Images."""
-    ROIS = 1
-    """[regions, 4]: x1, y1, x2, y2 in pixels of the image."""
-    BATCH_INDEX = 2
-    """[regions]: the image of each region."""
-    OUTPUT_HEIGHT = 3
-    """Cells."""
-    OUTPUT_WIDTH = 4
-    """Cells."""
-    RATIO_HEIGHT = 5
-    """Pixels of the image for each cell."""
-    RATIO_WIDTH = 6
-    """Pixels of the image for each cell."""
-    LAYOUT = 7
-
-
-def validate_roi_pooling(op: Signature) -> None:
-    op.count(8, names=RoiPoolingInput)
-    validate_regions(op, RoiPoolingInput.LAYOUT)
+class RoiPoolingInput(Inputs):
+    FEATURES = tensor(MAIN_TYPES, rank=4), "Images."
+    ROIS = follows(box_type, rank=2), "[regions, 4]: x1, y1, x2, y2 in pixels of the image."
+    BATCH_INDEX = tensor({I32: 3}, rank=1), "[regions]: the image of each region."
+    OUTPUT_HEIGHT = scalar(INT32), "Cells."
+    OUTPUT_WIDTH = scalar(INT32), "Cells."
+    RATIO_HEIGHT = parameter(), "Pixels of the image for each cell."
+    RATIO_WIDTH = parameter(), "Pixels of the image for each cell."
+    LAYOUT = (scalar(BOOL),)
 
 
 def prepare_roi_pooling(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -146,26 +117,18 @@ def prepare_roi_pooling(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 ROI_POOLING = OperationDefinition(
-    OperationType.ROI_POOLING, 3, validate_roi_pooling, prepare_roi_pooling, layout=OnImages(RoiPoolingInput.LAYOUT)
+    OperationType.ROI_POOLING,
+    3,
+    signature(RoiPoolingInput, same(rank=4)),
+    prepare_roi_pooling,
+    layout=OnImages(RoiPoolingInput.LAYOUT),
 )
 
 
-class HeatmapMaxKeypointInput(IntEnum):
-    HEATMAPS = 0
-    """Images, square, with a channel for each keypoint."""
-    BOXES = 1
-    """[boxes, 4]: x1, y1, x2, y2."""
-    LAYOUT = 2
-
-
-def validate_heatmap_max_keypoint(op: Signature) -> None:
-    """Require square heatmaps, with a channel for each keypoint, and the box that each heatmap covers."""
-    op.count(3, outputs=2, names=HeatmapMaxKeypointInput)
-    main = op.tensor(HeatmapMaxKeypointInput.HEATMAPS, MAIN_TYPES, rank=4)
-    op.tensor(HeatmapMaxKeypointInput.BOXES, {box_type(main): 3}, rank=2)
-    op.scalar(HeatmapMaxKeypointInput.LAYOUT, BOOL)
-    op.output(0, main, rank=2)
-    op.output(1, box_type(main), rank=3)
+class HeatmapMaxKeypointInput(Inputs):
+    HEATMAPS = tensor(MAIN_TYPES, rank=4), "Images, square, with a channel for each keypoint."
+    BOXES = follows(box_type, rank=2), "[boxes, 4]: x1, y1, x2, y2."
+    LAYOUT = (scalar(BOOL),)
 
 
 def prepare_heatmap_max_keypoint(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -186,7 +149,7 @@ def prepare_heatmap_max_keypoint(op: OperationContext) -> tuple[Dimensions, ...]
 HEATMAP_MAX_KEYPOINT = OperationDefinition(
     OperationType.HEATMAP_MAX_KEYPOINT,
     3,
-    validate_heatmap_max_keypoint,
+    signature(HeatmapMaxKeypointInput, same(rank=2), follows(box_type, rank=3)),
     prepare_heatmap_max_keypoint,
     layout=OnImages(HeatmapMaxKeypointInput.LAYOUT, outputs=()),
 )

@@ -18,6 +18,7 @@ from enum import IntEnum
 from nnhal.operations.context import OperationContext, Signature
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.operand_types import BOOL, F16, F32, INT32
+from nnhal.operations.operands import Inputs, same, scalar, signature, tensor
 from nnhal.operations.sequences import (
     Linking,
     axes_of,
@@ -249,33 +250,14 @@ BIDIRECTIONAL_SEQUENCE_RNN = OperationDefinition(
 )
 
 
-class SvdfInput(IntEnum):
-    INPUT = 0
-    """[batch, input size]."""
-    FEATURE_WEIGHTS = 1
-    """[filters, input size]."""
-    TIME_WEIGHTS = 2
-    """[filters, memory size]."""
-    BIAS = 3
-    """[units]."""
-    STATE = 4
-    """[batch, memory size * filters]."""
-    RANK = 5
-    """Filters for each unit."""
-    ACTIVATION = 6
-
-
-def validate_svdf(op: Signature) -> None:
-    op.count(7, 2, names=SvdfInput)
-    main = op.tensor(SvdfInput.INPUT, {F32: 1, F16: 3}, rank=2)
-    op.same(SvdfInput.FEATURE_WEIGHTS, SvdfInput.INPUT, rank=2)
-    op.same(SvdfInput.TIME_WEIGHTS, SvdfInput.INPUT, rank=2)
-    op.same(SvdfInput.BIAS, SvdfInput.INPUT, optional=True)
-    op.same(SvdfInput.STATE, SvdfInput.INPUT, rank=2)
-    op.scalar(SvdfInput.RANK, INT32)
-    op.scalar(SvdfInput.ACTIVATION, INT32)
-    op.output(0, main, rank=2)
-    op.output(1, main, rank=2)
+class SvdfInput(Inputs):
+    INPUT = tensor({F32: 1, F16: 3}, rank=2), "[batch, input size]."
+    FEATURE_WEIGHTS = same(rank=2), "[filters, input size]."
+    TIME_WEIGHTS = same(rank=2), "[filters, memory size]."
+    BIAS = same(optional=True), "[units]."
+    STATE = same(rank=2), "[batch, memory size * filters]."
+    RANK = scalar(INT32), "Filters for each unit."
+    ACTIVATION = (scalar(INT32),)
 
 
 def prepare_svdf(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -299,4 +281,6 @@ def prepare_svdf(op: OperationContext) -> tuple[Dimensions, ...]:
     return sizes.of("batch", "state size"), sizes.of("batch", "units")
 
 
-SVDF = OperationDefinition(OperationType.SVDF, 1, validate_svdf, prepare_svdf, work=of_filtered_features)
+SVDF = OperationDefinition(
+    OperationType.SVDF, 1, signature(SvdfInput, same(rank=2), same(rank=2)), prepare_svdf, work=of_filtered_features
+)

@@ -11,32 +11,22 @@ RANK: the number of a tensor's axes, as a scalar.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from math import prod
 
-from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.context import OperationContext
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import axis_of, reduced, require_input_quantization
 from nnhal.operations.layout_rules import FollowsOrder, ReadsFlat, Rewritten, int32
 from nnhal.operations.operand_types import B8, F16, F32, I32, INT32, Q8A, Q8AS, Q8C, Q8S, Q16A, Q16S, QUANT8
+from nnhal.operations.operands import Inputs, same, scalar, signature, tensor
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, describe
 from nnhal.types.orders import Order, without
 
 
-class ReshapeInput(IntEnum):
-    INPUT = 0
-    """Rank 1 to 4."""
-    SHAPE = 1
-    """[rank of the output]; one number may be -1."""
-
-
-def validate_reshape(op: Signature) -> None:
-    """Require a tensor of rank 1 to 4 and a vector of dimensions."""
-    op.count(2, names=ReshapeInput)
-    main = op.tensor(ReshapeInput.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 6}, rank=(1, 4))
-    op.tensor(ReshapeInput.SHAPE, {I32: 1}, rank=1)
-    op.output(0, main)
+class ReshapeInput(Inputs):
+    INPUT = tensor({F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 6}, rank=(1, 4)), "Rank 1 to 4."
+    SHAPE = tensor({I32: 1}, rank=1), "[rank of the output]; one number may be -1."
 
 
 def prepare_reshape(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -60,22 +50,14 @@ def prepare_reshape(op: OperationContext) -> tuple[Dimensions, ...]:
     return (shape,)
 
 
-RESHAPE = OperationDefinition(OperationType.RESHAPE, 1, validate_reshape, prepare_reshape, layout=ReadsFlat())
+RESHAPE = OperationDefinition(
+    OperationType.RESHAPE, 1, signature(ReshapeInput, same()), prepare_reshape, layout=ReadsFlat()
+)
 
 
-class SqueezeInput(IntEnum):
-    INPUT = 0
-    """Rank 1 to 4."""
-    AXES = 1
-    """[axes]; all of length 1 by default."""
-
-
-def validate_squeeze(op: Signature) -> None:
-    """Require a tensor of rank up to 4, and the axes, which may be NO_VALUE."""
-    op.count(2, names=SqueezeInput)
-    main = op.tensor(SqueezeInput.INPUT, {F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=(1, 4))
-    op.tensor(SqueezeInput.AXES, {I32: 1}, rank=1, optional=True)
-    op.output(0, main)
+class SqueezeInput(Inputs):
+    INPUT = tensor({F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=(1, 4)), "Rank 1 to 4."
+    AXES = tensor({I32: 1}, rank=1, optional=True), "[axes]; all of length 1 by default."
 
 
 def prepare_squeeze(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -102,23 +84,13 @@ def _squeezed(op: OperationContext, order: Order) -> Rewritten:
 
 
 SQUEEZE = OperationDefinition(
-    OperationType.SQUEEZE, 2, validate_squeeze, prepare_squeeze, layout=FollowsOrder(_squeezed)
+    OperationType.SQUEEZE, 2, signature(SqueezeInput, same()), prepare_squeeze, layout=FollowsOrder(_squeezed)
 )
 
 
-class ExpandDimsInput(IntEnum):
-    INPUT = 0
-    """Any rank."""
-    AXIS = 1
-    """From -(rank + 1) to rank."""
-
-
-def validate_expand_dims(op: Signature) -> None:
-    """Require a tensor of any rank."""
-    op.count(2, names=ExpandDimsInput)
-    main = op.tensor(ExpandDimsInput.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
-    op.scalar(ExpandDimsInput.AXIS, INT32)
-    op.output(0, main)
+class ExpandDimsInput(Inputs):
+    INPUT = tensor({F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4}), "Any rank."
+    AXIS = scalar(INT32), "From -(rank + 1) to rank."
 
 
 def prepare_expand_dims(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -129,19 +101,11 @@ def prepare_expand_dims(op: OperationContext) -> tuple[Dimensions, ...]:
     return ((*dimensions[:axis], 1, *dimensions[axis:]),)
 
 
-EXPAND_DIMS = OperationDefinition(OperationType.EXPAND_DIMS, 3, validate_expand_dims, prepare_expand_dims)
+EXPAND_DIMS = OperationDefinition(OperationType.EXPAND_DIMS, 3, signature(ExpandDimsInput, same()), prepare_expand_dims)
 
 
-class RankInput(IntEnum):
-    INPUT = 0
-    """Any rank."""
-
-
-def validate_rank(op: Signature) -> None:
-    """Require a tensor of any type and rank."""
-    op.count(1, names=RankInput)
-    op.tensor(RankInput.INPUT, dict.fromkeys((F16, F32, I32, Q8A, Q16S, B8, Q8C, Q16A, Q8S, Q8AS), 4))
-    op.output(0, INT32)
+class RankInput(Inputs):
+    INPUT = tensor(dict.fromkeys((F16, F32, I32, Q8A, Q16S, B8, Q8C, Q16A, Q8S, Q8AS), 4)), "Any rank."
 
 
 def prepare_rank(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -150,4 +114,4 @@ def prepare_rank(op: OperationContext) -> tuple[Dimensions, ...]:
     return ((),)
 
 
-RANK = OperationDefinition(OperationType.RANK, 4, validate_rank, prepare_rank)
+RANK = OperationDefinition(OperationType.RANK, 4, signature(RankInput, tensor({INT32: 1})), prepare_rank)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 
+from nnhal.operations.operands import Inputs
 from tests.reference.declared import strings_below
 
 _COMMON = {
@@ -49,8 +50,8 @@ LSTM_ACTIVATION = "0 none, 1 RELU, 3 RELU6, 4 TANH, 6 SIGMOID: not the numbers o
 
 def meaning_of(names: type[IntEnum], member: IntEnum) -> str:
     """Say what an input is and how it is laid out. Raises KeyError if nothing says it."""
-    own = strings_below(names).get(member.name)
-    if own is not None:
+    own = member.__doc__ if isinstance(member, Inputs) else strings_below(names).get(member.name)
+    if own:
         return own
     if member.name == "ACTIVATION" and "CELL_CLIP" in names.__members__:
         return LSTM_ACTIVATION

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from nnhal.operations import OperationDefinition
+from nnhal.operations import MODULES, OperationDefinition
 from nnhal.types import OperationType
 from tests.reference.operations.meanings import TOLD_ONCE, meaning_of
 from tests.reference.operations.signatures import Form, all_forms, describe_types, name_types
@@ -87,7 +87,7 @@ def _body(definition: OperationDefinition, forms: list[Form]) -> str:
 
 def _summary(definition: OperationDefinition) -> str:
     """Return what the operation's module says of it: ``PAD and PAD_V2: a tensor with a border.`` begins a paragraph."""
-    module = importlib.import_module(definition.validate.__module__)
+    module = importlib.import_module(f"nnhal.operations.{MODULES[definition.type]}")
     for line in (inspect.getdoc(module) or "").splitlines():
         names, _, rest = line.partition(": ")
         if definition.type.name in re.split(", | and ", names):
