@@ -11,25 +11,20 @@ TOPK_V2: the k largest elements along the last axis in descending order, and the
 
 from __future__ import annotations
 
-from enum import IntEnum
-
-from nnhal.operations.context import OperationContext, Signature
+from nnhal.operations.context import OperationContext
 from nnhal.operations.definition import OperationDefinition
 from nnhal.operations.dimensions import axis_of, reduced, require_input_quantization
 from nnhal.operations.layout_rules import extremum_along, over_axes
 from nnhal.operations.operand_types import B8, BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
-from nnhal.operations.operands import Inputs, same, scalar, signature, tensor
-from nnhal.types import OperandType, OperationType
+from nnhal.operations.operands import Inputs, Levels, same, scalar, signature, tensor
+from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 
 
-class ReduceInput(IntEnum):
-    INPUT = 0
-    """Any rank."""
-    AXES = 1
-    """[axes], each from -rank to rank - 1."""
-    KEEP_DIMS = 2
-    """True if the axes stay, with length 1."""
+class ReduceInput(Inputs):
+    INPUT = tensor({B8: 3, F16: 3, F32: 3, Q8A: 3, Q8AS: 4}, rank=(1, 4)), "Any rank."
+    AXES = tensor({I32: 1}, rank=1), "[axes], each from -rank to rank - 1."
+    KEEP_DIMS = scalar(BOOL), "True if the axes stay, with length 1."
 
 
 def axes_of_reduce(op: OperationContext) -> tuple[int, ...]:
@@ -47,16 +42,10 @@ def prepare_reduce(op: OperationContext) -> tuple[Dimensions, ...]:
 _REDUCES = over_axes(axes_of_reduce, ReduceInput.AXES, lambda op: op.boolean(ReduceInput.KEEP_DIMS))
 
 
-def _definition(kind: OperationType, types: dict[OperandType, int]) -> OperationDefinition:
-    def validate(op: Signature) -> None:
-        op.count(3, names=ReduceInput)
-        main = op.tensor(ReduceInput.INPUT, types, rank=(1, 4))
-        op.tensor(ReduceInput.AXES, {I32: 1}, rank=1)
-        op.scalar(ReduceInput.KEEP_DIMS, BOOL)
-        op.output(0, main)
-
-    keeps = None if B8 in types else _REDUCES
-    return OperationDefinition(kind, 3, validate, prepare_reduce, layout=keeps)
+def _definition(kind: OperationType, types: Levels) -> OperationDefinition:
+    """Define a reduction. Truth values have no rule for layouts, since TRANSPOSE does not take them."""
+    validate = signature(ReduceInput, same(), types=types)
+    return OperationDefinition(kind, 3, validate, prepare_reduce, layout=None if B8 in types else _REDUCES)
 
 
 REDUCE_ALL = _definition(OperationType.REDUCE_ALL, {B8: 3})
