@@ -51,6 +51,14 @@ class OperationBuilder(ABC):
     def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
         """Return the error to raise about the node."""
 
+    @abstractmethod
+    def input(self, index: int) -> int:
+        """Return the operand of an input of the node."""
+
+    @abstractmethod
+    def finish(self, code: OperationType, inputs: Sequence[int]) -> None:
+        """Add the operation that gives the first result of the node."""
+
     def operand(self, index: int) -> Operand:
         """Return an operand of the model by its index."""
         return self.model.operands[index]
@@ -122,3 +130,21 @@ class OperationBuilder(ABC):
         """Add an operand for the result of an operation, with the type and scale of another operand."""
         pattern = like if isinstance(like, Operand) else self.operand(like)
         return self.model.add(Operand(pattern.type, (), pattern.scale, pattern.zero_point))
+
+    def reshape(self, operand: int, shape: Sequence[int]) -> int:
+        """Reshape an operand; one dimension may be unknown."""
+        return self.apply(OperationType.RESHAPE, [operand, self.shape_constant(shape)])
+
+    def shape_constant(self, shape: Sequence[int]) -> int:
+        """Add a shape as RESHAPE's input. Raises UnsupportedNode if more than one dimension is unknown."""
+        if list(shape).count(0) > 1:
+            raise self.unsupported(
+                f"shape {describe(shape)} has more than one unknown dimension",
+                "at most one; give the model's inputs fixed shapes",
+            )
+        return self.vector([length or -1 for length in shape] or [1])
+
+    def ceil(self) -> None:
+        """Give -floor(-x) of input 0: the HAL has no ceiling."""
+        below = self.apply(OperationType.FLOOR, [self.apply(OperationType.NEG, [self.input(0)])])
+        self.finish(OperationType.NEG, [below])

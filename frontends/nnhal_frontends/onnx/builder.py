@@ -14,7 +14,7 @@ from onnx import ModelProto, TensorProto, helper
 from nnhal.arrays import Array
 from nnhal.extensions.onnx import MESSAGE, NAME, NUMBERS, OPERATION, PREFIX, VALUE, operand_code
 from nnhal.types import ExtensionNameAndPrefix, FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_frontends.builder import ModelBuilder
 from nnhal_frontends.errors import UnsupportedNode
 from nnhal_frontends.limits import ImportLimits
@@ -295,22 +295,9 @@ class NodeBuilder(OperationBuilder):
         name = self.node.outputs[index] if index < len(self.node.outputs) else ""
         return bool(name) and bool(self.builder.uses[name])
 
-    def reshape(self, operand: int, shape: Sequence[int]) -> int:
-        """Reshape an operand; one dimension may be unknown."""
-        return self.apply(OperationType.RESHAPE, [operand, self.shape_constant(shape)])
-
     def finish_reshape(self, operand: int, index: int = 0) -> None:
         """Give an operand in the shape of a result of the node."""
         self.finish(OperationType.RESHAPE, [operand, self.shape_constant(self.output_shape(index))], index)
-
-    def shape_constant(self, shape: Sequence[int]) -> int:
-        """Add a shape as RESHAPE's input. Raises UnsupportedNode if more than one dimension is unknown."""
-        if list(shape).count(0) > 1:
-            raise self.node.unsupported(
-                f"shape {describe(shape)} has more than one unknown dimension",
-                "at most one; give the model's inputs fixed shapes",
-            )
-        return self.vector([length or -1 for length in shape] or [1])
 
     def _shape(self, name: str) -> Dimensions:
         """Return the inferred shape, or what the operations so far have added to it."""

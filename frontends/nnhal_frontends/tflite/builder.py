@@ -373,19 +373,9 @@ class OperatorBuilder(OperationBuilder):
         else:
             self.finish(ACTIVATIONS[fused], [self.apply(code, inputs, like=self.result())])
 
-    def reshape(self, operand: int, shape: Sequence[int]) -> int:
-        """Reshape an operand; one dimension may be unknown."""
-        return self.apply(OperationType.RESHAPE, [operand, self.shape_constant(shape)])
-
     def finish_reshape(self, operand: int, shape: Sequence[int], output: int = 0) -> None:
         """Give an operand in another shape."""
         self.add(OperationType.RESHAPE, [operand, self.shape_constant(shape)], [self.result(output)])
-
-    def shape_constant(self, shape: Sequence[int]) -> int:
-        """Add a shape as RESHAPE's input. Raises UnsupportedNode if more than one dimension is unknown."""
-        if list(shape).count(0) > 1:
-            raise self.unsupported(f"shape {describe(shape)} has more than one unknown dimension", "at most one")
-        return self.vector([length or -1 for length in shape] or [1])
 
     def same_scale(self, first: int, second: int) -> bool:
         """Return whether two operands have the same type and quantisation."""

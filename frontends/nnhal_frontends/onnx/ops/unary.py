@@ -9,6 +9,7 @@ from nnhal.types import OperationType
 from nnhal_frontends.onnx.builder import NodeBuilder
 from nnhal_frontends.onnx.ops._broadcast import filled
 from nnhal_frontends.onnx.ops._definition import Converter
+from nnhal_frontends.operation_builder import OperationBuilder
 
 
 def _same(code: OperationType) -> Callable[[NodeBuilder], None]:
@@ -16,12 +17,6 @@ def _same(code: OperationType) -> Callable[[NodeBuilder], None]:
         b.finish(code, [b.input(0)])
 
     return convert
-
-
-def ceil(b: NodeBuilder) -> None:
-    """-floor(-x)."""
-    below = b.apply(OperationType.FLOOR, [b.apply(OperationType.NEG, [b.input(0)])])
-    b.finish(OperationType.NEG, [below])
 
 
 def reciprocal(b: NodeBuilder) -> None:
@@ -53,7 +48,7 @@ def is_inf(b: NodeBuilder) -> None:
 
 
 ABS = Converter(_same(OperationType.ABS))
-CEIL = Converter(ceil)
+CEIL = Converter(OperationBuilder.ceil)
 EXP = Converter(_same(OperationType.EXP))
 FLOOR = Converter(_same(OperationType.FLOOR))
 IS_INF = Converter(is_inf)

@@ -12,6 +12,7 @@ from tflite import (
 )
 
 from nnhal.types import FusedActivation, OperationType
+from nnhal_frontends.operation_builder import OperationBuilder
 from nnhal_frontends.tflite.ops import (
     activation,
     booleans,
@@ -52,7 +53,7 @@ CONVERTERS: dict[str, Converter] = {
     "BROADCAST_TO": repetition.broadcast_to,
     "CALL_ONCE": variables.call_once,
     "CAST": quantization.cast,
-    "CEIL": elementwise.ceil,
+    "CEIL": OperationBuilder.ceil,
     "CONCATENATION": booleans.moving(joining.concatenation),
     "CONV_2D": convolution.conv_2d,
     "COS": elementwise.cos,

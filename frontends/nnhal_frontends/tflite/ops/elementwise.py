@@ -132,12 +132,6 @@ def unary_reals(code: OperationType) -> Converter:
     return convert
 
 
-def ceil(b: OperatorBuilder) -> None:
-    """-floor(-x)."""
-    floor = b.apply(OperationType.FLOOR, [b.apply(OperationType.NEG, [b.input(0)])])
-    b.finish(OperationType.NEG, [floor])
-
-
 def cos(b: OperatorBuilder) -> None:
     """1 - 2 sin(x / 2)^2: half of a float is exact, so large angles are as exact as small ones."""
     x, none = b.input(0), b.int32(FusedActivation.NONE)
