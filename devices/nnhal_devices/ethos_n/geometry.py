@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -61,10 +61,6 @@ class Geometry:
         return taken + channels * self.weight_bytes + rows * channels * self.channel_bytes
 
 
-def geometry_of(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
-    return _GEOMETRIES.get(op.type, _elementwise)(op, outputs)
-
-
 def _images(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     """An operation from images to images, row by row and channel by channel."""
     _, input_height, input_width, depth = as_images(op.dimensions(INPUT))
@@ -72,7 +68,7 @@ def _images(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     return Geometry(height, channels, width, input_height, input_width * depth)
 
 
-def _elementwise(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+def by_element(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     """An elementwise operation, or one that only moves bytes: it may be cut anywhere."""
     _, height, width, channels = as_images(outputs[0])
     row_bytes = width * channels * len(outputs)
@@ -85,59 +81,44 @@ def _windowed(op: OperationContext, outputs: Sequence[Dimensions], axis: Axis) -
     return replace(_images(op, outputs), reach=axis.reach, step=axis.stride)
 
 
-def _conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+def conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     weights = prod(op.dimensions(FILTER)[1:]) + _BIAS_BYTES
     geometry = _windowed(op, outputs, window_of_conv_2d(op).height)
     return replace(geometry, weight_bytes=weights, by_channel=False)
 
 
-def _depthwise_conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+def depthwise_conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     weights = prod(op.dimensions(FILTER)[:3]) + _BIAS_BYTES
     alone = op.dimensions(INPUT)[-1] == outputs[0][-1]
     geometry = _windowed(op, outputs, window_of_depthwise_conv_2d(op).height)
     return replace(geometry, weight_bytes=weights, by_channel=alone)
 
 
-def _transpose_conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+def transpose_conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     weights, axis = prod(op.dimensions(FILTER)[1:]) + _BIAS_BYTES, window_of_transpose_conv_2d(op).height
     reach = -(-axis.size // axis.stride)
     return replace(_images(op, outputs), weight_bytes=weights, by_channel=False, reach=reach, growth=axis.stride)
 
 
-def _fully_connected(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+def fully_connected(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     units, size = op.dimensions(FILTER)
     del outputs
     return Geometry(1, units, 1, 1, size, weight_bytes=size + _BIAS_BYTES, by_channel=False)
 
 
-def _pooling(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+def pooled(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     return _windowed(op, outputs, window_of(op).height)
 
 
-def _mean(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+def averaged(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     _, height, width, channels = as_images(op.dimensions(INPUT))
     del outputs
     return Geometry(1, channels, 1, height, width * channels, reach=height)
 
 
-def _twice(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+def doubled(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     return replace(_images(op, outputs), reach=_FACTOR, growth=_FACTOR)
 
 
-def _depth_to_space(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+def depth_to_space(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     return replace(_images(op, outputs), growth=_FACTOR, by_channel=False)
-
-
-_GEOMETRIES: Mapping[OperationType, Callable[[OperationContext, Sequence[Dimensions]], Geometry]] = {
-    OperationType.AVERAGE_POOL_2D: _pooling,
-    OperationType.CONV_2D: _conv_2d,
-    OperationType.DEPTHWISE_CONV_2D: _depthwise_conv_2d,
-    OperationType.DEPTH_TO_SPACE: _depth_to_space,
-    OperationType.FULLY_CONNECTED: _fully_connected,
-    OperationType.MAX_POOL_2D: _pooling,
-    OperationType.MEAN: _mean,
-    OperationType.RESIZE_BILINEAR: _twice,
-    OperationType.RESIZE_NEAREST_NEIGHBOR: _twice,
-    OperationType.TRANSPOSE_CONV_2D: _transpose_conv_2d,
-}
-"""The geometries of operations that are not elementwise."""

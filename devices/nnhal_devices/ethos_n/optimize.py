@@ -14,8 +14,9 @@ from nnhal.resolved import ResolvedModel, describe_operation, propagate_dimensio
 from nnhal.support.parts import groups_of
 from nnhal.types import ErrorStatus
 from nnhal_devices.backend import FailedSubgraph, OptimizationViews, Substitution
-from nnhal_devices.ethos_n.geometry import Geometry, geometry_of
+from nnhal_devices.ethos_n.geometry import Geometry
 from nnhal_devices.ethos_n.limits import GRANULE, SRAM_BYTES
+from nnhal_devices.ethos_n.table import geometry_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from nnhal.support import OperationLimit, Support
 from nnhal.support.npu import NpuSupport
 from nnhal.types import OperationType
 from nnhal_devices.ethos_n.limits import MAX_DEPTH, MAX_SIDE
-from nnhal_devices.ethos_n.rules import RULES
+from nnhal_devices.ethos_n.table import TABLE
 
 _SUPPORT = NpuSupport(
     "ethos_n",
-    RULES,
+    {code: row.rule for code, row in TABLE.items()},
     {
         OperationType.QUANTIZE: "its input is of floats: feed the network 8-bit values, or quantise on a CPU device",
         OperationType.DEQUANTIZE: "its output is of floats: read 8-bit values, or dequantise on a CPU device",

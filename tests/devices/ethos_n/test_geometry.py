@@ -5,7 +5,8 @@ import pytest
 from nnhal.operations.operand_types import Q8A
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import OperationType
-from nnhal_devices.ethos_n.geometry import Geometry, geometry_of
+from nnhal_devices.ethos_n.geometry import Geometry
+from nnhal_devices.ethos_n.table import geometry_of
 from tests.support.agreement import like, single
 from tests.support.npu import SAME, convolution
 
