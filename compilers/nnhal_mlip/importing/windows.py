@@ -26,7 +26,7 @@ from nnhal.operations.windows import Window, activation_of
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal_mlip.flow.graph.flow_graph import Attribute
 from nnhal_mlip.flow.graph.operators import Operator
-from nnhal_mlip.flow.passes.layout_conversion import MAX_BATCH
+from nnhal_mlip.flow.limits import MAX_BATCH
 from nnhal_mlip.importing.hal_operation import HalOperation
 
 

@@ -41,7 +41,7 @@ from nnhal_mlip.flow.files.layers import (
 )
 from nnhal_mlip.flow.files.nodes_file import InputNode, KernelNode
 from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
-from nnhal_mlip.flow.passes.layout_conversion import MAX_BATCH
+from nnhal_mlip.flow.limits import MAX_BATCH
 from nnhal_mlip.program.program import TaskKind
 from nnhal_mlip.program.tables import TableKind, TaskTable
 

@@ -8,6 +8,7 @@ from nnhal.layouts.layout_graph import Converts, Keeps
 from nnhal.types.orders import Order, normal
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_mlip.flow.graph.operators import Operator, permutation
+from nnhal_mlip.flow.limits import BEYOND, MAX_BATCH, PUBLIC
 from nnhal_mlip.flow.passes.layout_behaviours import Attributes, NodeBehaviour
 
 DATA = "NHWC"
@@ -26,8 +27,6 @@ _LAYOUT_ATTRIBUTES = {
     Operator.MAX_POOL2D: "layout",
 }
 _CONVOLUTIONS = (Operator.CONV2D, Operator.CONV2D_TRANSPOSE)
-MAX_BATCH = 8
-"""The public compile step refuses more, whatever the operator."""
 
 
 def converting(graph: FlowGraph, node: FlowNode, beyond_public: bool) -> NodeBehaviour | None:
@@ -38,7 +37,7 @@ def converting(graph: FlowGraph, node: FlowNode, beyond_public: bool) -> NodeBeh
     data, *_ = layouts
     batch = graph.shape(node.inputs[0])[data.index("N")]
     wanted = (DATA, KERNEL)[: len(layouts)]
-    if not _may_convert(node.operator, batch, beyond_public) or layouts == wanted:
+    if not _may_convert(Operator(node.operator), batch, beyond_public) or layouts == wanted:
         return NodeBehaviour(Keeps(known=True))
     marks = dict(zip((SOURCE_LAYOUT, SOURCE_KERNEL_LAYOUT), layouts, strict=False))
     return _conversion(node, layouts, wanted, marks)
@@ -64,12 +63,12 @@ def _layouts(node: FlowNode) -> tuple[str, ...]:
     return (data, node.text("kernel_layout")) if node.operator in _CONVOLUTIONS else (data,)
 
 
-def _may_convert(operator: str, batch: int, beyond_public: bool) -> bool:
+def _may_convert(operator: Operator, batch: int, beyond_public: bool) -> bool:
     if operator in (Operator.CONV2D, Operator.MAX_POOL2D):
         return 1 <= batch <= MAX_BATCH
     if operator in (Operator.CONV2D_TRANSPOSE, Operator.GLOBAL_MAX_POOL2D):
         return beyond_public and 1 <= batch <= MAX_BATCH
-    return batch <= (MAX_BATCH if beyond_public else 1)
+    return batch <= (BEYOND if beyond_public else PUBLIC).operators[operator].batch
 
 
 def _conversion(node: FlowNode, layouts: tuple[str, ...], wanted: tuple[str, ...], marks: Attributes) -> NodeBehaviour:

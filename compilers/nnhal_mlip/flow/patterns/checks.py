@@ -11,43 +11,35 @@ import numpy as np
 from nnhal_mlip.flow.flow_partition import Objection
 from nnhal_mlip.flow.graph.operators import Operator, image_axes
 from nnhal_mlip.flow.graph.windows import all_touch, reach
-from nnhal_mlip.flow.passes.layout_conversion import MAX_BATCH, SOURCE_LAYOUT
 from nnhal_mlip.flow.patterns.question import CheckQuestion
-from nnhal_mlip.flow.patterns.rules import MAX_RANK
 
 _LONGEST_ROW = 1 << 16
 _LARGEST_HALF = float(np.finfo(np.float16).max)
 
 
-def check_conv2d(question: CheckQuestion) -> Objection | None:
-    """Batches to 8, with constant weights, of one group or depthwise. The window is not limited."""
-    return (
+def check_limits(question: CheckQuestion) -> Objection | None:
+    """Object to what the table of limits does not allow. What a table cannot say is for the other checks."""
+    limits = question.limits
+    found = (
         question.compiles()
-        or question.rank(question.data, (4,))
-        or question.batch(MAX_BATCH, unknown=False)
+        or question.rank(question.data, limits.ranks, limits.operand)
+        or question.rank(question.result, limits.results, "a result")
         or question.element_type(question.data)
-        or _weights(question, 4)
-        or _groups(question)
-        or question.layout("data_layout", ("NHWC",))
-        or question.layout("kernel_layout", ("OHWI",))
+        or question.batch(limits.batch, unknown=not limits.known_batch)
+        or (_weights(question, limits.weights) if limits.weights else None)
     )
+    for attribute, layouts in limits.layouts.items():
+        found = found or question.layout(attribute, layouts)
+    return found
 
 
 def check_conv2d_transpose(question: CheckQuestion) -> Objection | None:
     """Windows that touch each other without overlap, of one group and without padding."""
     node = question.node
     strides, kernel = node.integers("strides"), node.integers("kernel_size")
-    found = (
-        question.compiles()
-        or question.rank(question.data, (4,))
-        or question.element_type(question.data)
-        or _weights(question, 4)
-        or question.layout("data_layout", ("NHWC",))
-        or question.layout("kernel_layout", ("OHWI",))
-    )
     more = (*node.integers("padding"), *node.integers("output_padding"))
-    if found or (strides == kernel and node.integer("groups") == 1 and not any(more)):
-        return found
+    if strides == kernel and node.integer("groups") == 1 and not any(more):
+        return None
     got = f"a window of {list(kernel)} by {list(strides)}, {node.integer('groups')} groups, padding {list(more)}"
     return question.object_to("window", "KERNEL", got, "windows as large as their strides, one group, no padding")
 
@@ -56,9 +48,7 @@ def check_multiply(question: CheckQuestion) -> Objection | None:
     """Tensors of any ranks to 4, one of which may be constant."""
     graph = question.graph
     operands = question.computed_operands()
-    found = question.compiles() or question.rank(question.result, range(1, MAX_RANK + 1), "a result")
-    for value in operands:
-        found = found or question.element_type(value)
+    found = next(filter(None, map(question.element_type, operands)), None)
     constants = [graph.constants[name] for name in question.node.inputs if name in graph.constants]
     largest = max((float(np.abs(each).max(initial=0)) for each in constants if each.dtype.kind == "f"), default=0.0)
     if found or (operands and largest <= _LARGEST_HALF):
@@ -66,109 +56,43 @@ def check_multiply(question: CheckQuestion) -> Objection | None:
     return question.object_to("constant", "CONSTANT", f"a constant {largest:g}", f"at most {_LARGEST_HALF:g}")
 
 
-def check_upsampling(question: CheckQuestion) -> Objection | None:
-    """Images of rank 4 in any layout."""
-    return check_elementwise(question) or question.rank(question.data, (4,))
-
-
-def check_dense(question: CheckQuestion) -> Objection | None:
-    """Constant weights of rank 2; data of any rank."""
-    return question.compiles() or question.element_type(question.data) or _weights(question, 2)
-
-
-def check_max_pool2d(question: CheckQuestion) -> Objection | None:
-    """Batches to 8. The window is not limited."""
-    return _pool(question) or question.batch(MAX_BATCH) or question.layout("layout", ("NHWC",)) or _windows(question)
-
-
-def check_average_pool2d(question: CheckQuestion) -> Objection | None:
-    """Publicly batch 1, or an unknown one."""
-    return check_global_avg_pool2d(question) or _windows(question)
-
-
-def check_global_avg_pool2d(question: CheckQuestion) -> Objection | None:
-    """Publicly batch 1, or an unknown one."""
-    rules = question.rules
-    return _pool(question) or question.batch(rules.average_batch) or question.layout("layout", rules.layouts)
-
-
-def check_global_max_pool2d(question: CheckQuestion) -> Objection | None:
-    """Any batch. The public layout pass leaves the operator in the layout of its source."""
-    layouts = question.rules.layouts
-    found = _pool(question) or question.layout("layout", layouts)
-    return found or (question.layout(SOURCE_LAYOUT, layouts) if SOURCE_LAYOUT in question.node.attributes else None)
-
-
 def check_add(question: CheckQuestion) -> Objection | None:
     """The left operand decides; that of a bare convolution or dense layer would make this a bias."""
-    rules = question.rules
     left = question.node.inputs[0]
-    if left in question.bare and not rules.beyond:
-        return question.object_to("left", "OP", f"{left} of an operator that stays on the host", "another left operand")
-    return (
-        question.compiles()
-        or question.rank(question.data, rules.sum_ranks, "a left operand")
-        or question.rank(question.result, range(1, MAX_RANK + 1), "a result")
-        or question.batch(MAX_BATCH)
-        or question.element_type(question.data)
-    )
+    if left not in question.bare or question.rules.beyond:
+        return None
+    return question.object_to("left", "OP", f"{left} of an operator that stays on the host", "another left operand")
 
 
 def check_concatenate(question: CheckQuestion) -> Objection | None:
     """Publicly two fields or more of rank 4 and batch 1, along the channels."""
-    rules, node = question.rules, question.node
-    if len(node.inputs) < rules.concat_fields:
-        return question.object_to("fields", "SHAPE", f"{len(node.inputs)} field", f"{rules.concat_fields} or more")
-    found = question.compiles()
+    limits, node = question.limits, question.node
+    if len(node.inputs) < limits.fields:
+        return question.object_to("fields", "SHAPE", f"{len(node.inputs)} field", f"{limits.fields} or more")
+    found: Objection | None = None
     for name in node.inputs:
         value = question.graph.values[name]
-        found = found or question.rank(value, rules.concat_ranks, f"the field {name}") or question.element_type(value)
-        if not found and value.rank > 1 and value.shape[0] > rules.concat_batch:
+        found = found or question.rank(value, limits.field_ranks, f"the field {name}") or question.element_type(value)
+        if not found and value.rank > 1 and value.shape[0] > limits.field_batch:
             got = f"the field {name} with batch {value.shape[0]}"
-            found = question.object_to("batch", "SHAPE", got, f"at most {rules.concat_batch}")
+            found = question.object_to("batch", "SHAPE", got, f"at most {limits.field_batch}")
     axis = node.integer("axis")
-    if not found and axis not in rules.concat_axes:
+    if not found and axis not in limits.axes:
         return question.object_to("axis", "NO_IMPL", f"axis {axis}", "axis 3, the channels of NHWC")
     return found
 
 
-def check_reshape(question: CheckQuestion) -> Objection | None:
-    """Input and result have rank 2 or 4: the public check asks for the result alone, and a later step aborts."""
-    ranks = question.rules.reshape_ranks
-    return (
-        question.compiles()
-        or question.rank(question.data, ranks, "an input")
-        or question.rank(question.result, ranks, "a result")
-        or question.element_type(question.data)
-    )
-
-
-def check_batch_flatten(question: CheckQuestion) -> Objection | None:
-    """An input of rank 2 or 4."""
-    ranks = (2, 3, 4) if question.rules.beyond else (2, 4)
-    return question.compiles() or question.rank(question.data, ranks) or question.element_type(question.data)
-
-
-def check_squeeze(question: CheckQuestion) -> Objection | None:
-    """Any squeeze of a type that the accelerator has."""
-    return question.compiles() or question.element_type(question.data)
-
-
 def check_layout_transform(question: CheckQuestion) -> Objection | None:
     """Publicly from NCHW to NHWC only."""
-    node, transforms = question.node, question.rules.transforms
+    node, transforms = question.node, question.limits.transforms
     layouts = node.text("src_layout"), node.text("dst_layout")
-    if layouts not in transforms:
-        allowed = " or ".join(f"{source} to {target}" for source, target in transforms)
-        return question.object_to("layouts", "NO_IMPL", f"{layouts[0]} to {layouts[1]}", allowed)
-    return question.compiles() or question.element_type(question.data)
+    if layouts in transforms:
+        return None
+    allowed = " or ".join(f"{source} to {target}" for source, target in transforms)
+    return question.object_to("layouts", "NO_IMPL", f"{layouts[0]} to {layouts[1]}", allowed)
 
 
-def _pool(question: CheckQuestion) -> Objection | None:
-    return question.compiles() or question.rank(question.data, (4,)) or question.element_type(question.data)
-
-
-def _windows(question: CheckQuestion) -> Objection | None:
+def check_windows(question: CheckQuestion) -> Objection | None:
     """Object to windows without data, which have no maximum and no average."""
     node = question.node
     padding = node.integers("padding")
@@ -195,27 +119,22 @@ def _weights(question: CheckQuestion, rank: int) -> Objection | None:
     return question.rank(value, (rank,), "weights") or question.element_type(value, value.shape[0])
 
 
-def _groups(question: CheckQuestion) -> Objection | None:
+def check_groups(question: CheckQuestion) -> Objection | None:
     """Publicly object to groups, unless each channel of the data is one and has one output channel."""
     groups = question.node.integer("groups")
     channels = question.data.shape[question.node.text("data_layout").index("C")]
     made = question.graph.shape(question.node.inputs[1])[question.node.text("kernel_layout").index("O")]
-    if question.rules.groups or groups == 1 or groups == channels == made:
+    if question.limits.groups or groups == 1 or groups == channels == made:
         return None
     got = f"{groups} groups of {channels} input and {made} output channels"
     return question.object_to("groups", "KERNEL", got, "1, or as many as there are input and output channels")
 
 
-def check_elementwise(question: CheckQuestion) -> Objection | None:
-    """An activation or a transposition of any rank to 4."""
-    return question.compiles() or question.element_type(question.data)
-
-
 def check_rows(question: CheckQuestion) -> Objection | None:
     """Rows along an axis, each of which a tile holds with its result."""
-    found, length = check_elementwise(question), question.data.shape[question.node.integer("axis")]
-    if found or length <= _LONGEST_ROW:
-        return found
+    length = question.data.shape[question.node.integer("axis")]
+    if length <= _LONGEST_ROW:
+        return None
     return question.object_to("row", "SHAPE", f"rows of {length} elements", f"at most {_LONGEST_ROW}")
 
 
@@ -225,13 +144,7 @@ def check_matmul(question: CheckQuestion) -> Objection | None:
     if constants:
         hint = "export the product as a Gemm or a dense layer"
         return question.object_to("operands", "CONSTANT", f"a constant {question.origin(constants[0])}", "none", hint)
-    found = check_elementwise(question)
-    return found or question.element_type(question.graph.values[question.node.inputs[1]])
-
-
-def check_pad(question: CheckQuestion) -> Objection | None:
-    """Zeros around any axis."""
-    return check_elementwise(question) or zeros(question)
+    return question.element_type(question.graph.values[question.node.inputs[1]])
 
 
 def check_mean(question: CheckQuestion) -> Objection | None:
@@ -240,10 +153,10 @@ def check_mean(question: CheckQuestion) -> Objection | None:
     if question.data.rank != 4 or axes not in ((1, 2), (2, 3)):
         got = f"axes {list(axes)} of rank {question.data.rank}"
         return question.object_to("axis", "NO_IMPL", got, "height and width of rank 4: axes 1 and 2, or 2 and 3")
-    return check_elementwise(question)
+    return None
 
 
-def zeros(question: CheckQuestion) -> Objection | None:
+def check_zeros(question: CheckQuestion) -> Objection | None:
     """Object to a pad with anything else than zeros. The public flow takes any value for a zero."""
     mode, value = question.node.text("pad_mode"), question.node.real("pad_value")
     if mode != "constant":

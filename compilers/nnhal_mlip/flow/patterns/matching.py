@@ -9,9 +9,9 @@ from typing import NamedTuple
 from nnhal_mlip.flow.flow_partition import FlowKernel, Objection
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_mlip.flow.graph.operators import TABLES, Operator
+from nnhal_mlip.flow.limits import BEYOND, PUBLIC
 from nnhal_mlip.flow.patterns.parts import PartQuestion, PatternPart
 from nnhal_mlip.flow.patterns.question import WEIGHTED, CheckQuestion
-from nnhal_mlip.flow.patterns.rules import BEYOND, PUBLIC
 from nnhal_mlip.flow.patterns.table import PATTERNS, LayerPattern
 
 _BEYOND_HINT = "nnhal takes it if it may go beyond the public flow"
@@ -73,7 +73,7 @@ class _Matching:
     def match(self, row: LayerPattern, asked: FlowNode) -> None:
         """Make a layer of a node and what fits around it, or note why it is none."""
         question = self._question(asked)
-        objection = row.check(question)
+        objection = row.objection(question)
         if objection:
             self._answers[asked.output] = self._with_hint(row, question, objection)
             return
@@ -129,7 +129,7 @@ class _Matching:
     def _marks(self, row: LayerPattern, asked: FlowNode, parts: list[_Fitted]) -> Iterator[str]:
         """Yield what of a layer the public rules would refuse."""
         question = replace(self._question(asked), rules=PUBLIC)
-        found = [row.check(question) if row.public else refuse_alone(asked, beyond=False)]
+        found = [row.objection(question) if row.public else refuse_alone(asked, beyond=False)]
         found += [
             part.fits(PartQuestion(replace(question, node=node), asked, between)) for part, node, between in parts
         ]
@@ -139,7 +139,7 @@ class _Matching:
 
     def _with_hint(self, row: LayerPattern, question: CheckQuestion, objection: Objection) -> Objection:
         """Say so if only the public rules object."""
-        if self._rules.beyond or objection.hint or row.check(replace(question, rules=BEYOND)):
+        if self._rules.beyond or objection.hint or row.objection(replace(question, rules=BEYOND)):
             return objection
         return replace(objection, hint=_BEYOND_HINT)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from nnhal_mlip.flow.flow_partition import Objection
 from nnhal_mlip.flow.graph.flow_graph import FlowNode
 from nnhal_mlip.flow.graph.operators import TABLES, Operator
-from nnhal_mlip.flow.patterns.checks import zeros
+from nnhal_mlip.flow.patterns.checks import check_zeros
 from nnhal_mlip.flow.patterns.question import CheckQuestion
 
 
@@ -40,7 +40,7 @@ def _fits_pad(part: PartQuestion) -> Objection | None:
     widths = question.node.integers("pad_width")
     pairs = [widths[axis : axis + 2] for axis in range(0, len(widths), 2)]
     layout = asked.text("data_layout" if asked.operator == Operator.CONV2D else "layout")
-    found = zeros(question) or question.rank(question.data, (4,))
+    found = check_zeros(question) or question.rank(question.data, (4,))
     if found:
         return found
     if any(any(pair) for pair, axis in zip(pairs, layout, strict=True) if axis not in "HW"):

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from nnhal_mlip.flow.flow_partition import Objection
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode, FlowValue
 from nnhal_mlip.flow.graph.operators import Operator
-from nnhal_mlip.flow.passes.layout_conversion import MAX_BATCH
-from nnhal_mlip.flow.patterns.rules import MAX_RANK, FlowRules
+from nnhal_mlip.flow.limits import MAX_BATCH, MAX_RANK, FlowLimits, OperatorLimits
 
 WEIGHTED = (Operator.CONV2D, Operator.CONV2D_TRANSPOSE, Operator.DENSE)
 """Their second operand holds weights."""
@@ -23,9 +22,13 @@ class CheckQuestion:
 
     graph: FlowGraph
     node: FlowNode
-    rules: FlowRules
+    rules: FlowLimits
     bare: Collection[str] = ()
     """The outputs of convolutions and dense layers that are in no composite."""
+
+    @property
+    def limits(self) -> OperatorLimits:
+        return self.rules.operators[Operator(self.node.operator)]
 
     @property
     def data(self) -> FlowValue:
@@ -62,7 +65,8 @@ class CheckQuestion:
         return None
 
     def rank(self, value: FlowValue, ranks: Collection[int], what: str = "data") -> Objection | None:
-        if value.rank in ranks:
+        """Object to a rank, unless none are named."""
+        if not ranks or value.rank in ranks:
             return None
         allowed = f"rank {min(ranks)} to {max(ranks)}" if len(ranks) > 2 else "rank " + " or ".join(map(str, ranks))
         return self.object_to("rank", "RANK", f"{what} of rank {value.rank}, shape {list(value.shape)}", allowed)
@@ -70,17 +74,18 @@ class CheckQuestion:
     def batch(self, largest: int, unknown: bool = True) -> Objection | None:
         """Object to a large batch of the first operand, and to an unknown one unless that is allowed.
 
-        A tensor of one axis has no batch.
+        A tensor of one axis has no batch. ``largest`` is 0 if any is allowed.
         """
         batch = self.data.shape[0] if self.data.rank > 1 else 1
         allowed = "1" if largest == 1 else f"1 to {largest}"
         if not batch and not unknown:
             return self.object_to("batch", "DYN_SHAPE", "an unknown batch", allowed, "fix the batch")
-        return self.object_to("batch", "SHAPE", f"batch {batch}", allowed) if batch > largest else None
+        return self.object_to("batch", "SHAPE", f"batch {batch}", allowed) if batch > largest > 0 else None
 
     def layout(self, attribute: str, layouts: Collection[str]) -> Objection | None:
-        layout = self.node.text(attribute)
-        if layout in layouts:
+        """Object to the layout that an attribute has, if the operator has the attribute."""
+        layout = self.node.text(attribute) if attribute in self.node.attributes else None
+        if layout is None or layout in layouts:
             return None
         return self.object_to(attribute, "NO_IMPL", layout, " or ".join(layouts))
 
