@@ -23,14 +23,14 @@ from nnhal_dashboard.web.request_state import collector_of, show_page, visitor_o
 from nnhal_hosting.access import AccessRole
 from nnhal_pages.operating.resources import RESOURCES
 from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, OperatorError, Snapshot
-from nnhal_pages.operating.table import Resource, Verb
+from nnhal_pages.operating.table import Resource, Verb, parameters_of
 
 ROOT = "/api/v1"
 OF_PAGES: Mapping[str, str] = {
     "": "processes",
     "memory": "pools",
     "metrics": "history",
-    **{name: name for name in ("devices", "processes", "models", "runs", "sessions", "events", "logs")},
+    **{name: name for name in ("devices", "processes", "models", "runs", "sessions", "clients", "events", "logs")},
 }
 """What a page tells, by the first word of its address, if it is asked for as JSON."""
 _FOLLOWED = {name: resource for name, resource in RESOURCES.items() if resource.asked is None}
@@ -106,9 +106,22 @@ def _json(value: Any) -> Response:
 
 
 def _add_reading(resource: Resource) -> None:
-    @router.get(f"/{resource.name}", summary=resource.about, tags=[resource.name], response_model=dict[str, list[Any]])
+    search = resource.search
+
     def everything(request: Request, most: Most = 1000) -> Response:
         return _json(resource.as_json(_items(request, resource)[-most:]))
+
+    def some(request: Request, given: Any) -> Response:
+        require_role(visitor_of(request), AccessRole.VIEW)
+        assert search is not None
+        return _json(resource.as_json(search(collector_of(request), **given.model_dump())))
+
+    if search is not None:
+        query = _body(f"{resource.name}_query", parameters_of(search))
+        some.__annotations__["given"] = Annotated[query, Query()]
+    router.get(f"/{resource.name}", summary=resource.about, tags=[resource.name], response_model=dict[str, list[Any]])(
+        everything if search is None else some
+    )
 
     @router.get(
         f"/{resource.name}/{{name:path}}",
@@ -151,12 +164,13 @@ def _add_verb(resource: Resource, verb: Verb) -> None:
 
 
 def _body(name: str, parameters: Iterable[Parameter]) -> type[BaseModel]:
-    """Return the model of what a verb is told."""
+    """Return the model of what a verb or a search is told."""
     fields: dict[str, Any] = {}
     for each in parameters:
         kind, given = get_args(each.annotation)
         default = ... if each.default is Parameter.empty else each.default
-        fields[each.name] = (kind, Field(default, description=given.about, ge=given.least, le=given.most))
+        name = each.name.rstrip("_")  # which is a word of Python's in "from_"
+        fields[each.name] = (kind, Field(default, alias=name, description=given.about, ge=given.least, le=given.most))
     return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
 
 

@@ -19,6 +19,7 @@ from nnhal_service.access import ClientRates
 from nnhal_service.native.servicer import FrameworkServicer
 from nnhal_service.native.session import Intake, NativeSession, NativeSessions
 from nnhal_service.operating.events import FrameworkEvents
+from nnhal_service.operating.run_archive import FILE_NAME, RunArchive
 from nnhal_service.operating.servicer import OPERATOR_SERVICES, serve_framework_operators
 from nnhal_service.protocol_settings import NO_SOCKETS, rates_of
 from nnhal_service.run_memory import limit_run_memory
@@ -102,8 +103,9 @@ class FrameworkProcess:
         )
         self._native.serve_calls(framework_pb2_grpc.add_FrameworkServiceServicer_to_server, servicer)
         set_level = self._model_server.log_settings.set_level if self._model_server else None
-        serve_framework_operators(
-            self._native, oversight, fleet, sessions, intake, monitor, events, self._model_server, set_level
+        archive = RunArchive(endpoint.directory / FILE_NAME)
+        self._history = serve_framework_operators(
+            self._native, oversight, fleet, sessions, intake, monitor, events, self._model_server, set_level, archive
         )
         names = [service.full_name for service in framework_pb2.DESCRIPTOR.services_by_name.values()]
         self._native.reflect([*names, *OPERATOR_SERVICES])
@@ -113,6 +115,7 @@ class FrameworkProcess:
     def __enter__(self) -> FrameworkProcess:
         with ExitStack() as undo:
             undo.callback(self._fleet.close)
+            undo.enter_context(self._history)
             undo.enter_context(self._native)
             if self._model_server is not None:
                 undo.enter_context(self._model_server)
@@ -151,7 +154,9 @@ def _made_model_server(
     """Import it, which takes a third of a start, and make it: a framework without a repository needs none."""
     from nnhal_service.model_server import ModelServer
     from nnhal_service.observability import NativeClients
+    from nnhal_service.observability.request_scope import current_trace_id
 
+    monitor.log.trace_id = current_trace_id
     clients = NativeClients(
         lambda: len(sessions.all()),
         lambda: [model for session in sessions.all() for model in session.own_models],

@@ -13,7 +13,7 @@ import schemathesis
 
 from nnhal_hosting.supervision import Child
 from tests.support.described import problems_of
-from tests.support.model_server import Devices, devices, model_server
+from tests.support.model_server import Devices, Served, devices, model_server
 from tests.support.processes import WARM
 from tests.support.repositories import onnx_file, write
 from tests.support.searching import further
@@ -30,27 +30,33 @@ def own_devices() -> Iterator[Devices]:
 
 
 @pytest.fixture(scope="module")
-def api(own_devices: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+def framework(own_devices: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("repository")
+    write(folder, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
+    with model_server(own_devices, folder) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def api(framework: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A dashboard of a framework with one model, as an admin reaches it."""
     folder = tmp_path_factory.mktemp("api")
-    write(folder / "repository", "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
-    with model_server(own_devices, folder / "repository") as served:
-        key = folder / "admin.key"
-        key.touch(mode=0o600)
-        key.write_text(served.child.admin_key)
-        words = ["--directory", str(folder), "--framework", str(served.endpoint.directory), "--port", "0"]
-        words += ["--admin-key", str(key), "--tokens", str(token_file(folder, boss="admin", eye="view"))]
-        child = Child("nnhal_dashboard", words, zygote=WARM)
-        try:
-            child.wait_until_ready()
-            announced = re.compile(r"^dashboard: (\S+)$", re.MULTILINE)
-            wait_until(lambda: bool(announced.search(child.said())), "the dashboard tells its address")
-            address = announced.findall(child.said())[0]
-            with httpx.Client(base_url=address, timeout=None, headers={"authorization": "Bearer boss-token"}) as client:
-                wait_until(lambda: len(client.get("/api/v1/devices").json()["devices"]) == 2, "it knows the devices")
-                yield client
-        finally:
-            child.stop()
+    key = folder / "admin.key"
+    key.touch(mode=0o600)
+    key.write_text(framework.child.admin_key)
+    words = ["--directory", str(folder), "--framework", str(framework.endpoint.directory), "--port", "0"]
+    words += ["--admin-key", str(key), "--tokens", str(token_file(folder, boss="admin", eye="view"))]
+    child = Child("nnhal_dashboard", words, zygote=WARM)
+    try:
+        child.wait_until_ready()
+        announced = re.compile(r"^dashboard: (\S+)$", re.MULTILINE)
+        wait_until(lambda: bool(announced.search(child.said())), "the dashboard tells its address")
+        address = announced.findall(child.said())[0]
+        with httpx.Client(base_url=address, timeout=None, headers={"authorization": "Bearer boss-token"}) as client:
+            wait_until(lambda: len(client.get("/api/v1/devices").json()["devices"]) == 2, "it knows the devices")
+            yield client
+    finally:
+        child.stop()
 
 
 def test_a_program_reads_and_acts_with_a_token_alone(api: httpx.Client) -> None:
@@ -67,6 +73,22 @@ def test_a_program_reads_and_acts_with_a_token_alone(api: httpx.Client) -> None:
     assert api.get("/api/v1/models", headers={"authorization": "Bearer no"}).status_code == 401
     assert api.get("/devices", headers={"accept": "application/json"}).json()["devices"]
     assert not api.cookies
+
+
+def test_a_slow_run_is_found_by_model_and_time_with_its_trace(api: httpx.Client, framework: Served) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1, 8], "data": [0.0] * 8}
+    assert httpx.post(
+        f"http://{framework.http}/v2/models/tanh/infer", json={"inputs": [tensor]}, headers=headers
+    ).is_success
+    runs = api.get("/api/v1/runs", params={"model": "tanh", "from": "2026-01-01", "sort": "took"}).json()["runs"]
+    assert [run["trace_id"] for run in runs if run["trace_id"]] == [trace]
+    took = [run["ended_ns"] - run["arrived_ns"] for run in runs]
+    assert took == sorted(took, reverse=True)
+    assert api.get("/api/v1/runs", params={"until": "2020-01-01"}).json()["runs"] == []
+    assert api.get("/api/v1/runs", params={"from": "yesterday"}).status_code == 422
+    assert api.get("/api/v1/runs", params={"sort": "size"}).status_code == 422
 
 
 def test_who_has_done_what_is_told_and_what_undoes_it(api: httpx.Client) -> None:

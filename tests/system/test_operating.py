@@ -14,6 +14,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,24 @@ def test_runs_and_events_that_are_over_are_listed(testbed: Testbed) -> None:
     assert [event["at_ns"] for event in events] == sorted(event["at_ns"] for event in events)
     assert asked(testbed, "show", "events", "--lines", "1")["events"] == events[-1:]
     assert "started" in shown(testbed, "show", "events")
+
+
+def test_a_slow_run_is_found_after_its_framework_was_killed(testbed: Testbed) -> None:
+    infer(testbed, "digits")
+    before = testbed.pid("framework")
+    kept = asked(testbed, "show", "runs", "--model", "digits", "--sort", "took")["runs"]
+    took = [run["ended_ns"] - run["arrived_ns"] for run in kept]
+    assert took == sorted(took, reverse=True) != []
+    assert all(run["infer_ns"] > 0 and run["devices"] for run in kept)
+    os.kill(before, signal.SIGKILL)
+    wait_until(
+        lambda: testbed.pid("framework") not in (0, before) and testbed.process("framework").is_running, "it is back"
+    )
+    until = datetime.now(UTC).isoformat()
+    again = asked(testbed, "show", "runs", "--model", "digits", "--sort", "took", "--until", until)["runs"]
+    assert [run["number"] for run in again] == [run["number"] for run in kept]
+    assert asked(testbed, "show", "runs", "--from", "2100-01-01")["runs"] == []
+    assert "expected an instant as" in refused(testbed, "show", "runs", "--from", "yesterday")
 
 
 def test_a_process_is_killed_stopped_started_and_restarted(testbed: Testbed) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -15,11 +15,10 @@ from nnhal.errors import NnhalError
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal.threads import LastingThread
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
-from nnhal_dashboard.monitoring.events import MOMENT_SECONDS, faults_between
+from nnhal_dashboard.monitoring.events import faults_between
 from nnhal_dashboard.monitoring.faults import FaultWatch
 from nnhal_dashboard.monitoring.history import History
 from nnhal_dashboard.monitoring.history_file import HistoryFile
-from nnhal_dashboard.monitoring.kept_runs import continued, kept_runs
 from nnhal_dashboard.monitoring.logbook import Logbook
 from nnhal_dashboard.monitoring.pace import PaceWatch
 from nnhal_dashboard.monitoring.plans import PlanBook
@@ -31,6 +30,7 @@ from nnhal_dashboard.settings import CLIENT_NAME, DashboardSettings
 from nnhal_pages.operating.contacts import Contacts
 from nnhal_pages.operating.counts import devices_at_work
 from nnhal_pages.operating.observer import Answers, ProcessObserver
+from nnhal_pages.operating.resources.runs import is_troubled
 from nnhal_pages.operating.snapshot import NO_DETAIL, Detail, ObservedProcess, Snapshot
 
 _EVERY_SECONDS = 1.0
@@ -51,6 +51,8 @@ _UNWATCHED_ROUNDS = 10
 _AT_WORK_SECONDS = 3.0
 """A device that has run executions within this time is not silent."""
 _EVENTS_KEPT = 2000
+_RUNS_KEPT, _TROUBLED_KEPT = 500, 100
+"""The last runs that went well, which do not push out those that failed or fell back."""
 _THREADS = 16
 
 
@@ -69,7 +71,7 @@ class Collector:
         self._observers: dict[str, ProcessObserver] = {}
         self._supervisor: SupervisorControl | None = None
         self._listeners: list[Callable[[Snapshot], None]] = []
-        self._looked = self._eventful = float("-inf")
+        self._looked = float("-inf")
         self._looked_at = dict.fromkeys(Detail, float("-inf"))
         self._event = 0
         self._worked: dict[str, float] = {}
@@ -164,10 +166,7 @@ class Collector:
 
     def _collect(self) -> None:
         now = time.monotonic()
-        moment = now - self._eventful < 2 * MOMENT_SECONDS  # runs around an event are kept, though nobody looks
         wanted = reduce(or_, (detail for detail in Detail if self._is_due(detail, now)), NO_DETAIL)
-        if moment:
-            wanted |= Detail.RUNS
         if self._patient >= self._begun:
             wanted |= Detail.SESSIONS
         rounds = _MEMORY_ROUNDS if now - self._looked < _WATCHED_SECONDS else _UNWATCHED_ROUNDS
@@ -234,7 +233,7 @@ class Collector:
                 events += answers.framework.events
             if answers.runs is not None:
                 live = tuple(answers.runs.live)
-                finished = tuple(continued(finished, answers.runs.finished))
+                finished = tuple(_continued(finished, answers.runs.finished))
                 recordings = tuple(answers.runs.recordings)
         if framework is not None and last.framework is not None and framework is not last.framework:
             self._worked.update(dict.fromkeys(devices_at_work(last.framework, framework), time.monotonic()))
@@ -252,7 +251,7 @@ class Collector:
             processes,
             framework,
             live,
-            last.finished,
+            finished,
             recordings,
             last.events,
         )
@@ -262,12 +261,6 @@ class Collector:
             seen = {(event.at_ns, event.subject, event.kind): event for event in (*last.events, *events)}
             merged = sorted(seen.values(), key=lambda event: event.at_ns)[-_EVENTS_KEPT:]
             snapshot = replace(snapshot, events=tuple(merged))
-            self._eventful = time.monotonic()
-        if finished != last.finished:
-            since_ns = round(snapshot.at * 1e9) - snapshot.at_ns  # runs tell instants since the boot
-            snapshot = replace(
-                snapshot, finished=kept_runs(finished, [each.at_ns - since_ns for each in snapshot.events])
-            )
         return snapshot
 
     def _follow(
@@ -337,3 +330,11 @@ class Collector:
         if supervisor is not None:
             with suppress(NnhalError):
                 supervisor.close()
+
+
+def _continued(
+    known: Sequence[framework_admin_pb2.FinishedRun], more: Sequence[framework_admin_pb2.FinishedRun]
+) -> list[framework_admin_pb2.FinishedRun]:
+    """Add runs to those that are known, and drop the oldest."""
+    well, troubled = ([run for run in (*known, *more) if is_troubled(run) == which] for which in (False, True))
+    return sorted([*well[-_RUNS_KEPT:], *troubled[-_TROUBLED_KEPT:]], key=lambda run: run.ended_ns)

@@ -52,12 +52,6 @@ def written(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def read(text: str) -> float:
-    """Read an instant, which is in UTC if it names no zone. Raises ValueError."""
-    found = datetime.fromisoformat(text)
-    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
-
-
 def faults_between(last: Snapshot, now: Snapshot) -> Iterator[supervisor_pb2.ProcessEvent]:
     """Yield an event for each device that has injected faults since the snapshot before: it notes none by itself."""
     before = {process.name: process.device for process in last.devices}

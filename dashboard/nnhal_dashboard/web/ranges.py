@@ -9,7 +9,8 @@ from typing import NamedTuple
 from fastapi import HTTPException, Request
 
 from nnhal_dashboard.access.visitors import Visitor
-from nnhal_dashboard.monitoring.events import read, written
+from nnhal_dashboard.monitoring.events import written
+from nnhal_pages.operating.table import read_instant
 
 
 class TimeRange(NamedTuple):
@@ -47,7 +48,8 @@ class OwnTime(NamedTuple):
         begin, end = parameters.get("from", ""), parameters.get("until", "")
         if not begin and not end:
             return None
-        return cls(_instant("from", begin) if begin else -inf, _instant("until", end) if end else inf)
+        begin_ns, end_ns = read_instant("from", begin), read_instant("until", end)
+        return cls(begin_ns / 1e9 if begin else -inf, end_ns / 1e9 if end else inf)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -58,14 +60,6 @@ class OwnTime(NamedTuple):
     def has(self, begin: float, end: float | None = None) -> bool:
         """Return whether an instant, or a part of a time, is in it."""
         return self.begin <= (begin if end is None else end) and begin <= self.end
-
-
-def _instant(name: str, text: str) -> float:
-    try:
-        return read(text)
-    except ValueError:
-        message = f"{name} is {text[:30]!r}, expected an instant as 2026-11-27T14:03:00Z"
-        raise ValueError(message) from None
 
 
 class ElsewhereError(Exception):

@@ -176,6 +176,10 @@ class FrameworkAdmin(ProcessAdmin):
         request = framework_wire.GetRunsRequest(after=after, model=model, most=most)
         return self._calls.call(self._framework.GetRuns, request)
 
+    def find_runs(self, request: framework_wire.FindRunsRequest) -> Sequence[framework_wire.FinishedRun]:
+        """Return runs of the last day."""
+        return self._calls.call(self._framework.FindRuns, request).runs
+
     def record(self, model: str, count: int) -> int:
         """Record the next ``count`` runs of a model, or of all models; return the recording's number."""
         request = framework_wire.RecordRunsRequest(model=model, count=count)

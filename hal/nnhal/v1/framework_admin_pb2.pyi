@@ -1049,6 +1049,72 @@ class GetRunsResponse(_message.Message):
 Global___GetRunsResponse: _TypeAlias = GetRunsResponse  # noqa: Y015
 
 @_typing.final
+class FindRunsRequest(_message.Message):
+    """FindRunsRequest says which runs are asked for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    BEGIN_NS_FIELD_NUMBER: _builtins.int
+    END_NS_FIELD_NUMBER: _builtins.int
+    SLOWEST_FIELD_NUMBER: _builtins.int
+    MOST_FIELD_NUMBER: _builtins.int
+    TROUBLED_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Only of this model; empty for all."""
+    begin_ns: _builtins.int
+    """Only runs that had not ended before this instant, in nanoseconds since the epoch; 0 for any."""
+    end_ns: _builtins.int
+    """Only runs that had arrived at this instant, in nanoseconds since the epoch; 0 for any."""
+    slowest: _builtins.bool
+    """Whether the slowest come first; otherwise the newest do."""
+    most: _builtins.int
+    """At most so many, 1 to 100,000."""
+    troubled: _builtins.bool
+    """Only runs that failed or fell back."""
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        begin_ns: _builtins.int = ...,
+        end_ns: _builtins.int = ...,
+        slowest: _builtins.bool = ...,
+        most: _builtins.int = ...,
+        troubled: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_ns", b"begin_ns", "end_ns", b"end_ns", "model", b"model", "most", b"most", "slowest", b"slowest", "troubled", b"troubled"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindRunsRequest: _TypeAlias = FindRunsRequest  # noqa: Y015
+
+@_typing.final
+class FindRunsResponse(_message.Message):
+    """FindRunsResponse holds runs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___FinishedRun]:
+        """The runs, in the order that was asked for."""
+
+    def __init__(
+        self,
+        *,
+        runs: _abc.Iterable[Global___FinishedRun] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["runs", b"runs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindRunsResponse: _TypeAlias = FindRunsResponse  # noqa: Y015
+
+@_typing.final
 class RecordingState(_message.Message):
     """RecordingState is how far a recording is."""
 
@@ -1107,6 +1173,7 @@ class FinishedRun(_message.Message):
     RECORDING_FIELD_NUMBER: _builtins.int
     REPORT_FIELD_NUMBER: _builtins.int
     COPIED_FIELD_NUMBER: _builtins.int
+    TRACE_ID_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the runs that were kept, in the order in which they were found to have ended, from 1 on; in a recording its
     own runs.
@@ -1141,6 +1208,8 @@ class FinishedRun(_message.Message):
     """Why it failed; empty if it succeeded."""
     recording: _builtins.int
     """A recording that has its steps; 0 for none."""
+    trace_id: _builtins.str
+    """The client's trace, as its traceparent names it: 32 hexadecimal digits; empty for none."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices that ran it, by plan."""
@@ -1175,10 +1244,11 @@ class FinishedRun(_message.Message):
         recording: _builtins.int = ...,
         report: _framework_pb2.RunReport | None = ...,
         copied: Global___CopiedBytes | None = ...,
+        trace_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["copied", b"copied", "report", b"report"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrived_ns", b"arrived_ns", "batch_size", b"batch_size", "client", b"client", "copied", b"copied", "copied_bytes", b"copied_bytes", "devices", b"devices", "ended_ns", b"ended_ns", "error", b"error", "fell_back", b"fell_back", "infer_ns", b"infer_ns", "input_ns", b"input_ns", "model", b"model", "number", b"number", "output_ns", b"output_ns", "queue_ns", b"queue_ns", "recording", b"recording", "report", b"report", "request_id", b"request_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrived_ns", b"arrived_ns", "batch_size", b"batch_size", "client", b"client", "copied", b"copied", "copied_bytes", b"copied_bytes", "devices", b"devices", "ended_ns", b"ended_ns", "error", b"error", "fell_back", b"fell_back", "infer_ns", b"infer_ns", "input_ns", b"input_ns", "model", b"model", "number", b"number", "output_ns", b"output_ns", "queue_ns", b"queue_ns", "recording", b"recording", "report", b"report", "request_id", b"request_id", "trace_id", b"trace_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

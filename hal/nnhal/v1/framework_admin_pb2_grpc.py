@@ -75,6 +75,11 @@ class FrameworkAdminServiceStub:
                 request_serializer=nnhal_dot_v1_dot_framework__admin__pb2.GetRunsRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_framework__admin__pb2.GetRunsResponse.FromString,
                 _registered_method=True)
+        self.FindRuns = channel.unary_unary(
+                '/nnhal.v1.FrameworkAdminService/FindRuns',
+                request_serializer=nnhal_dot_v1_dot_framework__admin__pb2.FindRunsRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__admin__pb2.FindRunsResponse.FromString,
+                _registered_method=True)
         self.RecordRuns = channel.unary_unary(
                 '/nnhal.v1.FrameworkAdminService/RecordRuns',
                 request_serializer=nnhal_dot_v1_dot_framework__admin__pb2.RecordRunsRequest.SerializeToString,
@@ -167,6 +172,14 @@ class FrameworkAdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindRuns(self, request, context):
+        """FindRuns returns runs of the last day. For each model and minute the 8 slowest are kept, 20 that failed or fell back,
+        and 4 others by chance. A framework that is started again in the same directory has them too.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RecordRuns(self, request, context):
         """RecordRuns has the next runs of a model, or of all, measured and kept. Requests over the protocol are measured for
         it; runs of native clients are recorded if their bindings measure. Direct runs pass the framework by, and are not
@@ -253,6 +266,11 @@ def add_FrameworkAdminServiceServicer_to_server(servicer, server):
                     servicer.GetRuns,
                     request_deserializer=nnhal_dot_v1_dot_framework__admin__pb2.GetRunsRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_framework__admin__pb2.GetRunsResponse.SerializeToString,
+            ),
+            'FindRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindRuns,
+                    request_deserializer=nnhal_dot_v1_dot_framework__admin__pb2.FindRunsRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__admin__pb2.FindRunsResponse.SerializeToString,
             ),
             'RecordRuns': grpc.unary_unary_rpc_method_handler(
                     servicer.RecordRuns,
@@ -502,6 +520,33 @@ class FrameworkAdminService:
             '/nnhal.v1.FrameworkAdminService/GetRuns',
             nnhal_dot_v1_dot_framework__admin__pb2.GetRunsRequest.SerializeToString,
             nnhal_dot_v1_dot_framework__admin__pb2.GetRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkAdminService/FindRuns',
+            nnhal_dot_v1_dot_framework__admin__pb2.FindRunsRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__admin__pb2.FindRunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

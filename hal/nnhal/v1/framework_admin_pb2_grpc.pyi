@@ -49,6 +49,10 @@ class FrameworkAdminServiceStub:
     """ApplyPlan has a model of the repository run by a plan with these pins, until it is loaded again without them."""
     GetRuns: _grpc.UnaryUnaryMultiCallable[_framework_admin_pb2.GetRunsRequest, _framework_admin_pb2.GetRunsResponse]
     """GetRuns returns the runs and requests that wait and run, and the last ones that ended."""
+    FindRuns: _grpc.UnaryUnaryMultiCallable[_framework_admin_pb2.FindRunsRequest, _framework_admin_pb2.FindRunsResponse]
+    """FindRuns returns runs of the last day. For each model and minute the 8 slowest are kept, 20 that failed or fell back,
+    and 4 others by chance. A framework that is started again in the same directory has them too.
+    """
     RecordRuns: _grpc.UnaryUnaryMultiCallable[_framework_admin_pb2.RecordRunsRequest, _framework_admin_pb2.RecordRunsResponse]
     """RecordRuns has the next runs of a model, or of all, measured and kept. Requests over the protocol are measured for
     it; runs of native clients are recorded if their bindings measure. Direct runs pass the framework by, and are not
@@ -86,6 +90,10 @@ class FrameworkAdminServiceAsyncStub(FrameworkAdminServiceStub):
     """ApplyPlan has a model of the repository run by a plan with these pins, until it is loaded again without them."""
     GetRuns: _aio.UnaryUnaryMultiCallable[_framework_admin_pb2.GetRunsRequest, _framework_admin_pb2.GetRunsResponse]  # type: ignore[assignment]
     """GetRuns returns the runs and requests that wait and run, and the last ones that ended."""
+    FindRuns: _aio.UnaryUnaryMultiCallable[_framework_admin_pb2.FindRunsRequest, _framework_admin_pb2.FindRunsResponse]  # type: ignore[assignment]
+    """FindRuns returns runs of the last day. For each model and minute the 8 slowest are kept, 20 that failed or fell back,
+    and 4 others by chance. A framework that is started again in the same directory has them too.
+    """
     RecordRuns: _aio.UnaryUnaryMultiCallable[_framework_admin_pb2.RecordRunsRequest, _framework_admin_pb2.RecordRunsResponse]  # type: ignore[assignment]
     """RecordRuns has the next runs of a model, or of all, measured and kept. Requests over the protocol are measured for
     it; runs of native clients are recorded if their bindings measure. Direct runs pass the framework by, and are not
@@ -168,6 +176,16 @@ class FrameworkAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_framework_admin_pb2.GetRunsResponse, _abc.Awaitable[_framework_admin_pb2.GetRunsResponse]]:
         """GetRuns returns the runs and requests that wait and run, and the last ones that ended."""
+
+    @_abc_1.abstractmethod
+    def FindRuns(
+        self,
+        request: _framework_admin_pb2.FindRunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_admin_pb2.FindRunsResponse, _abc.Awaitable[_framework_admin_pb2.FindRunsResponse]]:
+        """FindRuns returns runs of the last day. For each model and minute the 8 slowest are kept, 20 that failed or fell back,
+        and 4 others by chance. A framework that is started again in the same directory has them too.
+        """
 
     @_abc_1.abstractmethod
     def RecordRuns(

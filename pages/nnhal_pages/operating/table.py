@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from inspect import Parameter, getdoc, signature
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
@@ -34,6 +34,20 @@ class OperatedSystem(Protocol):
 def clock(at_ns: int) -> str:
     """The time of day, with milliseconds, of an instant in nanoseconds since the epoch."""
     return datetime.fromtimestamp(at_ns / 1e9).strftime("%H:%M:%S.%f")[:-3]
+
+
+def read_instant(name: str, text: str) -> int:
+    """Read an instant, which is in UTC if it names no zone, as nanoseconds since the epoch; 0 for an empty text.
+
+    Raises ValueError; ``name`` is the option that has it.
+    """
+    if not text:
+        return 0
+    try:
+        found = datetime.fromisoformat(text)
+        return round((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp() * 1e9)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{name} is {text[:30]!r}, expected an instant as 2026-11-27T14:03:00Z") from None
 
 
 def since(at_ns: int) -> str:
@@ -116,6 +130,11 @@ class Done(NamedTuple):
         return self
 
 
+def parameters_of(act: Callable[..., object]) -> list[Parameter]:
+    """Return the parameters of a verb or a search, after the testbed."""
+    return list(signature(act, eval_str=True).parameters.values())[1:]
+
+
 @dataclass(frozen=True, slots=True)
 class Verb:
     """Something that operators have done with a thing of a kind, by ``act(at, name, …)``.
@@ -134,7 +153,7 @@ class Verb:
     @property
     def parameters(self) -> list[Parameter]:
         """Return what it is told, after the testbed."""
-        return list(signature(self.act, eval_str=True).parameters.values())[1:]
+        return parameters_of(self.act)
 
     @property
     def told(self) -> list[Parameter]:
@@ -171,6 +190,8 @@ class Resource:
     parts: Mapping[str, Callable[..., bool]] = field(default_factory=dict)
     """By which names JSON has them, and which ones; all by the resource's own name if there are none."""
     verbs: tuple[Verb, ...] = ()
+    search: Callable[..., list[tuple[Any, ...]]] | None = None
+    """Finds some of them, by ``search(at, …)``, whose parameters are annotated as those of a verb are."""
 
     def found(self, at: OperatedSystem) -> list[tuple[Any, ...]]:
         """Ask for all of them. Raises NnhalError if what knows them does not answer."""

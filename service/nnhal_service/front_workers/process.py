@@ -28,6 +28,7 @@ from nnhal_service.front_workers.served_worker import (
 )
 from nnhal_service.observability import RequestLog, RuntimeLogSettings, Tracer, metrics_options
 from nnhal_service.observability.metrics.requests import RequestMetrics
+from nnhal_service.observability.request_scope import current_trace_id
 from nnhal_service.observability.traces.tracer import TraceRules, TraceSampler
 from nnhal_service.protocol_servers import ServerBackends, grpc_server, http_server, instance_memory_of
 from nnhal_service.protocol_settings import GRPC, HTTP, guard_of, listener_of, repository_options, tls_of
@@ -108,6 +109,7 @@ class FrontWorkerProcess:
             self._run_log = EndedRuns(
                 self._recorder, without_answer(monitor.fell_back), without_answer(monitor.overloaded)
             )
+            self._run_log.trace_id = current_trace_id
             self._metrics = RequestMetrics(metrics_options(settings.metrics_config))
             self._observers: list[Observer] = [self._metrics, RequestLog(self._log_settings)]
             self._loop = undo.enter_context(ServingLoop(settings.inference_threads))
@@ -174,7 +176,7 @@ class FrontWorkerProcess:
     def runs(self) -> ProcessRuns:
         """The requests that wait and run, and those that have ended since the last question."""
         live = [request for requests in self._repository.live() for request in requests.list()]
-        return ProcessRuns(live, self._run_log.take())
+        return ProcessRuns(live, self._run_log.take(), self._run_log.take_chosen())
 
     def cancel_request(self, number: int) -> bool | None:
         """Cancel a request, as ``LiveRequests.cancel`` does."""

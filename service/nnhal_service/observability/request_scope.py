@@ -47,6 +47,12 @@ def current_parent() -> TraceParent | None:
     return _parent.get()
 
 
+def current_trace_id() -> str:
+    """Return the client's trace of that request; empty if there is none."""
+    parent = _parent.get()
+    return "" if parent is None else parent.trace_id
+
+
 class RequestScope:
     """Until it is left, every log line names the request, once its name is known: in this task or thread, and in the
     threads that work for it. Use it as a context, or call ``leave``.

@@ -1,22 +1,21 @@
-"""GetRuns, RecordRuns and GetRecording."""
+"""GetRuns, FindRuns, RecordRuns and GetRecording."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sqlite3
 
 import grpc
 
 from nnhal.clock import boottime_shift
-from nnhal.codec.reports import copied_to_wire
-from nnhal.errors import invalid_argument
+from nnhal.errors import general_failure, invalid_argument
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_hosting.admin.guard import OperatorGuard
 from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_hosting.rpc import answers
-from nnhal_service.native.convert import report_to_wire
 from nnhal_service.operating.executions import FrameworkExecutions
+from nnhal_service.operating.finished_run import finished_to_wire
+from nnhal_service.operating.run_archive import MOST_FOUND
 from nnhal_service.operating.run_history import RunHistory
-from nnhal_service.serving.history.ended_runs import EndedRun
 from nnhal_service.serving.models.monitor import ServingMonitor
 
 
@@ -43,6 +42,16 @@ class OperatedRuns:
         )
 
     @answers
+    def FindRuns(self, request: wire.FindRunsRequest, context: grpc.ServicerContext) -> wire.FindRunsResponse:
+        self._guard.require_operator(context, "see the runs of others")
+        if not 1 <= request.most <= MOST_FOUND:
+            invalid_argument(f"{request.most} runs are asked for, expected 1 to {MOST_FOUND}")
+        try:
+            return wire.FindRunsResponse(runs=self._history.find(request))
+        except (OSError, sqlite3.Error) as error:
+            general_failure(f"the runs of the last day cannot be read: {error}")
+
+    @answers
     def RecordRuns(self, request: wire.RecordRunsRequest, context: grpc.ServicerContext) -> wire.RecordRunsResponse:
         self._guard.require_operator(context, "record runs")
         try:
@@ -62,40 +71,3 @@ class OperatedRuns:
         shift = boottime_shift()
         runs = [finished_to_wire(number, run, shift) for number, run in enumerate(recording.runs, 1)]
         return wire.GetRecordingResponse(runs=runs, left=recording.left, model=recording.model)
-
-
-def finished_to_wire(number: int, run: EndedRun, shift: int) -> wire.FinishedRun:
-    """Encode a run that has ended; ``shift`` turns instants of CLOCK_MONOTONIC into those of CLOCK_BOOTTIME."""
-    timing = run.timing
-    message = wire.FinishedRun(
-        number=number,
-        model=run.model,
-        version=run.version,
-        client=run.client,
-        request_id=run.request_id,
-        arrived_ns=run.arrived_ns + shift,
-        ended_ns=run.ended_ns + shift,
-        batch_size=run.batch_size,
-        devices=_devices_in(run.devices),
-        copied_bytes=run.copied.total,
-        copied=copied_to_wire(run.copied),
-        fell_back=run.fell_back,
-        error=run.error,
-        recording=run.recording,
-        report=None if run.report is None else report_to_wire(run.report),
-    )
-    if timing is not None:
-        message.queue_ns = timing.input_started_ns - timing.queued_ns
-        message.input_ns = timing.run_started_ns - timing.input_started_ns
-        message.infer_ns = timing.run_ended_ns - timing.run_started_ns
-        message.output_ns = timing.output_ended_ns - timing.run_ended_ns
-    elif not run.error:
-        message.infer_ns = run.ended_ns - run.arrived_ns
-    return message
-
-
-def _devices_in(text: str) -> Iterator[str]:
-    """The names of devices in a list that may say how many operations each has."""
-    for part in text.split(",") if text else ():
-        name, _, count = part.rpartition(":")
-        yield name if name and count.isdecimal() else part

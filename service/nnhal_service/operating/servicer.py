@@ -19,6 +19,7 @@ from nnhal_service.operating.model_server import OperatedModelServer
 from nnhal_service.operating.models import OperatedModels
 from nnhal_service.operating.overview import OperatedOverview
 from nnhal_service.operating.plans import OperatedPlans
+from nnhal_service.operating.run_archive import RunArchive
 from nnhal_service.operating.run_history import RunHistory
 from nnhal_service.operating.runs import OperatedRuns
 from nnhal_service.operating.targets import ModelsInUse, OperatedRepository, PlanTargets
@@ -79,12 +80,13 @@ def serve_framework_operators(
     events: FrameworkEvents,
     model_server: OperatedModelServer | None,
     set_level: Callable[[str], object] | None,
-) -> None:
-    """Serve AdminService and FrameworkAdminService at the framework's own socket.
+    archive: RunArchive,
+) -> RunHistory:
+    """Serve AdminService and FrameworkAdminService at the framework's own socket, and return the history of runs.
 
     The process must have been made with the keys of the same ``oversight``; the rest is as the parts have it.
     """
-    history = RunHistory(monitor, lambda: None if model_server is None else model_server.processes)
+    history = RunHistory(monitor, lambda: None if model_server is None else model_server.processes, archive)
     executions = FrameworkExecutions(sessions, history)
     administration = FrameworkAdministration(
         sessions, intake, executions, monitor, events.note, model_server, set_level
@@ -102,3 +104,4 @@ def serve_framework_operators(
         guard, fleet, sessions, monitor, events, targets, history, executions, model_server
     )
     process.serve_operators(framework_admin_pb2_grpc.add_FrameworkAdminServiceServicer_to_server, servicer)
+    return history

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from nnhal.v1 import admin_pb2, supervisor_pb2
-from nnhal_dashboard.monitoring.events import MARKS, faults_between, mark_of, moment_page, read, written
+from nnhal_dashboard.monitoring.events import MARKS, faults_between, mark_of, moment_page, written
 from nnhal_pages.charts.marks import SIGNS
 from nnhal_pages.operating.snapshot import Snapshot
+from nnhal_pages.operating.table import read_instant
 from tests.support.dashboard import device_process
 
 PROTO = Path(__file__).parents[3] / "proto/nnhal/v1/supervisor.proto"
@@ -38,8 +39,8 @@ def test_a_moment_is_some_seconds_around_an_instant() -> None:
 
 @pytest.mark.parametrize("text", ["2027-01-15T08:00:05Z", "2027-01-15T08:00:05", "2027-01-15T09:00:05+01:00"])
 def test_an_instant_is_read_as_it_is_written(text: str) -> None:
-    assert read(text) == 1_800_000_005.0
-    assert written(read(text)) == "2027-01-15T08:00:05Z"
+    assert read_instant("from", text) == 1_800_000_005 * 10**9
+    assert written(1_800_000_005.0) == "2027-01-15T08:00:05Z"
 
 
 def test_faults_that_a_device_injects_are_an_event() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from nnhal.reports import NOTHING_COPIED
 from nnhal.types import NO_DEADLINE, Priority
+from nnhal_service.operating.run_archive import RunArchive
 from nnhal_service.operating.run_history import RunHistory
 from nnhal_service.serving.history.ended_runs import RUNS_KEPT, TROUBLED_KEPT, EndedRun, ProcessRuns
 from nnhal_service.serving.history.live_requests import LiveRequest
@@ -33,9 +35,9 @@ class Others:
         return True
 
 
-def test_runs_are_numbered_in_the_order_of_their_ends_whoever_ran_them() -> None:
+def test_runs_are_numbered_in_the_order_of_their_ends_whoever_ran_them(tmp_path: Path) -> None:
     monitor, others = ServingMonitor(), Others()
-    history = RunHistory(monitor, lambda: others)
+    history = RunHistory(monitor, lambda: others, RunArchive(tmp_path / "runs"))
     monitor.log.keep(run(20))
     others.ended = {0: [run(10)], 1: [run(15, "n"), run(25)]}
     history.look()
@@ -52,9 +54,9 @@ def test_runs_are_numbered_in_the_order_of_their_ends_whoever_ran_them() -> None
     assert [number for number, _ in history.after(0, "n")] == [2]
 
 
-def test_the_last_runs_are_kept_with_their_numbers() -> None:
+def test_the_last_runs_are_kept_with_their_numbers(tmp_path: Path) -> None:
     monitor = ServingMonitor()
-    history = RunHistory(monitor, lambda: None)
+    history = RunHistory(monitor, lambda: None, RunArchive(tmp_path / "runs"))
     for ended in range(RUNS_KEPT + 5):
         monitor.log.keep(run(ended))
         history.look()
@@ -63,21 +65,21 @@ def test_the_last_runs_are_kept_with_their_numbers() -> None:
     assert [number for number, _ in history.after(0, most=2)] == [RUNS_KEPT + 4, RUNS_KEPT + 5]
 
 
-def test_requests_have_the_ids_of_their_processes_and_are_cancelled_there() -> None:
+def test_requests_have_the_ids_of_their_processes_and_are_cancelled_there(tmp_path: Path) -> None:
     others = Others()
-    history = RunHistory(ServingMonitor(), lambda: others)
+    history = RunHistory(ServingMonitor(), lambda: others, RunArchive(tmp_path / "runs"))
     assert [named.id for named in history.look()] == ["w0.r7", "w1.r7"]
     assert history.cancel("w1.r7") is True
     assert others.cancelled == [(1, 7)]
     for unknown in ("r7", "", "w1", "x1.r7", "w1.r", "w.r7", "s1.b2.3"):
         assert history.cancel(unknown) is None
     assert others.cancelled == [(1, 7)]
-    assert RunHistory(ServingMonitor(), lambda: None).cancel("w1.r7") is None
+    assert RunHistory(ServingMonitor(), lambda: None, RunArchive(tmp_path / "runs")).cancel("w1.r7") is None
 
 
-def test_runs_that_went_well_do_not_push_out_those_that_did_not() -> None:
+def test_runs_that_went_well_do_not_push_out_those_that_did_not(tmp_path: Path) -> None:
     monitor = ServingMonitor()
-    history = RunHistory(monitor, lambda: None)
+    history = RunHistory(monitor, lambda: None, RunArchive(tmp_path / "runs"))
     monitor.log.keep(run(0)._replace(error="no device"))
     monitor.log.keep(run(1)._replace(fell_back=True))
     for ended in range(2, RUNS_KEPT + 7):

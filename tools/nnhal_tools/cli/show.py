@@ -23,7 +23,7 @@ from nnhal_pages.operating.resources.events import EVENTS
 from nnhal_pages.operating.resources.history import DEVICE_RATES, MODEL_RATES, device_rates, model_rates
 from nnhal_pages.operating.resources.models import MODELS
 from nnhal_pages.operating.resources.processes import PROCESSES
-from nnhal_pages.operating.resources.runs import RECORDINGS, RUNS
+from nnhal_pages.operating.resources.runs import RECORDINGS, RUNS, RunOrder, find_runs
 from nnhal_pages.operating.snapshot import Detail, ObservedProcess, OperatorError, Snapshot
 from nnhal_pages.operating.table import Resource
 from nnhal_pages.terminal import output_console
@@ -118,15 +118,18 @@ def runs(
     as_json: bool,
     model: Annotated[str, typer.Option(help="Only of this model.")] = "",
     failed: Annotated[bool, typer.Option("--failed", help="Only runs that failed or fell back.")] = False,
+    begin: Annotated[
+        str, typer.Option("--from", help="Only runs that had not ended then, such as 2026-11-27T14:03:00Z.")
+    ] = "",
+    until: Annotated[str, typer.Option(help="Only runs that had arrived then.")] = "",
+    sort: Annotated[RunOrder, typer.Option(help="The newest last, or the slowest first.")] = "ended",
     lines: Lines = 1000,
 ) -> None:
-    """List runs that have ended, the newest last. Runs that wait or run are in 'nnhal show executions'."""
-    chosen = [
-        (run,)
-        for (run,) in RUNS.found(operator)
-        if model in ("", run.model) and (not failed or run.error or run.fell_back)
-    ]
-    _print(RUNS, chosen[-lines:], as_json)
+    """List runs that have ended: the last ones, or with a time or '--sort took' runs of the last day.
+
+    Runs that wait or run are in 'nnhal show executions'.
+    """
+    _print(RUNS, find_runs(operator, model, begin, until, sort, failed, lines), as_json)
 
 
 @app.command()

@@ -9,12 +9,14 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from nnhal.errors import NnhalError
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.pages.events.page import events_of
 from nnhal_dashboard.web.ranges import OwnTime
 from nnhal_dashboard.web.request_state import collector_of, selection_of, show_page
 from nnhal_dashboard.web.selection import QuerySelection
+from nnhal_pages.operating.resources.runs import RunOrder, find_runs, is_troubled
 from nnhal_pages.operating.snapshot import Detail, Snapshot
 
 SHOWN = 100
@@ -24,24 +26,15 @@ SHOWN = 100
 def selected(parameters: Mapping[str, str]) -> QuerySelection:
     """Return what runs a query selects. Raises ValueError.
 
-    ``client`` is a part of the client or of the request's id, ``errors`` means those that failed or fell back, and
-    ``all`` that more than the newest are shown.
+    ``client`` is a part of the client or of the request's id, ``errors`` means those that failed or fell back, ``all``
+    that more than the newest are shown, and ``sort`` that the slowest of a day come first.
     """
-    names, yes = ("model", "client", "errors", "all"), ("yes",)
-    return QuerySelection.of(parameters, names, {"errors": yes, "all": yes}, has_time=True)
+    names, yes = ("model", "client", "errors", "all", "sort"), ("yes",)
+    return QuerySelection.of(parameters, names, {"errors": yes, "all": yes, "sort": ("took",)}, has_time=True)
 
 
-def runs_of(selection: QuerySelection, snapshot: Snapshot) -> list[wire.FinishedRun]:
-    """Return the runs that have ended and are as asked, the newest first."""
-    return [run for run in reversed(snapshot.finished) if _takes(selection, run, snapshot)]
-
-
-def _takes(selection: QuerySelection, run: wire.FinishedRun, snapshot: Snapshot) -> bool:
-    if selection.time is not None:
-        arrived, ended = snapshot.epoch_ns(run.arrived_ns), snapshot.epoch_ns(run.ended_ns)
-        if not selection.time.has(arrived / 1e9, ended / 1e9):
-            return False
-    if selection["errors"] and not (run.error or run.fell_back):
+def _takes(selection: QuerySelection, run: wire.FinishedRun) -> bool:
+    if selection["errors"] and not is_troubled(run):
         return False
     return selection.is_any_or("model", run.model) and selection.is_within("client", run.client, run.request_id)
 
@@ -55,7 +48,22 @@ def runs(request: Request) -> Response:
     selection = selection_of(request, selected)
     snapshot = collector_of(request).look(Detail.RUNS | Detail.PROCESSES)
     values = {"selection": selection, "models": model_names(snapshot)}
+    if selection.time is not None or selection["sort"]:
+        values |= _of_day(request, selection)
     return show_page(request, "runs/runs.html", values, "Runs")
+
+
+def _of_day(request: Request, selection: QuerySelection) -> Mapping[str, Any]:
+    """Ask the framework for runs that it has kept for a day: which they are does not change."""
+    time = selection.time.parameters if selection.time is not None else {}
+    begin, until = (time.get(name, "") for name in ("from", "until"))
+    sort: RunOrder = "took" if selection["sort"] else "ended"
+    try:
+        found = find_runs(collector_of(request), selection["model"], begin, until, sort, bool(selection["errors"]))
+    except NnhalError as error:
+        return {"kept": [], "problem": str(error)}
+    kept = [(f"/runs/{run.number}?arrived={run.arrived_ns}", run) for (run,) in found if _takes(selection, run)]
+    return {"kept": kept if selection["sort"] else kept[::-1], "problem": ""}
 
 
 def model_names(snapshot: Snapshot) -> list[str]:
@@ -78,7 +86,7 @@ def _on_devices(moment: Moment) -> Mapping[str, Any]:
 
 def _finished(moment: Moment) -> Mapping[str, Any]:
     selection = selected(moment.parameters)
-    chosen = runs_of(selection, moment.snapshot)
+    chosen = [run for run in reversed(moment.snapshot.finished) if _takes(selection, run)]
     most = len(chosen) if selection["all"] else SHOWN
     return {
         "runs": list(runs_with_pages(chosen[:most])),

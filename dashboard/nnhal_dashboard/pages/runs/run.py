@@ -17,12 +17,15 @@ from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_pages.charts.run import run_chart
 from nnhal_pages.charts.split import split_chart
 from nnhal_pages.operating.contacts import Contacts
+from nnhal_pages.operating.resources.runs import MOST_FOUND
 from nnhal_pages.operating.snapshot import Detail, Snapshot
 
 router = APIRouter()
 FRAGMENTS = ()
 _SAME_NS = 10**6
 """Instants of the same run differ by less, if they were told in two answers: clocks are read for each."""
+_NEAR_NS = 10**9
+"""An instant since the boot, and one since the epoch, move apart by less while the clock is set."""
 
 
 @router.get("/runs/{number}")
@@ -31,7 +34,7 @@ def finished_run(request: Request, number: int, arrived: int = 0) -> Response:
     collector = collector_of(request)
     snapshot = collector.look(Detail.RUNS)
     found = (run for run in reversed(snapshot.finished) if run.number == number and arrived in (0, run.arrived_ns))
-    run = next(found, None)
+    run = next(found, None) or (_of_day(collector.contacts, snapshot, number, arrived) if arrived else None)
     if run is None:
         raise LookupError(f"no run {number} is known: it is none of the last {len(snapshot.finished)} that have ended")
     problem = ""
@@ -42,6 +45,14 @@ def finished_run(request: Request, number: int, arrived: int = 0) -> Response:
             problem = f"Its steps were recorded, but the recording cannot be had: {error}"
     values = run_values(run, snapshot, collector.contacts) | {"problem": problem, "recording": run.recording}
     return show_page(request, "runs/run.html", values, f"Run {number} of {run.model}")
+
+
+def _of_day(contacts: Contacts, snapshot: Snapshot, number: int, arrived: int) -> wire.FinishedRun | None:
+    """Ask the framework for a run that it has kept for a day."""
+    at_ns = round(snapshot.epoch_ns(arrived))
+    near = wire.FindRunsRequest(begin_ns=at_ns - _NEAR_NS, end_ns=at_ns + _NEAR_NS, most=MOST_FOUND)
+    same = [run for run in contacts.framework().find_runs(near) if run.number == number]
+    return min(same, key=lambda run: abs(run.arrived_ns - arrived), default=None)
 
 
 def run_values(run: wire.FinishedRun, snapshot: Snapshot, contacts: Contacts) -> dict[str, Any]:

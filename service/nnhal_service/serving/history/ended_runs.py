@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from heapq import heappush, heapreplace
 from operator import attrgetter
+from random import random
 from typing import NamedTuple, Protocol
 
 from nnhal.reports import CopiedBytes
@@ -24,6 +27,13 @@ QUIET_SECONDS = 10.0
 _OVERLOAD = frozenset({ErrorKind.UNAVAILABLE, ErrorKind.RESOURCE_EXHAUSTED})
 ALL_MODELS = ""
 """In place of the name of a model: all of them."""
+
+MINUTE_NS = 60 * 10**9
+SLOW, TROUBLED, SAMPLED = "slow", "troubled", "sampled"
+KEPT_OF_MINUTE = {SLOW: 8, TROUBLED: 20, SAMPLED: 4}
+"""How many runs of a model and a minute are kept, by the reason to keep them."""
+_WAITING = 2000
+"""Chosen runs that wait to be taken; older ones are dropped."""
 
 
 class EndedRun(NamedTuple):
@@ -53,11 +63,85 @@ class EndedRun(NamedTuple):
     """The number of a recording that has it; 0 for none."""
     report: RunReport | None = None
     """The report of its run, if it is recorded."""
+    trace_id: str = ""
+    """The client's trace; empty if it has none."""
 
     @property
     def is_troubled(self) -> bool:
         """Return whether it failed or fell back."""
         return self.fell_back or bool(self.error)
+
+
+class ChosenRun(NamedTuple):
+    """A run that is kept, unless others of its model, minute and reason have a higher rank."""
+
+    reason: str
+    """A key of KEPT_OF_MINUTE."""
+    rank: float
+    run: EndedRun
+
+
+class _ModelMinute:
+    """The ranks that a run of a model must exceed to be kept."""
+
+    __slots__ = ("minute", "ranks")
+
+    def __init__(self, minute: int) -> None:
+        self.minute = minute
+        self.ranks: dict[str, list[float]] = {reason: [] for reason in KEPT_OF_MINUTE}
+        """Heaps of the ranks that are kept."""
+
+    def takes(self, reason: str, rank: float) -> bool:
+        """Return whether a run is kept at this moment."""
+        kept = self.ranks[reason]
+        return len(kept) < KEPT_OF_MINUTE[reason] or rank > kept[0]
+
+    def add(self, reason: str, rank: float) -> None:
+        kept = self.ranks[reason]
+        if len(kept) < KEPT_OF_MINUTE[reason]:
+            heappush(kept, rank)
+        else:
+            heapreplace(kept, rank)
+
+
+class MinuteRuns:
+    """Chooses runs as they end. Safe to use from several threads.
+
+    Most runs cost a comparison of two numbers: a minute of a model with n runs chooses about 8 ln(n) of them. The
+    choices of several processes are merged by rank.
+    """
+
+    def __init__(self) -> None:
+        self._shift_ns = time.time_ns() - time.monotonic_ns()
+        self._lock = threading.Lock()
+        self._models: dict[str, _ModelMinute] = {}
+        self._chosen: deque[ChosenRun] = deque(maxlen=_WAITING)
+
+    def add(self, run: EndedRun) -> None:
+        minute = (run.ended_ns + self._shift_ns) // MINUTE_NS
+        known = self._models.get(run.model)
+        if known is None or known.minute != minute:
+            known = self._models[run.model] = _ModelMinute(minute)
+        if run.is_troubled:
+            self._choose(known, TROUBLED, -run.ended_ns, run)
+        self._choose(known, SLOW, run.ended_ns - run.arrived_ns, run)
+        self._choose(known, SAMPLED, random(), run)
+
+    def take(self) -> list[ChosenRun]:
+        """Return what was chosen since the last call."""
+        with self._lock:
+            taken = list(self._chosen)
+            self._chosen.clear()
+            now = (time.monotonic_ns() + self._shift_ns) // MINUTE_NS
+            for model in [model for model, known in self._models.items() if known.minute < now - 1]:
+                del self._models[model]
+        return taken
+
+    def _choose(self, known: _ModelMinute, reason: str, rank: float, run: EndedRun) -> None:
+        if known.takes(reason, rank):
+            with self._lock:
+                known.add(reason, rank)
+                self._chosen.append(ChosenRun(reason, rank, run))
 
 
 class RunLog(Protocol):
@@ -98,6 +182,9 @@ class EndedRuns(OfRequests):
         self._recorder = recorder
         self._fell_back = fell_back
         self._overloaded = overloaded
+        self.trace_id: Callable[[], str] = str
+        """Returns the client's trace of the request that is served in this context; empty if it has none."""
+        self._minutes = MinuteRuns()
         self._reported: dict[str, float] = {}
         """When each model was last told to be overloaded, by CLOCK_MONOTONIC."""
         self._ended: deque[EndedRun] = deque(maxlen=RUNS_KEPT)
@@ -126,11 +213,12 @@ class EndedRuns(OfRequests):
             finished.copied,
             report is not None and report.fell_back,
             "" if error is None else error.message,
+            trace_id=self.trace_id(),
         )
         if self._recorder.recorded:
             self._keep(run._replace(report=report))
         else:
-            (self._troubled if run.fell_back or error is not None else self._ended).append(run)
+            self._append(run)
 
     def _note_overload(self, model: str, why: str) -> None:
         now = time.monotonic()
@@ -151,6 +239,10 @@ class EndedRuns(OfRequests):
                 taken.append(ended.popleft())
         return sorted(taken, key=attrgetter("ended_ns"))
 
+    def take_chosen(self) -> list[ChosenRun]:
+        """The runs of the last minutes that are kept for a day, as far as they were chosen since the last call."""
+        return self._minutes.take()
+
     def _keep(self, run: EndedRun) -> None:
         """Keep a run; one of a model that is recorded goes to the recorder, if it was measured or has failed."""
         recorded, report = self._recorder.recorded, run.report
@@ -161,7 +253,11 @@ class EndedRuns(OfRequests):
         else:
             kept = run._replace(report=None) if report is not None else run
         if kept is not None:
-            (self._troubled if kept.is_troubled else self._ended).append(kept)
+            self._append(kept)
+
+    def _append(self, run: EndedRun) -> None:
+        (self._troubled if run.is_troubled else self._ended).append(run)
+        self._minutes.add(run)
 
 
 class ProcessRuns(NamedTuple):
@@ -171,6 +267,8 @@ class ProcessRuns(NamedTuple):
     """Those that wait and run."""
     ended: Sequence[EndedRun]
     """Those that have ended since the last question, with instants of the same clock."""
+    chosen: Sequence[ChosenRun] = ()
+    """Those of them, and others, that are kept for a day."""
 
 
 class OtherProcesses(Protocol):

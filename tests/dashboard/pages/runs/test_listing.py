@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from nnhal.errors import TransportError
 from nnhal.v1 import admin_pb2, framework_admin_pb2
 from tests.support.dashboard import (
     PageBrowser,
@@ -132,3 +133,21 @@ def test_all_runs_that_are_kept_can_be_shown() -> None:
     pages = browser(finished=tuple(ended_run(number) for number in range(1, 501)))
     text = pages.page("/runs?all=yes")
     assert text.count('<th scope="row"><a href="/runs/') == 500
+
+
+def test_the_runs_of_a_time_and_the_slowest_are_those_that_the_framework_keeps() -> None:
+    pages = browser(finished=(ended_run(9),))
+    kept = [ended_run(1, arrived_ns=10**9), ended_run(2, arrived_ns=2 * 10**9, error="no device", client="10.0.0.8:1")]
+    pages.script.answers["framework", "find_runs"] = lambda asked: kept[::-1] if asked.slowest else kept
+    text = pages.page("/runs?from=2027-01-15T08:00:05Z&until=2027-01-15T08:00:15Z&model=digits")
+    assert text.index('href="/runs/1?arrived=1000000000"') < text.index('href="/runs/2?arrived=2000000000"')
+    assert 'href="/runs/9"' not in text
+    text = pages.page("/runs?sort=took&errors=yes")
+    assert 'href="/runs/2?arrived=2000000000"' in text
+    assert 'href="/runs/1?' not in text
+    (_, _, (by_time,), _), (_, _, (slowest,), _) = pages.script.calls
+    assert (by_time.begin_ns, by_time.end_ns, by_time.model) == (1_800_000_005 * 10**9, 1_800_000_015 * 10**9, "digits")
+    assert slowest.slowest and slowest.troubled and not slowest.begin_ns
+    assert "10.0.0.8:1" in pages.page("/runs/2?arrived=2000000000")
+    pages.script.answers["framework", "find_runs"] = TransportError("it was stopped")
+    assert "cannot be had: it was stopped" in pages.page("/runs?sort=took")
