@@ -58,6 +58,7 @@ EXCEPTIONS = {
     "nnhal_pages.svg": {"folder.joinpath(*path).read_text": OWN_DATA},
     "nnhal_ray.nodes": {"path.read_bytes": KERNEL, "self._log.read_text": OWN_FOLDER},
     "nnhal_service.allocator": {"ctypes.CDLL": LINKED},
+    "nnhal_service.operating.run_archive": {"os.open": OWN_FOLDER},
     "nnhal_service.front_workers.peer": {"open": "a memfd by its number"},
     "nnhal_service.observability.metrics.collector": {
         "(self._proc / 'meminfo').read_text": KERNEL,

@@ -20,6 +20,7 @@ from nnhal_dashboard.access.visitors import Visitors, cookie_of
 from nnhal_dashboard.live.fragments import Fragments
 from nnhal_dashboard.live.streams import MOST_KEYS, LiveResponse, Streams
 from nnhal_dashboard.monitoring.collector import Collector
+from nnhal_dashboard.pages.clients import page as clients
 from nnhal_dashboard.pages.devices import page as devices
 from nnhal_dashboard.pages.events import page as events
 from nnhal_dashboard.pages.logs import page as logs
@@ -52,6 +53,7 @@ PAGES = (
     recordings,
     memory,
     sessions,
+    clients,
     metrics,
     events,
     trying,

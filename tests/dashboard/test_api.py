@@ -53,7 +53,9 @@ def test_a_resource_is_listed_and_one_is_found_by_its_name(browser: PageBrowser)
     assert "is called 'none'" in read(browser, "/api/v1/devices/none", 404)["error"]
 
 
-@pytest.mark.parametrize("path", ["/devices", "/models", "/sessions", "/events", "/runs", "/", "/memory", "/metrics"])
+@pytest.mark.parametrize(
+    "path", ["/devices", "/models", "/sessions", "/clients", "/events", "/runs", "/", "/memory", "/metrics"]
+)
 def test_a_page_is_had_as_json(browser: PageBrowser, path: str) -> None:
     assert all(isinstance(each, list) for each in read(browser, path).values())
     assert "<html" in browser.page(path)

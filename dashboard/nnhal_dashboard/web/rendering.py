@@ -31,6 +31,7 @@ NAVIGATION = (
     ("/runs", "Runs"),
     ("/memory", "Memory"),
     ("/sessions", "Sessions"),
+    ("/clients", "Clients"),
     ("/metrics", "Metrics"),
     ("/events", "Events"),
     ("/try", "Try it"),

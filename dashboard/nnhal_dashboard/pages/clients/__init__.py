@@ -1,0 +1,1 @@
+"""Clients whose calls were refused."""
