@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from nnhal_pages.svg import Drawing, element, label, rounded, title
-from nnhal_pages.text import shortened
+from nnhal_pages.text import clipped, shortened
 
 _HEAD = 30
 """The height of the names of columns."""
@@ -163,7 +163,7 @@ def _drawn(block: _Block, width: float) -> str:
         lines.append(("flow-warning", node.warning, _LINE_CHARACTER))
     top = y + (block.height - _LINE * len(lines)) / 2 + (11.5 if has_notes else 11)
     for number, (look, text, character) in enumerate(lines):
-        words = shortened(text, int(room / character))
+        words = (shortened if look == "flow-name" else clipped)(text, int(room / character))
         parts.append(label(x + _PADDING + 3, top + number * _LINE, words, look))
     look = f"flow-node {node.look}".rstrip()
     return element("a", "".join(parts), href=node.address, class_=look)

@@ -16,6 +16,15 @@ def shortened(name: str, width: int) -> str:
     return name[: kept - kept // 2] + ELLIPSIS + name[len(name) - kept // 2 :]
 
 
+def clipped(sentence: str, width: int) -> str:
+    """The sentence in at most ``width`` characters: it ends with a whole word if there is room for one."""
+    if len(sentence) <= width:
+        return sentence
+    room = max(width - len(ELLIPSIS), 0)
+    words = sentence[: room + 1].rpartition(" ")[0]
+    return (words.rstrip(" :,;") or sentence[:room]) + ELLIPSIS
+
+
 _SHOWN = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\u200c": "\u200c", "\u200d": "\u200d"}
 """Some have a short form. The last two join letters, or keep them apart."""
 

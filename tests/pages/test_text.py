@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnhal_pages.text import escaped, shortened, visible
+from nnhal_pages.text import clipped, escaped, shortened, visible
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,17 @@ def test_any_text_is_well_formed_markup_that_shows_it(text: str) -> None:
 @pytest.mark.parametrize(("width", "short"), [(9, "abcdefghi"), (8, "abcd…ghi"), (5, "ab…hi"), (2, "a…"), (1, "…")])
 def test_a_name_is_shortened_in_its_middle(width: int, short: str) -> None:
     assert shortened("abcdefghi", width) == short
+
+
+@pytest.mark.parametrize(
+    ("width", "short"),
+    [
+        (48, "refused 50 of 52: tensor_quant8_asymm_signed"),
+        (40, "refused 50 of 52…"),
+        (14, "refused 50 of…"),
+        (5, "refu…"),
+        (0, "…"),
+    ],
+)
+def test_a_sentence_ends_with_a_whole_word(width: int, short: str) -> None:
+    assert clipped("refused 50 of 52: tensor_quant8_asymm_signed", width) == short

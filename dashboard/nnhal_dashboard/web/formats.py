@@ -13,7 +13,7 @@ from markupsafe import Markup
 from nnhal.types import TransferCosts
 from nnhal.v1 import admin_pb2, types_pb2
 from nnhal_pages.copies import Copied, copied_figures
-from nnhal_pages.text import shortened, visible
+from nnhal_pages.text import clipped, shortened, visible
 from nnhal_pages.units import number, size, times
 from nnhal_pages.wires import link_words, sent_words
 
@@ -154,6 +154,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "priority": priority,
     "dimensions": dimensions,
     "capital": capital,
+    "clipped": clipped,
     "shortened": shortened,
     "visible": visible,
 }

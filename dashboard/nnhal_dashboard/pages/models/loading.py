@@ -55,11 +55,12 @@ async def upload(request: Request) -> Response:
 
 
 def _load(request: Request, visitor: Visitor, form: FormData) -> Response:
-    name, version = str(form.get("name", "")), str(form.get("version", "1"))
+    network, version = _file(form, "file"), str(form.get("version", "1"))
+    name = str(form.get("name", "")) or PurePath(network[0]).stem
     results: list[str] = []
 
     def action(at: OperatedSystem) -> Done:
-        loaded = models.load_files(at, name, *files_of(_file(form, "file"), version, _file(form, "config")))
+        loaded = models.load_files(at, name, *files_of(network, version, _file(form, "config")))
         results.append(name)
         return loaded
 

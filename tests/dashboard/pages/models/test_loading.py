@@ -44,6 +44,13 @@ def test_a_file_is_loaded_under_its_name_and_version() -> None:
     assert calls_of(browser, "load") == [("fresh", "", {"2/model.onnx": b"graph"})]
 
 
+def test_a_file_is_loaded_under_its_own_name_if_no_other_is_given() -> None:
+    browser = browser_of()
+    answer = browser.post("/models", "/models", {"version": "1"}, files={"file": ("My Net.onnx", b"graph")})
+    assert answer.headers["location"] == "/models/My%20Net"
+    assert calls_of(browser, "load") == [("My Net", "", {"1/model.onnx": b"graph"})]
+
+
 def test_a_configuration_of_protobuf_text_is_given_as_json() -> None:
     browser = browser_of()
     upload(browser, ("net.tflite", b"graph"), ("config.pbtxt", b"max_batch_size: 8\nparameters { key: 'a' }"))
