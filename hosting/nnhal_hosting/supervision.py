@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, NoReturn
 
 from nnhal.admin import EXIT_STATUS
 from nnhal.errors import NnhalError
@@ -38,6 +38,9 @@ from nnhal_hosting.zygote import UNKNOWN_STATUS, ForkedProcess, Zygote
 
 _log = get_logger(__name__)
 READY, _WORKS = b"R", b"W"
+_REASON = b"!"
+"""What precedes the reason why a process ends itself."""
+_LONGEST_REASON = 500
 HANG_SECONDS = 60.0
 """A process hangs that has given no sign of life for so long."""
 _TICKS = 8
@@ -71,6 +74,7 @@ class Supervision:
 
     def __init__(self, fd: int | None) -> None:
         self._socket = socket.socket(fileno=fd) if fd is not None else None
+        _own.append(self)
         self.admin_key = _receive_key(self._socket) if self._socket is not None else ""
         """What operators show; empty without a supervisor."""
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -115,6 +119,12 @@ class Supervision:
         with contextlib.suppress(BlockingIOError):  # a full pipe wakes as well
             os.write(self._waker, READY)
 
+    def leave_reason(self, reason: str) -> None:
+        """Have the supervisor say why this process, which ends now, has ended."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.send(_REASON + reason.encode()[:_LONGEST_REASON], socket.MSG_DONTWAIT)
+
     def give_up(self) -> None:
         """As ``exit``, for a process that cannot go on: it ends even if what has failed keeps it from shutting down."""
         self.exit()
@@ -153,6 +163,18 @@ class Supervision:
 
     def _stop(self, *_: object) -> None:
         self._stopping = True
+
+
+_own: list[Supervision] = []
+"""That of this process, if it has one."""
+
+
+def end_at_once(reason: str) -> NoReturn:
+    """End this process with EXIT_STATUS in the middle of what it does; its supervisor says the reason."""
+    for supervision in _own:
+        supervision.leave_reason(reason)
+    sys.stderr.flush()
+    os._exit(EXIT_STATUS)
 
 
 def end_for_certain() -> None:
@@ -248,6 +270,7 @@ class Child:
         self.admin_key = checked_admin_key(admin_key) if admin_key else new_admin_key()
         self.command = command
         self.name = " ".join(command)
+        self._reason = ""
         self.hung = False
         """True if it was killed since it hung."""
         self._hang_seconds = hang_seconds
@@ -315,17 +338,28 @@ class Child:
             elif not readable:
                 return False
             elif self._handle in readable:
+                while self._hears():
+                    pass
                 return True
             else:
                 silence = 0.0
-                said = self._received(_PIPE_BYTES)
-                self._gives_signs |= _WORKS in said
-                if not said:  # it ends
+                if not self._hears():  # it ends
                     heard.clear()
+
+    def _hears(self) -> bool:
+        """Take what the process says; return False if it says nothing, or has closed its end."""
+        said = self._received(_PIPE_BYTES)
+        signs, has_reason, reason = said.partition(_REASON)
+        self._gives_signs |= _WORKS in signs
+        if has_reason:
+            self._reason = reason.decode(errors="replace")
+        return bool(said)
 
     def ended_in_words(self, status: int) -> str:
         if self.hung:
             return f"gave no sign of life for {self._hang_seconds:g} s and was killed"
+        if self._reason and status == EXIT_STATUS:
+            return f"ended itself: {self._reason}"
         return ended_in_words(status)
 
     def ask_to_end(self) -> None:
@@ -363,9 +397,9 @@ class Child:
         return ProcessorTime(self.pid, os.getpid())
 
     def _received(self, most: int) -> bytes:
-        """Return what the process has written to its end of the socket pair; nothing if it has closed that."""
+        """Return what the process has written to its end of the socket pair, without waiting for more."""
         try:
-            return self._socket.recv(most)
+            return self._socket.recv(most, socket.MSG_DONTWAIT)
         except OSError:  # with a key that it has not read
             return b""
 

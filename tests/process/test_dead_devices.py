@@ -163,5 +163,11 @@ def test_a_run_that_takes_far_longer_than_those_before_is_ended_with_its_process
         burst, bound = held.burst(), held.bind(addition_in_ashmem().request)
         burst.run(bound)
         burst.channel.send(burst.call_of(bound.handle).SerializeToString())
-        assert child.process.wait(SECONDS) == EXIT_STATUS
+        never, writer = os.pipe()
+        assert child.await_end(never)
+        os.close(never)
+        os.close(writer)
+        why = r"ended itself: a run hung for \S+ s after it was to end: .*ADD.*it hangs: it has run for .*"
+        words = child.ended_in_words(child.process.wait(SECONDS))
+        assert re.fullmatch(why, words), words
     assert re.search("an execution does not end.*it hangs: it has run for.*ADD", capfd.readouterr().err)

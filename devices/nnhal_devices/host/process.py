@@ -36,7 +36,7 @@ from nnhal_devices.host.operating.administration import DeviceAdministration
 from nnhal_devices.host.operating.work_view import title_of
 from nnhal_devices.host.runs.hooks import NO_HOOKS
 from nnhal_devices.host.runs.prepared_model import PreparedModel
-from nnhal_devices.host.runs.watchdog import Watchdog, end_process
+from nnhal_devices.host.runs.watchdog import Watchdog
 from nnhal_devices.host.servicers.backend import BackendServicer
 from nnhal_devices.host.servicers.buffer import BufferServicer
 from nnhal_devices.host.servicers.burst import BurstServicer
@@ -60,6 +60,7 @@ from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.listener_watch import asks_grpc
 from nnhal_hosting.polling import Poller
 from nnhal_hosting.server import ServerProcess
+from nnhal_hosting.supervision import end_at_once
 
 _FILES = (
     admin_pb2,
@@ -123,10 +124,10 @@ def host(
         oversight.keys,
         oversight.give_up,
     )
-    memory = MemoryWatch(settings.memory_bytes, end_process)
+    memory = MemoryWatch(settings.memory_bytes, end_at_once)
     hang = settings.hang_seconds if faults is None else 0.0  # a fault may have a run take as long as it says
     watchdog = Watchdog(
-        device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of, end_process, memory, hang
+        device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of, end_at_once, memory, hang
     )
     process.outlast(watchdog)
     _serve_calls(process, device, clients, recorder)

@@ -30,8 +30,8 @@ def prefer_for_oom_kill() -> None:
 class MemoryWatch:
     """Ends a process that takes more memory of its own than ``limit`` bytes; 0 stands for the usual limit."""
 
-    def __init__(self, limit: int, last_resort: Callable[[], object], used: Callable[[], int] | None = None) -> None:
-        """``used`` says how much it has. Raises OSError."""
+    def __init__(self, limit: int, last_resort: Callable[[str], object], used: Callable[[], int] | None = None) -> None:
+        """``last_resort`` is told why it ends, ``used`` says how much it has. Raises OSError."""
         self.used = used or OwnBytes()
         self.limit = limit or MemoryBounds().usual_limit(self.used())
         self._last_resort = last_resort
@@ -46,4 +46,4 @@ class MemoryWatch:
                 limit=self.limit,
                 executions=", ".join(running()) or "none: it prepares models, or keeps what it has prepared",
             )
-            self._last_resort()
+            self._last_resort(f"it has taken {used:,} bytes of memory, expected {self.limit:,} at the most")

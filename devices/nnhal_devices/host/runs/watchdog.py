@@ -11,19 +11,17 @@ also has the process end that takes more memory than it may.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple
 
-from nnhal.admin import EXIT_STATUS
 from nnhal.threads import LastingThread
 from nnhal_devices.host.memory.memory_watch import MemoryWatch
 from nnhal_devices.host.runs.scheduler import Admissible, Admission, Scheduler
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.processor_time import ProcessorTime
-from nnhal_hosting.supervision import is_traced
+from nnhal_hosting.supervision import end_at_once, is_traced
 
 _LOOK_SECONDS = 0.025
 """How often it looks while executions run: the execution of a brief run ends before it is seen."""
@@ -36,12 +34,6 @@ _LONGEST_LOOK_SECONDS = 1.0
 HANG_FACTOR = 20
 """An execution hangs that takes so many times as long as its slowest run."""
 _log = get_logger(__name__)
-
-
-def end_process() -> None:
-    """End this process as a device that has died."""
-    sys.stderr.flush()
-    os._exit(EXIT_STATUS)
 
 
 class Hung(NamedTuple):
@@ -63,14 +55,14 @@ class Watchdog:
         patience: float,
         turn: float,
         describe: Callable[[Admissible], str] = repr,
-        last_resort: Callable[[], object] = end_process,
+        last_resort: Callable[[str], object] = end_at_once,
         memory: MemoryWatch | None = None,
         hang: float = 0,
     ) -> None:
         """``patience`` is how many seconds after it should have ended an execution may go on.
 
         ``turn`` is for how many seconds one may have others wait for its worker. ``describe`` names an execution in the
-        log. ``last_resort`` is called if one does not end in time. ``memory`` looks at what the process takes. No
+        log. ``last_resort`` is told why if one does not end in time. ``memory`` looks at what the process takes. No
         execution hangs before it has run for ``hang`` seconds; with 0 none ever does.
         """
         self._memory = memory
@@ -173,13 +165,15 @@ class Watchdog:
 
     def _give_up(self, admission: Admission) -> None:
         control = admission.control
+        described, late = self._describe(admission.execution), self._late[admission.number]
+        ended_for = control.reason if control.cancelled else "its deadline"
         _log.error(
             "an execution does not end, and its driver cannot stop it: this process ends",
-            execution=self._describe(admission.execution),
-            ended_for=control.reason if control.cancelled else "its deadline",
-            seconds_ago=round(self._late[admission.number], 1),
+            execution=described,
+            ended_for=ended_for,
+            seconds_ago=round(late, 1),
         )
-        self._last_resort()
+        self._last_resort(f"a run hung for {late:.3g} s after it was to end: {described}; {ended_for}")
 
 
 def _should_have_ended(admission: Admission) -> bool:

@@ -7,7 +7,7 @@ from nnhal_devices.host.memory.memory_watch import MemoryWatch
 
 def test_the_process_ends_beyond_the_limit_only() -> None:
     used, ended = [100], list[str]()
-    watch = MemoryWatch(100, lambda: ended.append("ended"), lambda: used[0])
+    watch = MemoryWatch(100, ended.append, lambda: used[0])
     watch.look(lambda: ["a run"])
     assert not ended
     used[0] = 101

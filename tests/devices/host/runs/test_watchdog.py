@@ -33,7 +33,7 @@ class Bench:
     def __init__(self, patience: float, turn: float = 3600, workers: int = 3, hang: float = 0) -> None:
         self.scheduler = Scheduler(workers)
         self.given_up = threading.Event()
-        self.watchdog = Watchdog(self.scheduler, patience, turn, last_resort=self.given_up.set, hang=hang)
+        self.watchdog = Watchdog(self.scheduler, patience, turn, last_resort=lambda _: self.given_up.set(), hang=hang)
 
 
 @pytest.fixture
