@@ -133,7 +133,7 @@ class MinuteRuns:
             taken = list(self._chosen)
             self._chosen.clear()
             now = (time.monotonic_ns() + self._shift_ns) // MINUTE_NS
-            for model in [model for model, known in self._models.items() if known.minute < now - 1]:
+            for model in [model for model, known in list(self._models.items()) if known.minute < now - 1]:
                 del self._models[model]
         return taken
 
