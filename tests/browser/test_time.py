@@ -44,7 +44,7 @@ def test_from_a_death_on_the_overview_to_the_runs_of_that_moment(visit: Visit, k
     mark.click()
     expect(page.get_by_role("heading", name="Runs of that moment")).to_be_visible()
     expect(page.get_by_role("region", name="What happened then")).to_contain_text("SIGKILL")
-    runs = page.locator("[data-live^='runs.finished']").get_by_role("row")
+    runs = page.get_by_role("region", name="runs, the newest first").get_by_role("row")
     expect(runs.nth(1)).to_contain_text("digits", timeout=_LONG_MS)
     stand_still(page)
     runs.nth(1).get_by_role("link").first.click()
@@ -111,7 +111,12 @@ def test_all_charts_point_at_the_same_instant(visit: Visit, killed: Showcase) ->
     expect(page.locator(".crosshair")).to_have_count(0)
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(r"/runs\?from=.*&until="))
+    expect(page).to_have_url(re.compile(r"/runs\?from=.*&until=.*&sort=took"))
+    page.go_back()
+    chart = page.locator("[data-live^='metrics.requests'] svg.drawing")
+    expect(chart.locator("[data-chart]")).to_have_count(1, timeout=_LONG_MS)
+    chart.click(position={"x": 200, "y": 60})
+    expect(page).to_have_url(re.compile(r"/runs\?from=.*&until=.*&sort=took"))
 
 
 def test_charts_outlast_the_dashboard(visit: Visit, killed: Showcase) -> None:

@@ -233,7 +233,7 @@ class Collector:
                 events += answers.framework.events
             if answers.runs is not None:
                 live = tuple(answers.runs.live)
-                finished = tuple(_continued(finished, answers.runs.finished))
+                finished = tuple(continued(finished, answers.runs.finished))
                 recordings = tuple(answers.runs.recordings)
         if framework is not None and last.framework is not None and framework is not last.framework:
             self._worked.update(dict.fromkeys(devices_at_work(last.framework, framework), time.monotonic()))
@@ -332,9 +332,11 @@ class Collector:
                 supervisor.close()
 
 
-def _continued(
+def continued(
     known: Sequence[framework_admin_pb2.FinishedRun], more: Sequence[framework_admin_pb2.FinishedRun]
 ) -> list[framework_admin_pb2.FinishedRun]:
-    """Add runs to those that are known, and drop the oldest."""
+    """Add runs to those that are known, and drop the oldest. A framework that was started again counts anew."""
+    if known and more and more[0].number <= known[-1].number:
+        known = ()
     well, troubled = ([run for run in (*known, *more) if is_troubled(run) == which] for which in (False, True))
-    return sorted([*well[-_RUNS_KEPT:], *troubled[-_TROUBLED_KEPT:]], key=lambda run: run.ended_ns)
+    return sorted([*well[-_RUNS_KEPT:], *troubled[-_TROUBLED_KEPT:]], key=lambda run: run.number)

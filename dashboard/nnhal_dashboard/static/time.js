@@ -87,13 +87,31 @@ function point(at, focused = null) {
   if (status) status.textContent = instant !== null && focused ? `${clock(new Date(1000 * instant))}: ${told || "no value"}` : "";
 }
 
-document.addEventListener("pointermove", (event) => {
-  const chart = event.target.closest?.("svg.drawing")?.querySelector("[data-chart]");
-  if (!chart) { if (instant !== null) point(null); return; }
+const chartAt = (event) => event.target.closest?.("svg.drawing")?.querySelector("[data-chart]");
+
+function instantAt(chart, event) {
   const frame = frameOf(chart);
   const place = new DOMPoint(event.clientX, event.clientY).matrixTransform(chart.getScreenCTM().inverse());
   const share = (place.x - frame.left) / (frame.right - frame.left);
-  point(share < 0 || share > 1 ? null : frame.begin + share * (frame.end - frame.begin));
+  return share < 0 || share > 1 ? null : frame.begin + share * (frame.end - frame.begin);
+}
+
+// The slowest runs of some seconds around an instant.
+function openRuns(at) {
+  const near = (seconds) => new Date(1000 * (at + seconds)).toISOString().slice(0, 19) + "Z";
+  location.assign(`/runs?${new URLSearchParams({ from: near(-5), until: near(5), sort: "took" })}`);
+}
+
+document.addEventListener("pointermove", (event) => {
+  const chart = chartAt(event);
+  if (chart) point(instantAt(chart, event));
+  else if (instant !== null) point(null);
+});
+
+document.addEventListener("click", (event) => {
+  const chart = chartAt(event);
+  const at = chart && !event.target.closest("a") ? instantAt(chart, event) : null;
+  if (at !== null) openRuns(at);
 });
 
 document.addEventListener("keydown", (event) => {
@@ -106,10 +124,8 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "Home") point(begin, region);
   else if (event.key === "End") point(end, region);
   else if (event.key === "Escape" && isOn) point(null);
-  else if (event.key === "Enter" && isOn) {
-    const near = (seconds) => new Date(1000 * (instant + seconds)).toISOString().slice(0, 19) + "Z";
-    location.assign(`/runs?${new URLSearchParams({ from: near(-5), until: near(5) })}`);
-  } else return;
+  else if (event.key === "Enter" && isOn) openRuns(instant);
+  else return;
   event.preventDefault();
   const share = instant === null ? 0 : (left + (instant - begin) / (end - begin) * (right - left)) / chart.ownerSVGElement.viewBox.baseVal.width;
   region.scrollLeft = share * region.scrollWidth - region.clientWidth / 2;

@@ -11,7 +11,7 @@ import pytest
 
 from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.monitoring import collector as collector_module
-from nnhal_dashboard.monitoring.collector import Collector
+from nnhal_dashboard.monitoring.collector import Collector, continued
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_pages.operating import observer
 from nnhal_pages.operating.snapshot import Detail
@@ -62,3 +62,17 @@ def test_what_was_asked_before_a_change_is_asked_again(monkeypatch: pytest.Monke
         assert [model.state for model in framework.models] == ["READY"]
         assert not collector.snapshot.finished  # runs are asked for once a page shows them
         wait_until(lambda: bool(collector.look(Detail.RUNS).finished), "runs are known")
+
+
+def ended_runs(first: int, count: int, error: str = "") -> list[framework_admin_pb2.FinishedRun]:
+    return [framework_admin_pb2.FinishedRun(number=number, error=error) for number in range(first, first + count)]
+
+
+def test_the_last_runs_are_kept_and_those_that_failed_beside_them() -> None:
+    known = continued(ended_runs(1, 3, "lost"), ended_runs(4, 700))
+    assert [run.number for run in known] == [1, 2, 3, *range(204, 704)]
+
+
+def test_a_framework_that_was_started_again_counts_anew() -> None:
+    assert continued(ended_runs(1, 9), ended_runs(3, 2)) == ended_runs(3, 2)
+    assert continued(ended_runs(1, 9), []) == ended_runs(1, 9)
