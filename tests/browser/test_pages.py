@@ -28,6 +28,8 @@ PAGES = (
     "/metrics?range=24h",
     "/events",
     "/runs?from=2026-01-01T00:00:00Z",
+    "/runs?sort=took",
+    "/clients",
     "/logs",
     "/login",
 )
