@@ -62,7 +62,8 @@ class ScriptedContacts:
         self.calls: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = []
         """What was asked: process, method, arguments, and arguments with names."""
         self.answers: dict[tuple[str, str], Any] = {
-            ("framework", "explain"): framework_admin_pb2.ExplainTargetResponse()
+            ("framework", "explain"): framework_admin_pb2.ExplainTargetResponse(),
+            ("framework", "find_runs"): (),
         }
         """By process and method: a value, a function of the arguments, or an error to raise."""
         self.changes: list[supervisor_pb2.ProcessEvent] = []

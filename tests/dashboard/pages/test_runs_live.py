@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.pages.metrics import page as downloads
 from nnhal_dashboard.settings import DashboardSettings
+from nnhal_pages.operating.snapshot import Detail
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.control import controlled
 from tests.support.dashboard import PageBrowser
@@ -48,7 +49,8 @@ class _Serving(NamedTuple):
 
     def run(self, request: str) -> int:
         """The number of the run of a request."""
-        return next(run.number for run in self.collector.snapshot.finished if run.request_id == request)
+        finished = self.collector.look(Detail.RUNS).finished
+        return next(run.number for run in finished if run.request_id == request)
 
     def record(self, count: int) -> str:
         """Record runs, and return the path of the recording."""
