@@ -8,9 +8,13 @@ BIN := $(VENV)/bin
 # With it every test worker and every process that a test starts would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp release doors testbed deploy-check ray contract fuzz coverage reference peers bench docs screenshots proto demo-models clean
-help:  ## List the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+.PHONY: help help-all install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp release doors testbed deploy-check ray contract fuzz coverage reference peers bench docs screenshots proto demo-models clean
+VERBS := install|demo|check|test|coverage|proto|help-all
+LIST = @grep -E '^($(1)):.*\#\#' $(MAKEFILE_LIST) | sed -E 's/:.*\#\# /\t/' | expand -t 16
+help:
+	$(call LIST,$(VERBS))
+help-all:  ## List all targets
+	$(call LIST,[a-z-]+)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
