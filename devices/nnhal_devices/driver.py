@@ -160,11 +160,11 @@ class BoundWorkload(Protocol):
 
 @runtime_checkable
 class ResizableWorkload(BoundWorkload, Protocol):
-    """A workload that can be had run for other dimensions without being bound anew."""
+    """A bound workload that can run for other dimensions without another bind."""
 
     def resize(self, inputs: Sequence[Dimensions]) -> None:
-        """Have the next runs be for these dimensions of all inputs, where a 0 is an empty axis. Each begins where it
-        did, and has the memory that it needs there. Raises HalError.
+        """Set the dimensions of all inputs for the next runs; a 0 is an empty axis. Each input begins where it did,
+        and its memory is large enough. Raises HalError.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Code that devices share that tell the time of each operation of a prepared model."""
+"""Shared by devices that measure each operation of a prepared model."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class UncheckedFile:
     """A file in ONNX as one operation of nnhal.onnx that can be prepared while it is checked."""
 
     as_declared: ImportedModel | None
-    """As ``import_whole_file`` has it, if its outputs are as it declares; None if it does not declare enough."""
+    """The model if its outputs are as the file declares them; None if it does not declare their types and ranks."""
     _checked: Callable[[], ImportedModel | None]
 
     @classmethod

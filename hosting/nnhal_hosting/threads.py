@@ -31,7 +31,7 @@ _SET_AND_GET = {"x86_64": (314, 315), "aarch64": (274, 275)}
 
 
 class _Beginning(threading.Event):
-    """Values that a thread sets when it begins, and that who starts it waits for without a limit."""
+    """Set by a thread when it begins. Whoever starts the thread waits for it without a limit."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Text about a model that has been unloaded, wherever one notices."""
+"""The message about a model that was unloaded while it was in use."""
 
 from __future__ import annotations
 

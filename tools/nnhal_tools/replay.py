@@ -44,7 +44,7 @@ def replay_recording(path: Path, device: str, reference: str = "cpu_ref") -> Cas
         with RenewableDevice(device, _CLIENT) as opened:
             runner = CaseRunner(AskedDevice(device, opened), kept_models=_KEPT_MODELS)
             run_all(RecordedCases(recording, report.left_out), [runner], report)
-        # A device tells nothing beside itself: the recorded one does.
+        # A device compared with itself would show nothing: the recorded one is the reference.
         name = recording.header.driver if device == reference else reference
         if reference:
             _locate(report, device, name, recording.header.driver or "whatever it was")

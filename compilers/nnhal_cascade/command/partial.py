@@ -22,9 +22,9 @@ class PartialStep:
     network: Network | None
     """None for another device."""
     own: tuple[CrossingReport, ...]
-    """What it reads and writes. On the NPU all of this lies in the step's arena."""
+    """Tensors that the step reads and writes. On the NPU they lie in the step's arena."""
     across: tuple[CrossingReport, ...]
-    """What has to stay as it is while it runs, beside that."""
+    """Other tensors that must be kept while the step runs, for later steps."""
 
     @property
     def across_bytes(self) -> int:

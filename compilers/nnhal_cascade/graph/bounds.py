@@ -24,7 +24,7 @@ class MemoryBound(NamedTuple):
 
 
 def memory_bound(graph: CascaderGraph, recompute: bool = False) -> MemoryBound:
-    """Return the largest of what is there at the start, at the end, and for one element of each part.
+    """Return a lower bound: the most memory that the inputs, the outputs, or one element of any part needs.
 
     Apart from poolings, unless values may be computed twice, it looks at one part at a time: so it can be far below
     what is possible.

@@ -86,7 +86,7 @@ class _Dying(NamedTuple):
     tensor: int
     axis: Axis
     full: Interval
-    """What is there of it."""
+    """The interval of the whole tensor along the axis."""
     readers: tuple[tuple[int, tuple[AxisAccess, ...]], ...]
     """The parts of the plan that read it, with their dependencies along the axis."""
     later: Interval

@@ -79,9 +79,7 @@ class CpuAcc:
         return supported_operations(model)
 
     def foreseen_support(self, model: ResolvedModel) -> Sequence[Support] | None:
-        """Answer, for a model that is one RUN, whether its operands are those of the message; making the session tells
-        the rest.
-        """
+        """Answer for a model that is one RUN: its operands are compared with the message. A session shows the rest."""
         return [*declared(model, infers=False).values()] if is_one_run(model.model) else None
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> OnnxWorkload:

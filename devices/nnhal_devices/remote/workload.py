@@ -54,7 +54,7 @@ class _Executions:
         return connection.call(connection.stub.BindExecution, request).execution
 
     def give_back(self, number: int, layout: RunLayout) -> None:
-        """Keep an execution for others, if it has no buffers, which others do not use. May be called by finalisers."""
+        """Keep an execution for reuse, unless it is tied to buffers. May be called by finalisers."""
         if self._is_closed or layout.has_buffers or not self._lock.acquire(False):
             self._parts.releases.add(number)
             return

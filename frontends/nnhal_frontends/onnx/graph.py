@@ -263,7 +263,7 @@ class NamedModel(NamedTuple):
     def of(cls, given: onnx.ModelProto, values: Mapping[str, Array], constants: Mapping[str, Array]) -> NamedModel:
         """Name the nodes of a model, and take out its constants; the model changes.
 
-        ``values`` and ``constants`` are those of initializers and nodes of which the model has none.
+        ``values`` and ``constants`` are of initializers and nodes whose values lie outside the model.
         """
         named, places = with_own_names(given, given, lambda node: node, is_copy=True)
         return cls(take_weights_out(named, values, constants), named, places)

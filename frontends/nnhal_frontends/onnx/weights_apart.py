@@ -74,7 +74,7 @@ class ModelApart:
 def set_weights_apart(model: onnx.ModelProto, given: Mapping[str, Array] = MappingProxyType({})) -> ModelApart:
     """Return a model without its large tensors, or the very model if it has none; the given model does not change.
 
-    ``given`` has the values of initializers of which the model has none. Tensors that ONNX's checker could object to
+    ``given`` has the values of initializers that lie outside the model. Tensors that ONNX's checker could object to
     stay.
     """
     weights, large = dict(given) | _large_initializers(model.graph), _large_constants(model.graph)

@@ -1,4 +1,4 @@
-"""ZipMap, with which classifiers end that scikit-learn's converter has made: maps from classes to probabilities.
+"""ZipMap, the last node of classifiers from scikit-learn's converter: maps from classes to probabilities.
 
 For those who want tensors the probabilities themselves take the place of the maps, under the same name.
 """

@@ -31,8 +31,8 @@ Kind = TypeVar("Kind", bound=tuple[Any, ...])
 
 _INT32, _UINT16, _UINT32 = Struct("<i"), Struct("<H"), Struct("<I")
 _HEAD = 4
-"""Bytes before the offsets of the fields, which say how many bytes the offsets take, and the table; and bytes before
-the fields of a table, which say how far before it its offsets are.
+"""Bytes of two heads: before the offsets (the lengths of offsets and table), and before the fields (the distance back
+to the offsets).
 """
 _MOST_OFFSETS = _HEAD + 2 * 24
 """Bytes of offsets that are looked at. No table of the schema has as many fields, but one may claim to have 32,766."""

@@ -34,7 +34,7 @@ _IMPORTED = ("nnhal_service.front_workers.process", "nnhal_service.v2.http.servi
 _MOST_CALLS = 4096
 """Calls of workers at a time: runs and bindings that are not direct, and loading a model."""
 _PATIENCE_SECONDS = 5.0
-"""The time that a worker may take to answer, before what it is told counts as told."""
+"""The time to wait for a worker's answer. A message without one counts as received."""
 _BRIEF_SECONDS = 1.0
 """The time that a worker may take to say what it runs."""
 _START_SECONDS = 60.0

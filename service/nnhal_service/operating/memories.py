@@ -22,7 +22,7 @@ _ARENA = "arena"
 _MOST_TENSORS = 4
 """So many tensors of a pool are named."""
 _CONSTANTS: WeakKeyDictionary[LoadedModel, tuple[tuple[Memory, str], ...]] = WeakKeyDictionary()
-"""What is said of the constants of models, which stays as it is while they are loaded, and is asked for each second."""
+"""The memory of constants by model. It does not change while a model is loaded, and is asked for each second."""
 
 
 class _Pool(NamedTuple):

@@ -41,7 +41,7 @@ class OperationCall:
     op: OperationContext
     """Its constants have values, and all dimensions are known."""
     output: Shape
-    """The number of the output that is computed."""
+    """The dimensions of the output that is computed."""
     position: int = 0
     """Which of the operation's outputs is computed."""
 

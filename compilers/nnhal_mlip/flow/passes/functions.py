@@ -1,4 +1,4 @@
-"""Say in the accelerator's own operators what others say in several, or in operators that it has not.
+"""Replace groups of operators, and operators that the accelerator lacks, by its own.
 
 x * sigmoid(x) is silu, clip(x + 3, 0, 6) / 6 and clip(a * x + b, 0, 1) are hard_sigmoid, and with x as a further factor
 hard_swish, and x * (1 + erf(x / sqrt(2))) / 2 is gelu, as is its approximation by tanh: functions that a table has. One

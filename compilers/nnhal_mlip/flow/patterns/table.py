@@ -32,11 +32,11 @@ class LayerPattern(NamedTuple):
     composite: str
     """Empty if the operator goes alone, without a composite around it."""
     before: tuple[PatternPart, ...]
-    """What may stand before the operator: all of it, or nothing."""
+    """Parts that may stand before the operator: all of them, or none."""
     asked: Operator
     """The operator that the layer is about, and that the check asks."""
     after: tuple[PatternPart, ...]
-    """What may stand behind it: each if it is there."""
+    """Optional parts behind the operator."""
     check: OperatorCheck | None = None
     """Objects to what the limits of the operator cannot say."""
 

@@ -33,7 +33,7 @@ class Hooks:
 
     @property
     def must_be_asked(self) -> bool:
-        """Return whether preparing a model does not tell all that is said about its support."""
+        """Return whether support must be asked of the device, since preparing a model does not show it."""
         return False
 
     def around(self, service: str, servicer: S, clients: Sessions[Ownership]) -> S:

@@ -67,7 +67,7 @@ class FollowedPlan:
         way: DimensionedBinding | None = None,
         state: CarriedState | None = None,
     ) -> None:
-        """``way`` leads to a plan for the dimensions that are bound. ``state`` is the state of a model that has one.
+        """``way`` finds a plan for the dimensions that are bound. ``state`` is the state of a model that has one.
 
         Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone.
         """
@@ -306,6 +306,6 @@ class FollowedPlan:
 
 
 def _missed(plans: ActivePlan, bound: PreparedPlan, stays: bool, devices: Collection[str]) -> bool:
-    """Note that devices are gone. Returns whether runs by the plan that is bound are to be tried by another."""
+    """Note that devices are gone. Returns whether a run should be tried again by another plan."""
     plans.miss(devices)
     return not stays and plans.current is not bound

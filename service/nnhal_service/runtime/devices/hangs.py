@@ -76,9 +76,9 @@ class DeviceWait(NamedTuple):
     """Return how long a device is waited for at this moment, in seconds; 0 if it is not."""
 
     waited: float = 0.0
-    """By the run that has waited longest."""
+    """The time of the run that has waited longest."""
     silent: float = 0.0
-    """For an answer to whether its process is there at all, which such a device is asked."""
+    """The time since the device was asked whether it is alive, without an answer."""
 
 
 class Waiting(Protocol):

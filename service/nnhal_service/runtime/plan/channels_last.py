@@ -29,7 +29,7 @@ class ConvertedModel:
     imported: ImportedModel
     """It has the same inputs and outputs, with the same dimensions. Operands and operations have other numbers."""
     origins: tuple[int | None, ...]
-    """For each operation of main its number in the model as it was; None for one that was added."""
+    """For each operation of main, its number in the original model; None for one that was added."""
 
 
 def with_channels_last(imported: ImportedModel) -> ConvertedModel | None:

@@ -51,7 +51,7 @@ class Planner(Protocol):
         ...
 
     def in_operations(self, plan: SketchedPlan) -> SketchedPlan:
-        """One of its plans, in which every operation of the model is told: it may run as one. Asks devices perhaps."""
+        """Return a plan with one entry for each operation, though devices may run several as one. May ask devices."""
         ...
 
     def sketch(self) -> SketchedPlan:

@@ -48,7 +48,7 @@ class Survey:
     source_steps: SourceSteps
     """Steps in the words of the user's file, for the devices that prefer them."""
     origins: Sequence[int | None]
-    """For each operation of main its number in the model as it was imported; None if the framework added it."""
+    """For each operation of main, its number in the imported model; None if the framework added it."""
     wanting: frozenset[str] = frozenset()
     """Devices that refuse some operations only since their images have channels first."""
 

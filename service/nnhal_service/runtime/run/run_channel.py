@@ -43,7 +43,7 @@ class DirectPath(Protocol):
 
 
 class LentEnd:
-    """Ends a client's run channel if a device is given up that the client may wait for."""
+    """Ends a client's run channel if one of its devices is given up, so that the client does not wait for ever."""
 
     def __init__(self, parts: Sequence[RemotePreparedModel]) -> None:
         """``parts`` are prepared on the devices that answer on the channel."""

@@ -77,7 +77,7 @@ class CutRequest(NamedTuple):
 
     @property
     def has_short_head(self) -> bool:
-        """Return whether parsing the head takes no time that is worth a thread."""
+        """Return whether the head is short enough to be parsed in the loop, without a thread."""
         return len(self.head) <= _MOST_IN_LOOP
 
     @property
@@ -159,7 +159,7 @@ def cut_request(data: bytes) -> CutRequest:
 
 
 def cut_in_loop(data: bytes) -> CutRequest | None:
-    """The parts as ``cut_request`` gives them, or None if that takes time that is worth a thread.
+    """Return the parts as ``cut_request`` does; None if the request is so long that a thread should cut it.
 
     A malicious request has millions of fields.
 

@@ -213,7 +213,7 @@ class InferCalls:
 
 
 def _is_much(asked: Asked, cut: CutRequest) -> bool:
-    """Return whether decoding the inputs takes time that is worth a thread."""
+    """Return whether the inputs are so long that a thread should decode them."""
     strings = sum(map(len, cut.raw)) if asked.has_strings else 0
     return strings > _MOST_STRING_BYTES_IN_LOOP or not cut.has_short_head
 

@@ -108,7 +108,7 @@ class AllocatedMemory:
 
     @property
     def host(self) -> Memory | None:
-        """The host memory that it is; None for a device's buffer."""
+        """The host memory behind the allocation; None if it is a device's buffer."""
         return self._storage.memory if isinstance(self._storage, HostStorage) else None
 
     @property
