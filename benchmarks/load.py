@@ -141,7 +141,7 @@ def _client(pipe: Connection, target: Target) -> None:
                 pipe.send(latencies.tobytes())
     except (EOFError, BrokenPipeError):  # the parent has closed its end
         return
-    except Exception as error:  # of whatever library; it is told to the parent
+    except Exception as error:  # of whatever library; it is reported to the parent
         pipe.send(f"{type(error).__name__}: {error}")
 
 

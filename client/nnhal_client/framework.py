@@ -213,7 +213,7 @@ class Framework(Closing):
         """Load a model of the HAL. Its inputs are called ``input0`` and so on, its outputs ``output0``, and its
         operations ``operation0``, by their indexes in the model; those may be listed in any order.
 
-        ``preference`` and ``priority`` are what devices are told, ``deadline_ns`` is the instant of CLOCK_BOOTTIME when
+        ``preference`` and ``priority`` are passed to devices, ``deadline_ns`` is the instant of CLOCK_BOOTTIME when
         all of them must have prepared their parts; ``hints`` are for them too. The other arguments are those of
         ``load``. Raises HalError if the model cannot be loaded.
         """

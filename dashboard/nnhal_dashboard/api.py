@@ -164,7 +164,7 @@ def _add_verb(resource: Resource, verb: Verb) -> None:
 
 
 def _body(name: str, parameters: Iterable[Parameter]) -> type[BaseModel]:
-    """Return the model of what a verb or a search is told."""
+    """Return the model of the parameters of a verb or a search."""
     fields: dict[str, Any] = {}
     for each in parameters:
         kind, given = get_args(each.annotation)

@@ -148,7 +148,7 @@ def _add_wire_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_fault_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a process that may be told to misbehave."""
+    """Add the options of a process that may be made to misbehave."""
     parser.add_argument(
         "--allow-faults",
         action="store_true",

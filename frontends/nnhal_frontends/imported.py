@@ -112,10 +112,10 @@ class ImportedModel:
     """The file's own form of the model; None if it has none that a device could take."""
     operation_places: tuple[tuple[int, ...], ...] = ()
     """The nodes of ``operation_nodes`` by their indexes in the file's main graph: their names may be repeated. Empty
-    if they cannot be told apart.
+    if they cannot be distinguished.
     """
     node_count: int = 0
-    """How many nodes the file's main graph has; 0 if they cannot be told apart."""
+    """How many nodes the file's main graph has; 0 if they cannot be distinguished."""
     optional_inputs: tuple[ImportedTensor, ...] = ()
     """Inputs of the file that have defaults, and are no inputs of the model: the defaults are its constants. Importing
     the file with a shape for one makes it an input. They have no operand: it is -1.

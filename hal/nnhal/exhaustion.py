@@ -1,4 +1,4 @@
-"""Resources that a host may run out of: memory, shared memory, descriptors, threads. Clients are told so in words."""
+"""Resources that a host may run out of: memory, shared memory, descriptors, threads. Clients get a message about it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Self
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
 _AGAIN_SECONDS = 60.0
-"""The time that the same failure is not told again."""
+"""The time that the same failure is not logged again."""
 _log = logging.getLogger(__name__)
 
 

@@ -121,7 +121,7 @@ def _plain(address: str, seconds: float, kind: socket.SocketKind) -> socket.sock
 
 
 def _secured(connection: socket.socket, protocol: str) -> socket.socket:
-    """Certificates are not verified: what is asked is whether a process answers, and it is told nothing."""
+    """Certificates are not verified: what is asked is whether a process answers, and it gets no secrets."""
     if not protocol:
         return connection
     import ssl  # as slow to import as all the rest

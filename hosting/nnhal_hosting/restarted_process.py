@@ -20,7 +20,7 @@ _LONGEST_AFTER_SERVING_SECONDS = 0.4
 """A process that serves again and again is needed."""
 _LONGEST_RESTART_SECONDS = 10.0
 STARTED, DIED = "started", "died"
-"""What is told of the process."""
+"""What is reported of the process."""
 
 
 class RestartState(enum.Enum):

@@ -15,7 +15,7 @@ from nnhal.types import ErrorStatus
 from nnhal_hosting.logs import get_logger
 
 DEFECT = "the call failed; the log of the process has the reason"
-"""What a client is told of an exception that nobody expected."""
+"""The message to a client about an exception that nobody expected."""
 _log = get_logger(__name__)
 S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741 - input
@@ -38,7 +38,7 @@ def answers(
 
 
 def answered_error(error: Exception, event: str, **values: object) -> HalError:
-    """Return the error that a client is told of an exception, which is logged as ``event`` if nobody expected it."""
+    """Return the error that a client gets for an exception, which is logged as ``event`` if nobody expected it."""
     if isinstance(error, HalError):
         return error
     _log.error(event, exc_info=error, **values)

@@ -28,7 +28,7 @@ class FlowBlock:
     name: str
     address: str
     lines: tuple[str, ...] = ()
-    """What is told below its name."""
+    """The text below its name."""
     look: str = ""
     """``idle`` if it is to recede, ``lost`` if it should work and does not."""
     warning: str = ""

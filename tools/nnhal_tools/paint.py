@@ -1,4 +1,4 @@
-"""Outputs that a device has not written, told apart from right ones: ``--paint-outputs``.
+"""Outputs that a device has not written, distinguished from right ones: ``--paint-outputs``.
 
 The memory of outputs is painted before a run, and painted otherwise before a second run of the same. What a device
 writes is there after both; what it leaves has one paint after the first run and the other after the second. Results

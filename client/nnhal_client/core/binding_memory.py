@@ -1,4 +1,4 @@
-"""The memory of one binding: where inputs and outputs lie in it, and what the framework is told."""
+"""The memory of one binding: where inputs and outputs lie in it, and what the framework gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network that is shared with the accelerator, and what is told of that."""
+"""A network that is shared with the accelerator, and the report of that."""
 
 from __future__ import annotations
 

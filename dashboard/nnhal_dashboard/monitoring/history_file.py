@@ -37,7 +37,7 @@ class KeptHistory(NamedTuple):
 
 
 class HistoryFile:
-    """A file that only its owner may read. What goes wrong with it is told once, and costs only what it kept."""
+    """A file that only its owner may read. Trouble with it is logged once, and costs only what it kept."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

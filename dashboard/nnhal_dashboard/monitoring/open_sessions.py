@@ -72,7 +72,7 @@ def _shared_bytes(pools: Iterable[admin_pb2.PoolState]) -> dict[str, int]:
 
 
 def _keeper(state: admin_pb2.SessionState, snapshot: Snapshot) -> str:
-    """Names of clients are their own choice: they count only if the process cannot be told."""
+    """Names of clients are their own choice: they count only if the process is unknown."""
     if state.is_own or (state.pid == os.getpid() and state.client_name == CLIENT_NAME):
         return "this dashboard"
     host, supervisor = snapshot.host, snapshot.supervisor

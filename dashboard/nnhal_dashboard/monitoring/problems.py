@@ -13,7 +13,7 @@ from nnhal_pages.operating.snapshot import Complaint, ObservedProcess, Severity,
 from nnhal_pages.operating.table import count_of
 
 _RECENT_NS = 60 * 10**9
-"""For how long requests that failed over are told of."""
+"""For how long requests that failed over are shown."""
 _RESTARTS = 3
 """A process that was started again so often deserves a look."""
 _NAMED = 3

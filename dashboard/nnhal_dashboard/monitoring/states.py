@@ -12,7 +12,7 @@ from nnhal_pages.operating.snapshot import ObservedProcess, Snapshot
 
 _LONG_NS = 2 * 10**9
 _RECENT_SECONDS = 600
-"""For so long a hang that is over is told."""
+"""The time for which a hang that is over is shown."""
 _LONG_TIMES = 10
 """A request waits for too long if it exceeds both: 2 s, and so many times what 99 % of the model's requests take."""
 

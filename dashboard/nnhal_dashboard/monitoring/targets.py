@@ -38,7 +38,7 @@ def targets_of(
 
 
 def _found(directory: Path, named: Set[str]) -> list[ObservedProcess]:
-    """The processes below a directory that nobody supervises, as ``nnhal ps`` finds them, but for those told of."""
+    """Return unknown processes below a directory that nobody supervises, as ``nnhal ps`` finds them."""
     try:
         endpoints = endpoints_below(directory.absolute())
     except OSError:  # it may not be looked into, or has just gone

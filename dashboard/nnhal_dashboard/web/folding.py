@@ -1,4 +1,4 @@
-"""Tables that fold on phones: each cell is told below the name of its row, with the words of its column before it."""
+"""Tables that fold on phones: each cell stands below the name of its row, with the words of its column before it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Figures of a compiled network on ethos_u: its working memory, and its stripes and copies over time.
 
-Names are the user's if the model has some. Otherwise operations are told by their numbers.
+Names are the user's if the model has some. Otherwise operations are named by their numbers.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Faults that a device is told to have: when they happen, what they do, and who may ask for them."""
+"""Injected faults of a device: when they happen, what they do, and who may ask for them."""

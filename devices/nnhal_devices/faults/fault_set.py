@@ -83,7 +83,7 @@ class Point(Enum):
     OUTCOME = "outcome"
     """When the driver has executed."""
     RESULT = "result"
-    """When the outcome has been checked, and is about to be told."""
+    """When the outcome has been checked, and is about to be reported."""
     ANSWER = "answer"
     """When the answer is about to be sent on a channel."""
     FENCE = "fence"

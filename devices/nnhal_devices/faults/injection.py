@@ -94,7 +94,7 @@ def _detail(fault: Fault, seconds: float, facts: ModelFacts | None) -> str:
 
 
 def fault_words(active: ActiveFault) -> str:
-    """Return what a client is told of a fault that makes its call fail."""
+    """Return the message to a client about a fault that makes its call fail."""
     message = getattr(active.fault, "message", "")
     return f"{injected_fault(active.name)}{': ' if message else ''}{message}"
 

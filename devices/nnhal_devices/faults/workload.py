@@ -77,7 +77,7 @@ class FaultyWorkload:
         return _FaultyBound(bound, self, inputs, outputs)
 
     def altered(self, result: ExecutionResult, known: Sequence[Dimensions]) -> tuple[ExecutionResult, Sequence[Copy]]:
-        """Return the result that is told in place of one, and notes of the faults.
+        """Return the result that is reported in place of one, and notes of the faults.
 
         ``known`` are the dimensions of the bound outputs.
         """

@@ -1,7 +1,7 @@
 """Figures of a loaded network on mlip: the memory of its tiles, and what they do over time.
 
 Binaries run one after the other, so the time of each begins when that of the one before ends. All times are modelled.
-Names are the user's if the model has some. Otherwise operations are told by their numbers.
+Names are the user's if the model has some. Otherwise operations are named by their numbers.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class BoundPlaces:
     def __init__(
         self, arguments: Sequence[Argument], element_bytes: Sequence[int], kept: KeptMemory, what: str
     ) -> None:
-        """Raises GENERAL_FAILURE if an input is empty, which the device cannot be told."""
+        """Raises GENERAL_FAILURE if an input is empty, which cannot be said to the device."""
         self.layouts: list[ArgumentLayout] = []
         self.sent: list[Bytes] = []
         for number, (argument, size) in enumerate(zip(arguments, element_bytes, strict=True)):

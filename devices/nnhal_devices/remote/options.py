@@ -34,7 +34,7 @@ class RemoteOptions:
     uses_tls: bool = False
     """True if the connection is encrypted."""
     name: str = ""
-    """What the device is told of who uses it."""
+    """What the device knows of who uses it."""
     patience: float = _PATIENCE_SECONDS
     """Seconds to wait for the device at the start."""
 

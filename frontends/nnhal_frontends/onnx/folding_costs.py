@@ -21,7 +21,7 @@ from nnhal.arrays import Array
 from nnhal_frontends.onnx.graph import OnnxNode
 
 _MOST_VALUES = 1024
-"""The longest input whose values shape inference is told. Shapes, lengths and paddings are short."""
+"""The longest input whose values shape inference gets. Shapes, lengths and paddings are short."""
 _STRING_BYTES = 64
 """The bytes that a string is assumed to need."""
 _STEP = 256
@@ -49,7 +49,7 @@ class FoldingCost(NamedTuple):
 
 
 def cost_of(node: OnnxNode, proto: onnx.NodeProto, opset: int, inputs: Mapping[str, Array]) -> FoldingCost | None:
-    """Return the cost of a node over constants; None if the sizes of its results cannot be told."""
+    """Return the cost of a node over constants; None if the sizes of its results are unknown."""
     given = sum(values.size for values in inputs.values())
     if node.op_type in _SHRINKING:
         most = max((values.size * (values.ndim + 3) for values in inputs.values()), default=0)
@@ -71,7 +71,7 @@ def cost_of(node: OnnxNode, proto: onnx.NodeProto, opset: int, inputs: Mapping[s
 
 
 def _results(proto: onnx.NodeProto, opset: int, inputs: Mapping[str, Array]) -> list[tuple[int, int]] | None:
-    """Return the elements of each result, and the bytes of one of them; None if they cannot be told."""
+    """Return the elements of each result, and the bytes of one of them; None if they are unknown."""
     try:
         schema = onnx.defs.get_schema(proto.op_type, opset)
         types = {name: _type(values) for name, values in inputs.items()}

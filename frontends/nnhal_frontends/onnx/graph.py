@@ -110,7 +110,7 @@ class OnnxGraph:
     taken: Collection[str] = ()
     """The names of the model's tensors, those of subgraphs too, which no pass may give to another."""
     places: Mapping[str, NodePlace] = field(default_factory=dict)
-    """The nodes of the file by the names of those of the graph; empty if that cannot be told."""
+    """The nodes of the file by the names of those of the graph; empty if that is unknown."""
     weights: Weights = field(default_factory=dict)
     """The memory outside of the file that constants may lie in."""
 

@@ -65,7 +65,7 @@ def _unlike(shown: list[str]) -> list[str]:
 
 
 def _indexes(model: onnx.ModelProto, called: onnx.ModelProto) -> list[int]:
-    """Return the index in the file of each node; nothing if that cannot be told."""
+    """Return the index in the file of each node; nothing if that is unknown."""
     bodies = {(each.domain, each.name, each.overload): each.node for each in called.functions}
     if not bodies:
         return list(range(len(model.graph.node)))

@@ -160,7 +160,7 @@ class TfliteParts:
         return str(tensor.index)
 
     def refused(self, error: FrontendError) -> dict[int, str]:
-        """Return the operators that an import has refused, and why; none if that cannot be told."""
+        """Return the operators that an import has refused, and why; none if that is unknown."""
         if isinstance(error, UnsupportedInput):
             return dict(self._of_unknown_types())
         if not isinstance(error, UnsupportedNode):

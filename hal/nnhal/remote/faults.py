@@ -1,4 +1,4 @@
-"""Faults that a device is told to have (see faults.proto), for those who test what uses it."""
+"""Injected faults of a device (see faults.proto), for those who test what uses it."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class StallWatch:
         return_freed_memory()
 
     def _patience(self, call: WaitingCall) -> float:
-        """In the lane of clients that cannot be told apart, a call without its message must not keep others out."""
+        """In the lane of clients that cannot be distinguished, a call without its message must not keep others out."""
         lane = call.lane
         if lane is None:
             return self._seconds

@@ -1,4 +1,4 @@
-"""Faults that devices are told to have: what a file of them says, checked.
+"""Injected faults of devices: what a file of them says, checked.
 
 pydantic checks it, which ``nnhal`` does without: of the language of faults, only the names of calls are there
 (``nnhal.device_calls``).

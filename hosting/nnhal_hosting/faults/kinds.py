@@ -12,7 +12,7 @@ from nnhal.types import ErrorStatus
 from nnhal_hosting.faults.conditions import Condition, Layers, Patterns, Size
 
 DEATHS = ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE", "SIGTERM")
-"""The signals by which a device can be told to die. SIGTERM has it end in order."""
+"""The signals by which a device can be made to die. SIGTERM has it end in order."""
 _MOST_BYTES = 1 << 40
 _MOST_MS = 24 * 3600 * 1000.0
 Status = Literal[

@@ -32,7 +32,7 @@ _OTHER_FLOODS = 100
 """Acknowledgements of a flood of PING or SETTINGS that are kept for a client that does not read."""
 
 _WHILE_IT_LASTS = suppress(ngh2.NGH2Error)
-"""For a stream that its client may have reset, or a connection that may have ended, which is told next."""
+"""For a stream that its client may have reset, or a connection that may have ended, which is noted next."""
 
 
 class StreamUser(Protocol):
@@ -160,7 +160,7 @@ class Stream:
                 http2.send_data(number, data)
                 http2.send_trailers(number, trailers)
         except ngh2.NGH2Error:
-            return  # it has been reset, which is told next
+            return  # it has been reset, which is noted next
         if self.is_whole:
             self._connection.flush()
         if self.is_open:  # not all of it has been sent

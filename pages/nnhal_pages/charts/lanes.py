@@ -62,7 +62,7 @@ class _Joined:
 
 
 def _joined(spans: Iterable[admin_pb2.TimeSpan], across: Scale) -> Sequence[_Joined]:
-    """Join what could not be told apart in the drawing."""
+    """Join what could not be distinguished in the drawing."""
     found: list[_Joined] = []
     pixel = _LEAST * (across.high - across.low) / (across.end - across.start)
     for span in sorted(spans, key=lambda each: each.begin):

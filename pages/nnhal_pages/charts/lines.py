@@ -11,7 +11,7 @@ from nnhal_pages.charts.series import ChartSeries, TimeWindow, line_path, spread
 from nnhal_pages.svg import Drawing, Scale, element, label, title
 
 _LOOKS = 6
-"""Colours, and as many forms of dashes. So many series can be told apart."""
+"""Colours, and as many forms of dashes. So many series can be distinguished."""
 _ROOM = 1.08
 _SAMPLE = 20
 """The width of a piece of the line before its name."""

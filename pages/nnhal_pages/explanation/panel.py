@@ -21,7 +21,7 @@ _READERS = 6
 def operation_panel(explanation: Explanation, number: int, links: PlanLinks, facts: PlanFacts | None = None) -> str:
     """Tell of an operation: where it runs, what each device said of it, and its values.
 
-    ``links`` says where other operations are told of. ``facts`` are the explanation's, if they are at hand.
+    ``links`` says where other operations are described. ``facts`` are the explanation's, if they are at hand.
     """
     story = explanation.operations[number]
     step = "in no step: the framework walks it" if story.step == WALKED else f"step {story.step}"

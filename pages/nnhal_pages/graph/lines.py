@@ -13,7 +13,7 @@ from nnhal_pages.units import duration, place, size
 from nnhal_pages.wires import sent_words
 
 _TOLD = 12
-"""So many values are told of, of those that share a line."""
+"""The most values that are named of those that share a line."""
 _STUB = 14
 LEAST_NS = 50
 """Shorter times are none in the unit that they would have."""

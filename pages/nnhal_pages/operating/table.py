@@ -152,12 +152,12 @@ class Verb:
 
     @property
     def parameters(self) -> list[Parameter]:
-        """Return what it is told, after the testbed."""
+        """Return its parameters, after the testbed."""
         return parameters_of(self.act)
 
     @property
     def told(self) -> list[Parameter]:
-        """Return what it is told beside the name of the thing that it is about."""
+        """Return its parameters without the name of its subject."""
         return self.parameters[1:] if self.names_one else self.parameters
 
     @property
@@ -176,7 +176,7 @@ class Resource:
     """What they are, in a sentence."""
     columns: tuple[ResourceColumn, ...]
     empty: str
-    """What is told if there are none."""
+    """The sentence if there are none."""
     items: Callable[[Snapshot], Iterable[tuple[Any, ...]]] = lambda _: ()
     """Finds them in what is known."""
     asked: Callable[[OperatedSystem, Snapshot], Iterable[tuple[Any, ...]]] | None = None
@@ -228,7 +228,7 @@ class Resource:
 
 
 def undoing(resource: str, name: str, verb: str, **given: Any) -> str:
-    """Return what undoes a change: a verb of a resource, with what it is told."""
+    """Return what undoes a change: a verb of a resource, with its parameters."""
     return f"{resource}/{quote(name)}/{verb} {json.dumps(given, ensure_ascii=False)}"
 
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from urllib.parse import unquote
 
 TOO_OFTEN = "too many requests; come again later"
-"""What a client with an empty bucket is told."""
+"""The message to a client with an empty bucket."""
 _MAX_CLIENTS = 4096
 """How many clients have buckets. One whose bucket is full again may be forgotten; while none is, others share one."""
 _OTHERS = "others"

@@ -1,4 +1,4 @@
-"""The front workers of a framework: started, told what changes, started again when they die, and ended."""
+"""The front workers of a framework: started, informed of changes, started again when they die, and ended."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class FrameworkAdministration:
         model_server: OperatedModelServer | None = None,
         set_level: Callable[[str], object] | None = None,
     ) -> None:
-        """``intake`` counts the requests of native clients. ``note`` is told of draining.
+        """``intake`` counts the requests of native clients. ``note`` is called for draining.
 
         ``set_level`` changes the log settings that clients of the protocol see; None without the protocol.
         """

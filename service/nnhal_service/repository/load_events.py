@@ -20,7 +20,7 @@ class ModelStates(Protocol):
 
 
 class ModelNotes:
-    """Notes what has changed whenever it is told to look. Safe to use from several threads."""
+    """Notes changes at each look. Safe to use from several threads."""
 
     def __init__(self, states: ModelStates, note: Note) -> None:
         self._states = states

@@ -267,7 +267,7 @@ class Repository(Generic[S]):
                 entry.tried = None  # so that the next poll tries again, when there may be room
             raise
         except Exception as error:
-            # A file that makes its reader fail must not stop other models, and the client is told nothing internal.
+            # A file that makes its reader fail must not stop other models, and the client sees nothing internal.
             _log.exception("a model cannot be loaded", model=name)
             lack = lack_of(error)
             message = f"failed to load '{name}': {lack or 'internal error'}"

@@ -1,4 +1,4 @@
-"""The errors of requests, whatever the protocol, and what a client is told of a device's failure."""
+"""The errors of requests, whatever the protocol, and what a client gets for a device's failure."""
 
 from __future__ import annotations
 

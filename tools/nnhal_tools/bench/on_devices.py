@@ -74,7 +74,7 @@ def times_of(
     """Return the times that a device tells of a step's prepared model, in the order of the run."""
     numbers = [index for index, story in enumerate(explanation.operations) if story.step == step]
     by_name = {name: index for index in numbers for name in _names(explanation.operations[index]) if name}
-    # A step in its source form is one operation, which is told by its nodes.
+    # A step in its source form is one operation, which is named by its nodes.
     is_as_planned = reported.operation_count == len(numbers)
     whole = sum(each.duration for each in reported.times)
     if reported.is_modelled and (not whole or device_ns < 0):

@@ -33,7 +33,7 @@ class AskedDevice:
     ) -> None:
         """A RenewableDevice is started again after it has died. ``seconds`` limits each preparation and execution.
 
-        ``tell`` is told before each run what runs.
+        ``tell`` is called before each run what runs.
         """
         self.name = name
         self._device, self.seconds, self._tell = device, seconds, tell

@@ -94,7 +94,7 @@ class Case:
     lengths: Lengths = ()
     """Dimensions that some inputs have in this execution, if a request cannot say so: their arrays are the largest."""
     taken: Callable[[Sequence[Bytes]], object] | None = None
-    """Is told the outputs of an execution that has succeeded."""
+    """Gets the outputs of an execution that has succeeded."""
 
     @property
     def operations(self) -> tuple[str, ...]:

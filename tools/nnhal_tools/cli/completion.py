@@ -1,6 +1,6 @@
 """``nnhal completion``, and the names that shells complete: drivers, running processes, models that are served.
 
-A name that cannot be had is left out: who presses the tabulator is told no errors.
+A name that cannot be had is left out: completion shows no errors.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def tell(operator: OperatorSession, done: Done, as_json: bool) -> None:
 
 
 def command_of(verb: Verb) -> Callable[..., None]:
-    """Return the command of a verb: what it must be told are arguments, the rest are options."""
+    """Return the command of a verb: required parameters are arguments, the others options."""
 
     def run(operator: OperatorSession, as_json: bool, **given: Any) -> None:
         tell(operator, verb.act(operator, **given), as_json)

@@ -56,7 +56,7 @@ def diff_model(
     ones are made: one, or of a quantised model as many as have a thousand elements together, 16 at most. ``lengths``,
     ``shapes`` and ``signature`` are as --dim, --shape and --signature have them. With ``relaxed`` devices may compute
     float32 with the range and precision of float16. ``seconds`` limits each preparation and each execution on the
-    device. ``tell`` is told before each run on the device what runs.
+    device. ``tell`` is called before each run on the device what runs.
 
     Raises:
         OSError: the file cannot be read.

@@ -11,7 +11,7 @@ from nnhal_tools.doctor.sockets import ListeningSocket
 
 _NEEDS = {
     "ipc": "system shared memory in /dev/shm may be another's",
-    "pid": "processes cannot be told apart by their numbers",
+    "pid": "processes cannot be distinguished by their numbers",
     "net": "addresses on this host's loopback are not reached",
 }
 _TODO = {

@@ -1,4 +1,4 @@
-"""Buttons of a process: which verbs a page offers in its present state, and with what they are told."""
+"""Buttons of a process: the verbs that a page offers in its present state, with their parameters."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class MemoryWatch:
     """Ends a process that takes more memory of its own than ``limit`` bytes; 0 stands for the usual limit."""
 
     def __init__(self, limit: int, last_resort: Callable[[str], object], used: Callable[[], int] | None = None) -> None:
-        """``last_resort`` is told why it ends, ``used`` says how much it has. Raises OSError."""
+        """``last_resort`` is called with the reason why it ends, ``used`` says how much it has. Raises OSError."""
         self.used = used or OwnBytes()
         self.limit = limit or MemoryBounds().usual_limit(self.used())
         self._last_resort = last_resort

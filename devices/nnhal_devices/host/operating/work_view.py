@@ -50,7 +50,7 @@ class ShownWork(NamedTuple):
 
     @property
     def state(self) -> wire.ExecutionState:
-        """Return what operators are told of it."""
+        """Return what operators see of it."""
         execution, session = self.execution, self.client.session
         name = names_of(self.client).get(execution.prepared, RELEASED)
         return wire.ExecutionState(

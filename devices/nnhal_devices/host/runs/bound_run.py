@@ -79,7 +79,7 @@ class _Settled(NamedTuple):
     ended: ExecutionResult
     """How the workload ended."""
     result: ExecutionResult
-    """What the client was told."""
+    """The client's answer."""
 
 
 class BoundRun:

@@ -39,7 +39,7 @@ class AlteringWorkload(Protocol):
     """A workload that alters what clients are told of a run: one of a device that takes faults."""
 
     def altered(self, result: ExecutionResult, known: Sequence[Dimensions]) -> tuple[ExecutionResult, Sequence[Copy]]:
-        """Return what is told instead, and notes of that; ``known`` are the dimensions of the bound outputs."""
+        """Return what is reported instead, and notes of that; ``known`` are the dimensions of the bound outputs."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The points at which a device may be told to misbehave. Parts of a device are given their hooks when they are made."""
+"""The points at which a device may be made to misbehave. Parts of a device are given their hooks when they are made."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Hooks:
         return servicer
 
     def support(self, model: Model, answers: Sequence[Support]) -> Sequence[Support]:
-        """Return what is told in place of a driver's answers."""
+        """Return the answers in place of a driver's."""
         del model
         return answers
 

@@ -172,7 +172,7 @@ class Scheduler:
     def cancel(self, number: int, reason: str = CANCELLED) -> bool | None:
         """Cancel an execution by its number: return True if it has ended, False if it ends once its driver looks.
 
-        Returns None if it neither waits nor runs. ``reason`` is what its client is told.
+        Returns None if it neither waits nor runs. ``reason`` is for its client.
         """
         with self._lock:
             for _, running, control in self._running.values():

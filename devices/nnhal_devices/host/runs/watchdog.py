@@ -62,8 +62,8 @@ class Watchdog:
         """``patience`` is how many seconds after it should have ended an execution may go on.
 
         ``turn`` is for how many seconds one may have others wait for its worker. ``describe`` names an execution in the
-        log. ``last_resort`` is told why if one does not end in time. ``memory`` looks at what the process takes. No
-        execution hangs before it has run for ``hang`` seconds; with 0 none ever does.
+        log. ``last_resort`` is called with the reason if one does not end in time. ``memory`` looks at what the process
+        takes. No execution hangs before it has run for ``hang`` seconds; with 0 none ever does.
         """
         self._memory = memory
         self._scheduler = scheduler

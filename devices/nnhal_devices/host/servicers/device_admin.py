@@ -1,4 +1,4 @@
-"""DeviceAdminService: what operators are told of a device besides what all processes tell."""
+"""DeviceAdminService: what operators see of a device besides what all processes tell."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class FarSession:
         return self._calls.hung_up
 
     def introduction(self) -> wire.OpenSessionResponse:
-        """Return what the client is told first."""
+        """Return the first message to the client."""
         answer = wire.OpenSessionResponse(session_token=self.token)
         self._own.introduce(answer)
         answer.description.CopyFrom(self._calls.call(self._backend.Describe, backend_pb2.DescribeRequest()))

@@ -53,7 +53,7 @@ _IDLE = (3, 4)
 _COUNTED = 8
 """Columns that are added up; the later ones are included in these."""
 _UNLOADED = "unloaded"
-"""The event of a model after which its earlier ones are told no more."""
+"""The event of a model after which its earlier ones are dropped."""
 _TEXT = "of models that native clients have loaded"
 LatestEvents = Callable[[], Mapping[tuple[str, str], float]]
 """Says when each kind of event last happened to each device or model, in seconds since the epoch."""

@@ -56,7 +56,7 @@ class DeviceQuestions:
         self._asked: dict[str, tuple[Future[None], DeviceAnswer]] = {}
 
     def ask(self, models: Iterable[LoadedModel], until: float) -> dict[str, DeviceAnswer]:
-        """Ask for each device's usage, and for the direct runs of ``models``, whose watchers are told.
+        """Ask for each device's usage, and for the direct runs of ``models``, whose watchers hear of them.
 
         ``until`` is an instant of CLOCK_MONOTONIC. Returns the answers by device, whole or not, when all have come or
         the time is up.

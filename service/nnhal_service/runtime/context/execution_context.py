@@ -61,8 +61,8 @@ class ExecutionContext:
         state: CarriedState | None = None,
         varies: bool = False,
     ) -> None:
-        """``watcher`` is told of every run. ``way`` leads to a plan for the dimensions that are bound. ``state`` is the
-        state of a model that has one: the context keeps to its plan. If it ``varies``, the dimensions of inputs are the
+        """``watcher`` is called for every run. ``way`` finds a plan for the dimensions that are bound. ``state`` is
+        that of a model that has one: the context keeps to its plan. If it ``varies``, the dimensions of inputs are the
         largest, and each run has its own.
 
         Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone.

@@ -30,7 +30,7 @@ class RunRetries:
     def __init__(
         self, followed: FollowedPlan, occupancy: Occupancy, measure_timing: bool, watcher: RunWatcher | None
     ) -> None:
-        """``watcher`` is told of every run."""
+        """``watcher`` is called for every run."""
         self._followed = followed
         self._occupancy = occupancy
         self._measure = measure_timing

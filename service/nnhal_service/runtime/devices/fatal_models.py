@@ -71,7 +71,7 @@ class FatalModels:
     """Models that drivers have died of. Safe to use from several threads."""
 
     def __init__(self, directory: str = "", note: Note = no_note) -> None:
-        """It is kept in a directory, if one is named. ``note`` is told of each model."""
+        """It is kept in a directory, if one is named. ``note`` is called for each model."""
         self._path = Path(directory, "fatal_models.json") if directory else None
         self._note = note
         self._lock = threading.Lock()

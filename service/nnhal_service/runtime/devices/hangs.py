@@ -110,7 +110,7 @@ class HangWatch:
     """Looks after the devices of a fleet as long as something may run on them. Safe to use from several threads."""
 
     def __init__(self, seconds: float = HANG_SECONDS, note: Note = no_note) -> None:
-        """A device hangs that has not answered for so many seconds. ``note`` is told of it."""
+        """A device hangs that has not answered for so many seconds. ``note`` is called for it."""
         self._seconds = seconds
         self._note = note
         self._lock = threading.Lock()

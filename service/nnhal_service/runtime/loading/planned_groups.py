@@ -67,7 +67,7 @@ class FileParts(Protocol):
         """Return what nodes call an input or output of a part."""
 
     def refused(self, error: FrontendError) -> Mapping[int, str]:
-        """Return the nodes that an import has refused, and why; none if that cannot be told."""
+        """Return the nodes that an import has refused, and why; none if that is unknown."""
 
 
 class GroupPlanner:

@@ -57,7 +57,7 @@ class LaunchMethods:
     ended: Callable[[], None]
     """Called once, when the run no longer uses the plan's memory."""
     explained: Callable[[NnhalError], NnhalError] = lambda error: error
-    """What the caller is told of an error."""
+    """The caller's message about an error."""
 
 
 class LaunchedRun:

@@ -62,7 +62,7 @@ class ClientRuns:
         observers: Sequence[Observer] = (),
         run_log: RunLog | None = None,
     ) -> None:
-        """``run_log`` is told of each run that is not direct."""
+        """``run_log`` is called for each run that is not direct."""
         self._name = name
         self._version = version
         self._has_batches = has_batches
@@ -139,7 +139,7 @@ class ClientModelRuns:
     """
 
     def __init__(self, run_log: RunLog | None = None) -> None:
-        """``run_log`` is told of each run that is not direct."""
+        """``run_log`` is called for each run that is not direct."""
         self._run_log = run_log
         self._plans = _Plans()
         self._recorder = StatisticsRecorder()

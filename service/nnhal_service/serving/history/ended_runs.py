@@ -175,9 +175,9 @@ class EndedRuns(OfRequests):
         fell_back: Callable[[str, Sequence[str]], None],
         overloaded: Callable[[str, str], None],
     ) -> None:
-        """``fell_back`` is told of each run that fell back: its model, and the devices that had failed.
+        """``fell_back`` is called for each run that fell back: its model, and the devices that had failed.
 
-        ``overloaded`` is told of a model that refuses requests since there are too many, and why: once in some seconds.
+        ``overloaded`` is called, once in some seconds, for a model that refuses requests since there are too many.
         """
         self._recorder = recorder
         self._fell_back = fell_back

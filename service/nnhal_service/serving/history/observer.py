@@ -75,26 +75,26 @@ class Executed(NamedTuple):
 
 
 class Observer(Protocol):
-    """Is told of every request. It should be quick, since it is mostly told in the event loop, and must not raise."""
+    """Hears of every request. It should be quick, since it mostly runs in the event loop, and must not raise."""
 
     def executed(self, executed: Executed) -> None:
-        """A run has succeeded: told in the loop, in the thread that ran it, or in that which counts direct runs."""
+        """A run has succeeded: called in the loop, in the thread that ran it, or in that which counts direct runs."""
         ...
 
     def finished(self, finished: Finished) -> None:
-        """A request has ended: told in the loop, in the request's own context."""
+        """A request has ended: called in the loop, in the request's own context."""
         ...
 
 
 class OfRequests:
-    """An observer that is told of requests only."""
+    """An observer of requests only."""
 
     def executed(self, executed: Executed) -> None:
         """Do nothing: a request is observed when it has finished."""
 
 
 class Sampler(Observer, Protocol):
-    """An observer that is also told when a request begins, and chooses the requests whose steps are measured."""
+    """An observer that also hears when a request begins, and chooses the requests whose steps are measured."""
 
     def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
         """A request begins; return whether its run is to report its steps. Told where ``finished`` is."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 _MOST = 256
-"""Pairs of a reason and a client that are told apart; the clients of more are OTHERS."""
+"""Pairs of a reason and a client that are distinguished; the clients of more are OTHERS."""
 OTHERS = "others"
 
 

@@ -19,7 +19,7 @@ class ServingMonitor:
     """Counts, the log of runs, and recordings. Safe to use from several threads."""
 
     def __init__(self, note: Note = no_note) -> None:
-        """``note`` is told of runs that fell back."""
+        """``note`` is called for runs that fell back."""
         self.note = note
         self.recordings = RunRecordings()
         self.log = EndedRuns(self.recordings, self.fell_back, self.overloaded)

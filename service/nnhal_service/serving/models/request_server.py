@@ -219,7 +219,7 @@ class RequestServer:
         return self._loop.run(self.infer(request, client))
 
     def warm_up(self, requests: Iterable[InferenceRequest]) -> None:
-        """Run requests before the model serves; they are not counted, and no observer is told. Raises as ``infer``."""
+        """Run requests before the model serves, without counting them or calling observers. Raises as ``infer``."""
         statistics, observers, samplers = self._statistics, self._observers, self._samplers
         self._statistics, self._observers, self._samplers = StatisticsRecorder(), (), ()
         try:

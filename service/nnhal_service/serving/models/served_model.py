@@ -48,7 +48,7 @@ class ServedModel(RequestServer):
         memory: InstanceMemory = NOT_COUNTED,
     ) -> None:
         """Takes ``loaded`` over: it is closed with the served model. ``register`` knows the model until then. The
-        ``run_log`` is told of runs of native clients. The rest is as RequestServer has it.
+        ``run_log`` is called for runs of native clients. The rest is as RequestServer has it.
 
         Raises ServingError: UNSUPPORTED if the protocol has no datatype for a tensor, INVALID_ARGUMENT if the
         configuration wants batches of a model that has no batch axis, or no instances.

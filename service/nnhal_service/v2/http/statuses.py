@@ -58,7 +58,7 @@ def response_for(error: Exception, path: str) -> Response:
 
 
 def handle_errors(app: FastAPI, note: Callable[[Exception, Scope], object]) -> None:
-    """Make an application answer all its errors with such responses. ``note`` is told of each."""
+    """Make an application answer all its errors with such responses. ``note`` is called for each."""
 
     async def failed(request: Request, error: Exception) -> Response:
         note(error, request.scope)

@@ -90,8 +90,8 @@ class Owners:
         return known.owner if known is not None and self._is_connected(peer, known) else None
 
     def of(self, peer: str) -> RegionOwner:
-        """The owner behind gRPC's name of a peer. Raises UNSUPPORTED if it cannot be told from others, or if its user
-        is unknown.
+        """The owner behind gRPC's name of a peer. Raises UNSUPPORTED if others have the same name, or its user is
+        unknown.
         """
         known = self.known(peer)
         if known is not None:

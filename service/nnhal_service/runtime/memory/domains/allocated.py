@@ -311,7 +311,7 @@ def _require_size(available: int, size: int, what: str, dimensions: Dimensions) 
 class Memories:
     """The memory of one session. Each is kept as long as it has a user, and at most until the session ends.
 
-    Users are told apart by identity. Safe to use from several threads.
+    Users are distinguished by identity. Safe to use from several threads.
     """
 
     def __init__(self) -> None:
