@@ -25,7 +25,7 @@ def test_an_uploaded_model_answers_requests(visit: Visit, testbed: Showcase) -> 
     page.get_by_label("File (.onnx or .tflite)").set_input_files(
         {"name": "tanh.onnx", "mimeType": "application/octet-stream", "buffer": onnx_file(shape=(1, 8))}
     )
-    page.get_by_label("Name", exact=True).fill("uploaded")
+    page.get_by_label("Name (by default the file's)").fill("uploaded")
     page.get_by_role("button", name="Upload and load").click()
     expect(page.locator(".notice.done")).to_contain_text("uploaded is loaded")
     expect(page.get_by_role("heading", level=1)).to_contain_text("uploaded")
@@ -39,7 +39,7 @@ def test_what_is_no_model_is_refused_with_the_reason(visit: Visit) -> None:
     page.get_by_label("File (.onnx or .tflite)").set_input_files(
         {"name": "bad.onnx", "mimeType": "application/octet-stream", "buffer": b"not a model"}
     )
-    page.get_by_label("Name", exact=True).fill("bad")
+    page.get_by_label("Name (by default the file's)").fill("bad")
     page.get_by_role("button", name="Upload and load").click()
     expect(page.locator(".notice.failed")).to_contain_text("bad")
 
