@@ -82,8 +82,8 @@ class RunArchive:
                     "reason = ? ORDER BY rank DESC LIMIT -1 OFFSET ?)",
                     (model, minute, reason, KEPT_OF_MINUTE[reason]),
                 )
-            (count,) = file.execute("SELECT count(*) FROM kept").fetchone()
             file.execute("DELETE FROM kept WHERE minute < ?", (time.time_ns() // MINUTE_NS - _KEPT_MINUTES,))
+            (count,) = file.execute("SELECT count(*) FROM kept").fetchone()
             if count > self._most_rows:
                 file.execute(
                     "DELETE FROM kept WHERE rowid IN (SELECT rowid FROM kept ORDER BY minute LIMIT ?)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,22 @@ def test_the_slowest_runs_and_those_that_failed_are_chosen_and_some_others() -> 
     assert sum(each.reason == TROUBLED for each in taken) >= KEPT_OF_MINUTE[TROUBLED]
     assert len(taken) < 1000
     assert not minutes.take()
+
+
+def test_each_of_many_models_has_its_slowest_runs() -> None:
+    minutes = MinuteRuns()
+    for took in range(1, 21):
+        for number in range(300):
+            minutes.add(ended(took, model=f"model {number}"))
+    slow = Counter(each.run.model for each in minutes.take() if each.reason == SLOW)
+    assert set(slow.values()) == {KEPT_OF_MINUTE[SLOW]} and len(slow) == 300
+
+
+def test_rows_that_are_too_old_do_not_push_out_new_ones(tmp_path: Path) -> None:
+    archive = RunArchive(tmp_path / "runs", most_rows=10)
+    archive.add([archived(number, 1, 25 * HOUR_NS) for number in range(8)])
+    archive.add([archived(number, 1, number * MINUTE_NS) for number in range(10, 20)])
+    assert len(numbers(archive)) == 10
 
 
 def test_of_several_processes_the_slowest_of_a_minute_are_kept(tmp_path: Path) -> None:

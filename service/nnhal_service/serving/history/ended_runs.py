@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import heappush, heapreplace
 from operator import attrgetter
 from random import random
@@ -32,8 +32,8 @@ MINUTE_NS = 60 * 10**9
 SLOW, TROUBLED, SAMPLED = "slow", "troubled", "sampled"
 KEPT_OF_MINUTE = {SLOW: 8, TROUBLED: 20, SAMPLED: 4}
 """How many runs of a model and a minute are kept, by the reason to keep them."""
-_WAITING = 2000
-"""Chosen runs that wait to be taken; older ones are dropped."""
+_MOST_OVER = 1000
+"""Minutes of models that are over and wait to be taken; older ones are dropped."""
 
 
 class EndedRun(NamedTuple):
@@ -81,67 +81,96 @@ class ChosenRun(NamedTuple):
     run: EndedRun
 
 
-class _ModelMinute:
-    """The ranks that a run of a model must exceed to be kept."""
+class _Kept:
+    """A run that is kept at this moment."""
 
-    __slots__ = ("minute", "ranks")
+    __slots__ = ("rank", "run")
+
+    def __init__(self, rank: float, run: EndedRun) -> None:
+        self.rank = rank
+        self.run: EndedRun | None = run
+        """None once it has been taken: then only its rank counts."""
+
+    def __lt__(self, other: _Kept) -> bool:
+        return self.rank < other.rank
+
+
+class _ModelMinute:
+    """The runs of a model and a minute that are kept, as heaps by the reason to keep them."""
+
+    __slots__ = ("kept", "minute")
 
     def __init__(self, minute: int) -> None:
         self.minute = minute
-        self.ranks: dict[str, list[float]] = {reason: [] for reason in KEPT_OF_MINUTE}
-        """Heaps of the ranks that are kept."""
+        self.kept: dict[str, list[_Kept]] = {reason: [] for reason in KEPT_OF_MINUTE}
 
     def takes(self, reason: str, rank: float) -> bool:
         """Return whether a run is kept at this moment."""
-        kept = self.ranks[reason]
-        return len(kept) < KEPT_OF_MINUTE[reason] or rank > kept[0]
+        kept = self.kept[reason]
+        return len(kept) < KEPT_OF_MINUTE[reason] or rank > kept[0].rank
 
-    def add(self, reason: str, rank: float) -> None:
-        kept = self.ranks[reason]
+    def add(self, reason: str, rank: float, run: EndedRun) -> None:
+        kept = self.kept[reason]
         if len(kept) < KEPT_OF_MINUTE[reason]:
-            heappush(kept, rank)
-        else:
-            heapreplace(kept, rank)
+            heappush(kept, _Kept(rank, run))
+        elif rank > kept[0].rank:
+            heapreplace(kept, _Kept(rank, run))
+
+    def take(self) -> Iterator[ChosenRun]:
+        """Yield the runs that are kept and were not taken before."""
+        for reason, each in ((reason, each) for reason, kept in self.kept.items() for each in kept):
+            if each.run is not None:
+                yield ChosenRun(reason, each.rank, each.run)
+                each.run = None
 
 
 class MinuteRuns:
     """Chooses runs as they end. Safe to use from several threads.
 
-    Most runs cost a comparison of two numbers: a minute of a model with n runs chooses about 8 ln(n) of them. The
-    choices of several processes are merged by rank.
+    Most runs cost a comparison of two numbers: a minute of a model with n runs chooses about 8 ln(n) of them. It holds
+    those that are kept at the moment, until they are taken. The choices of several processes are merged by rank.
     """
 
     def __init__(self) -> None:
         self._shift_ns = time.time_ns() - time.monotonic_ns()
         self._lock = threading.Lock()
         self._models: dict[str, _ModelMinute] = {}
-        self._chosen: deque[ChosenRun] = deque(maxlen=_WAITING)
+        self._over: list[_ModelMinute] = []
+        """Minutes that were over before their runs were taken."""
 
     def add(self, run: EndedRun) -> None:
         minute = (run.ended_ns + self._shift_ns) // MINUTE_NS
         known = self._models.get(run.model)
         if known is None or known.minute != minute:
-            known = self._models[run.model] = _ModelMinute(minute)
+            known = self._begin(run.model, minute)
         if run.is_troubled:
             self._choose(known, TROUBLED, -run.ended_ns, run)
         self._choose(known, SLOW, run.ended_ns - run.arrived_ns, run)
         self._choose(known, SAMPLED, random(), run)
 
     def take(self) -> list[ChosenRun]:
-        """Return what was chosen since the last call."""
+        """Return the runs that are kept and were not taken before."""
         with self._lock:
-            taken = list(self._chosen)
-            self._chosen.clear()
+            taken = [each for minute in (*self._over, *self._models.values()) for each in minute.take()]
+            self._over.clear()
             now = (time.monotonic_ns() + self._shift_ns) // MINUTE_NS
-            for model in [model for model, known in list(self._models.items()) if known.minute < now - 1]:
-                del self._models[model]
+            self._models = {model: known for model, known in self._models.items() if known.minute >= now - 1}
         return taken
+
+    def _begin(self, model: str, minute: int) -> _ModelMinute:
+        with self._lock:
+            before = self._models.get(model)
+            if before is not None and before.minute == minute:  # another thread was first
+                return before
+            if before is not None:
+                self._over = [*self._over, before][-_MOST_OVER:]
+            begun = self._models[model] = _ModelMinute(minute)
+            return begun
 
     def _choose(self, known: _ModelMinute, reason: str, rank: float, run: EndedRun) -> None:
         if known.takes(reason, rank):
             with self._lock:
-                known.add(reason, rank)
-                self._chosen.append(ChosenRun(reason, rank, run))
+                known.add(reason, rank, run)
 
 
 class RunLog(Protocol):
