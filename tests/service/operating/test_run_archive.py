@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections import Counter
 from pathlib import Path
+from random import random
 from typing import Any
 
 import pytest
@@ -37,9 +38,9 @@ def numbers(archive: RunArchive, **asked: Any) -> list[int]:
 def test_the_slowest_runs_and_those_that_failed_are_chosen_and_some_others() -> None:
     minutes = MinuteRuns()
     for took in range(1, 20_001):
-        minutes.add(ended(20_001 - took))  # the first are the slowest
+        minutes.add(ended(20_001 - took), random())  # the first are the slowest
     for _ in range(100):
-        minutes.add(ended(1, "no device", "failing"))
+        minutes.add(ended(1, "no device", "failing"), random())
     taken = minutes.take()
     slow = {each.run.ended_ns - each.run.arrived_ns for each in taken if each.reason == SLOW and each.run.model == "m"}
     assert {20_000 - place for place in range(KEPT_OF_MINUTE[SLOW])} <= slow
@@ -52,7 +53,7 @@ def test_each_of_many_models_has_its_slowest_runs() -> None:
     minutes = MinuteRuns()
     for took in range(1, 21):
         for number in range(300):
-            minutes.add(ended(took, model=f"model {number}"))
+            minutes.add(ended(took, model=f"model {number}"), random())
     slow = Counter(each.run.model for each in minutes.take() if each.reason == SLOW)
     assert set(slow.values()) == {KEPT_OF_MINUTE[SLOW]} and len(slow) == 300
 

@@ -95,26 +95,31 @@ class _Kept:
         return self.rank < other.rank
 
 
-class _ModelMinute:
+class ModelMinute:
     """The runs of a model and a minute that are kept, as heaps by the reason to keep them."""
 
-    __slots__ = ("kept", "minute")
+    __slots__ = ("ends_ns", "kept", "minute", "sampled", "slow_ns")
 
-    def __init__(self, minute: int) -> None:
+    def __init__(self, minute: int, ends_ns: int) -> None:
         self.minute = minute
+        self.ends_ns = ends_ns
+        """By CLOCK_MONOTONIC, as the instants of runs."""
+        self.slow_ns, self.sampled = -1, -1.0
+        """A run that took no longer, and one that draws no more, is not kept for its time or for the sample."""
         self.kept: dict[str, list[_Kept]] = {reason: [] for reason in KEPT_OF_MINUTE}
 
-    def takes(self, reason: str, rank: float) -> bool:
-        """Return whether a run is kept at this moment."""
-        kept = self.kept[reason]
-        return len(kept) < KEPT_OF_MINUTE[reason] or rank > kept[0].rank
-
     def add(self, reason: str, rank: float, run: EndedRun) -> None:
+        """Keep a run, unless there are enough of a higher rank."""
         kept = self.kept[reason]
         if len(kept) < KEPT_OF_MINUTE[reason]:
             heappush(kept, _Kept(rank, run))
         elif rank > kept[0].rank:
             heapreplace(kept, _Kept(rank, run))
+        if len(kept) == KEPT_OF_MINUTE[reason]:
+            if reason == SLOW:
+                self.slow_ns = int(kept[0].rank)
+            elif reason == SAMPLED:
+                self.sampled = kept[0].rank
 
     def take(self) -> Iterator[ChosenRun]:
         """Yield the runs that are kept and were not taken before."""
@@ -127,50 +132,47 @@ class _ModelMinute:
 class MinuteRuns:
     """Chooses runs as they end. Safe to use from several threads.
 
-    Most runs cost a comparison of two numbers: a minute of a model with n runs chooses about 8 ln(n) of them. It holds
-    those that are kept at the moment, until they are taken. The choices of several processes are merged by rank.
+    A minute of a model with n runs chooses about 8 ln(n) of them, so whoever adds runs asks ``models`` first whether
+    one can be chosen. It holds those that are kept at the moment, until they are taken. The choices of several
+    processes are merged by rank.
     """
 
     def __init__(self) -> None:
         self._shift_ns = time.time_ns() - time.monotonic_ns()
         self._lock = threading.Lock()
-        self._models: dict[str, _ModelMinute] = {}
-        self._over: list[_ModelMinute] = []
+        self.models: dict[str, ModelMinute] = {}
+        """The present minute of each model that has had runs lately."""
+        self._over: list[ModelMinute] = []
         """Minutes that were over before their runs were taken."""
 
-    def add(self, run: EndedRun) -> None:
-        minute = (run.ended_ns + self._shift_ns) // MINUTE_NS
-        known = self._models.get(run.model)
-        if known is None or known.minute != minute:
-            known = self._begin(run.model, minute)
-        if run.is_troubled:
-            self._choose(known, TROUBLED, -run.ended_ns, run)
-        self._choose(known, SLOW, run.ended_ns - run.arrived_ns, run)
-        self._choose(known, SAMPLED, random(), run)
+    def add(self, run: EndedRun, drawn: float) -> None:
+        """Keep a run if it is one of the slowest, has failed, or ``drawn``, a random number, is high."""
+        with self._lock:
+            known = self.models.get(run.model)
+            if known is None or run.ended_ns >= known.ends_ns:
+                known = self._begin(run.model, run.ended_ns)
+            if run.is_troubled:
+                known.add(TROUBLED, -run.ended_ns, run)
+            known.add(SLOW, run.ended_ns - run.arrived_ns, run)
+            known.add(SAMPLED, drawn, run)
 
     def take(self) -> list[ChosenRun]:
         """Return the runs that are kept and were not taken before."""
         with self._lock:
-            taken = [each for minute in (*self._over, *self._models.values()) for each in minute.take()]
+            taken = [each for minute in (*self._over, *self.models.values()) for each in minute.take()]
             self._over.clear()
             now = (time.monotonic_ns() + self._shift_ns) // MINUTE_NS
-            self._models = {model: known for model, known in self._models.items() if known.minute >= now - 1}
+            for model in [model for model, known in self.models.items() if known.minute < now - 1]:
+                del self.models[model]
         return taken
 
-    def _begin(self, model: str, minute: int) -> _ModelMinute:
-        with self._lock:
-            before = self._models.get(model)
-            if before is not None and before.minute == minute:  # another thread was first
-                return before
-            if before is not None:
-                self._over = [*self._over, before][-_MOST_OVER:]
-            begun = self._models[model] = _ModelMinute(minute)
-            return begun
-
-    def _choose(self, known: _ModelMinute, reason: str, rank: float, run: EndedRun) -> None:
-        if known.takes(reason, rank):
-            with self._lock:
-                known.add(reason, rank, run)
+    def _begin(self, model: str, at_ns: int) -> ModelMinute:
+        before = self.models.get(model)
+        if before is not None:
+            self._over = [*self._over, before][-_MOST_OVER:]
+        minute = (at_ns + self._shift_ns) // MINUTE_NS
+        begun = self.models[model] = ModelMinute(minute, (minute + 1) * MINUTE_NS - self._shift_ns)
+        return begun
 
 
 class RunLog(Protocol):
@@ -246,8 +248,14 @@ class EndedRuns(OfRequests):
         )
         if self._recorder.recorded:
             self._keep(run._replace(report=report))
-        else:
-            self._append(run)
+            return
+        # A call less for each request: hardly one is among the slowest of its minute.
+        troubled = run.fell_back or error is not None
+        (self._troubled if troubled else self._ended).append(run)
+        minute, ended_ns, drawn = self._minutes.models.get(run.model), run.ended_ns, random()
+        is_usual = minute is not None and ended_ns < minute.ends_ns and ended_ns - run.arrived_ns <= minute.slow_ns
+        if troubled or not is_usual or (minute is not None and drawn > minute.sampled):
+            self._minutes.add(run, drawn)
 
     def _note_overload(self, model: str, why: str) -> None:
         now = time.monotonic()
@@ -286,7 +294,7 @@ class EndedRuns(OfRequests):
 
     def _append(self, run: EndedRun) -> None:
         (self._troubled if run.is_troubled else self._ended).append(run)
-        self._minutes.add(run)
+        self._minutes.add(run, random())
 
 
 class ProcessRuns(NamedTuple):
