@@ -25,6 +25,7 @@ from pathlib import Path
 import pytest
 
 from nnhal.endpoint import Endpoint
+from nnhal.remote.admin import FrameworkAdmin
 from nnhal.v1 import link_pb2
 from nnhal_hosting.supervision import Child
 from tests.support import raw_http2
@@ -310,6 +311,8 @@ class Listener:
     address: str
     pids: Sequence[int]
     counts: Path
+    collect: Callable[[], object] = bool
+    """Has the framework take the runs that have ended in its front workers."""
 
 
 @dataclass(frozen=True)
@@ -358,8 +361,13 @@ def listeners() -> Iterator[Mapping[str, Listener]]:
         workers = workers_of(shared)
         page = dashboard.said().split("dashboard: http://")[1].split()[0]
         one = [plain.pid]
+
+        def collect() -> None:
+            with FrameworkAdmin(Endpoint(folder / "shared", "framework"), shared.admin_key) as operator:
+                operator.runs()
+
         yield {
-            name: Listener(address, pids, folder)
+            name: Listener(address, pids, folder, collect if name.endswith("of workers") else bool)
             for name, address, pids in (
                 *((name, addresses(plain)[name], one) for name in ("http", "grpc", "metrics")),
                 *((f"{name} of workers", addresses(shared)[name], [shared.pid, *workers]) for name in ("http", "grpc")),
@@ -374,6 +382,7 @@ def listeners() -> Iterator[Mapping[str, Listener]]:
 
 def held(listener: Listener) -> Held:
     """Return what the processes hold when nothing of a connection changes any more."""
+    listener.collect()
     resources = settled(lambda: [resources_of(pid) for pid in listener.pids])
     told = [counted(pid, listener.counts) for pid in listener.pids]
     threads = sum(map(threads_of, listener.pids))
@@ -424,6 +433,8 @@ def test_connections_that_have_ended_leave_nothing(
         after = held(listener)
         grown = {what: more for what, more in (after.kinds - before.kinds).items() if more >= count / 2}
         blocks = after.blocks - before.blocks
+        if blocks <= 0:  # tuples of plain values are counted only until a collection stops tracking them
+            grown.pop("builtins.tuple", None)
         memory = f"{before.megabytes:.1f} to {after.megabytes:.1f} MiB"
         print(f"\n{name}, {', '.join(kinds)}, {count}: {memory}, {blocks} blocks, {grown}", flush=True)
         most = max(SPARE_BLOCKS, count * len(kinds) // 2)
