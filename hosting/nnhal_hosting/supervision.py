@@ -39,7 +39,7 @@ from nnhal_hosting.zygote import UNKNOWN_STATUS, ForkedProcess, Zygote
 _log = get_logger(__name__)
 READY, _WORKS = b"R", b"W"
 _REASON = b"!"
-"""What precedes the reason why a process ends itself."""
+"""The words before the reason why a process ends itself."""
 _LONGEST_REASON = 500
 HANG_SECONDS = 60.0
 """A process hangs that has given no sign of life for so long."""

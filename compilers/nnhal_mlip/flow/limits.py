@@ -25,14 +25,14 @@ class OperatorLimits:
     results: tuple[int, ...] = ()
     """The ranks of the result."""
     operand: str = "data"
-    """What messages call the first operand."""
+    """The name of the first operand in messages."""
     batch: int = 0
     """The largest of the first operand."""
     known_batch: bool = False
     weights: int = 0
     """The rank of the second operand, which is constant."""
     layouts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Those that an attribute may have, if the operator has the attribute."""
+    """The layouts that an attribute may have, if the operator has the attribute."""
     groups: bool = True
     """True if convolutions may have groups that are not single channels."""
     fields: int = 1
@@ -53,7 +53,7 @@ class FlowLimits:
     """True if these go beyond the public flow. If so, whatever is taken compiles."""
     element_types: tuple[str, ...]
     activations: tuple[Operator, ...]
-    """That are fused."""
+    """The activations that are fused."""
     left_bias: bool
     """True if the constant of a bias may be the left operand."""
     operators: Mapping[Operator, OperatorLimits]

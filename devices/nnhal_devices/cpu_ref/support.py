@@ -7,6 +7,7 @@ from nnhal.extensions.onnx import NAME, RUN, number_of
 from nnhal.kernels import KERNELS
 from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED, OperationLimit, Support, Unsupported, limit_of
+from nnhal.support.rules import first_objection
 from nnhal.types import OperandLifeTime, Operation, OperationType
 from nnhal.types.layout import is_extension
 from nnhal_devices.cpu_ref import litert
@@ -38,7 +39,7 @@ def _support(model: ResolvedModel, subgraph: int, operation: Operation, known: d
     if operation.type in CONTROL_FLOW:
         operands = [graph.operands[index] for index in operation.inputs]
         references = [o.location.offset for o in operands if o.lifetime == OperandLifeTime.SUBGRAPH]
-        return _first_objection([_support_of_all(model, number, known) for number in references])
+        return first_objection([_support_of_all(model, number, known) for number in references])
     if operation.type not in KERNELS:
         return Unsupported("NO_IMPL", OperationType(operation.type).name, "an operation with a kernel")
     return SUPPORTED
@@ -48,12 +49,8 @@ def _support_of_all(model: ResolvedModel, number: int, known: dict[int, Support]
     """The answer for a referenced subgraph. ``known`` caches answers: a subgraph may be referenced many times."""
     if number not in known:
         graph = model.subgraphs[number + 1]
-        found = _first_objection([_support(model, number + 1, operation, known) for operation in graph.operations])
+        found = first_objection([_support(model, number + 1, operation, known) for operation in graph.operations])
         if isinstance(found, Unsupported):
             found = found._replace(got=f"{found.got} in referenced subgraph {number}")
         known[number] = found
     return known[number]
-
-
-def _first_objection(answers: list[Support]) -> Support:
-    return next((answer for answer in answers if isinstance(answer, Unsupported)), SUPPORTED)

@@ -11,16 +11,16 @@ from nnhal.kernels.boxes import require_boxes
 from nnhal.kernels.images import channels_last, in_layout
 from nnhal.kernels.quantization import from_real, to_real
 from nnhal.operations import OperationContext
-from nnhal.operations.regions import HeatmapMaxKeypointInput, RegionInput, RoiAlignInput, RoiPoolingInput
+from nnhal.operations.regions import HeatmapMaxKeypointInput, RoiAlignInput, RoiPoolingInput
 from nnhal.types import OperandType
 
 
 def scaled_regions(op: OperationContext) -> tuple[Floats, Array]:
     """The regions, in cells of the feature maps, and the index of each region's feature map."""
-    ratios = np.array([op.real(RegionInput.RATIO_WIDTH), op.real(RegionInput.RATIO_HEIGHT)] * 2, np.float32)
-    regions = to_real(op, RegionInput.ROIS) / ratios
+    ratios = np.array([op.real(RoiPoolingInput.RATIO_WIDTH), op.real(RoiPoolingInput.RATIO_HEIGHT)] * 2, np.float32)
+    regions = to_real(op, RoiPoolingInput.ROIS) / ratios
     require_boxes(op, regions)
-    return regions, op.value(RegionInput.BATCH_INDEX)
+    return regions, op.value(RoiPoolingInput.BATCH_INDEX)
 
 
 _MOST_SAMPLES = 1 << 22

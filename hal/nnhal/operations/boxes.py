@@ -235,7 +235,7 @@ class GenerateProposalsInput(Inputs):
     POST_NMS_MAX = scalar(INT32), "The most boxes after it; 0 or less for no limit."
     IOU_THRESHOLD = parameter(), "The overlap from which on a box is suppressed."
     MIN_SIZE = parameter(), "Boxes that are smaller are dropped."
-    LAYOUT = (scalar(BOOL),)
+    LAYOUT = scalar(BOOL)
 
 
 def prepare_generate_proposals(op: OperationContext) -> tuple[Dimensions, ...]:

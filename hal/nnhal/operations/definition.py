@@ -31,7 +31,7 @@ class OperationDefinition:
     compares_lengths: bool = False
     """True if ``validate`` looks at lengths of axes, and not at types, ranks and quantisation only."""
     layout: LayoutRule | None = None
-    """What becomes of it if its tensors lie in another order. Without it, it needs the order of the model."""
+    """Its behaviour if its tensors lie in another order. Without one, it needs the order of the model."""
     work: Work | None = None
     """Counts its multiply-adds. Without it, it takes one step for each element of its largest tensor."""
 

@@ -63,7 +63,7 @@ class BinaryInput(Inputs):
         same(rank=(1, 4)),
         "Dimensions that broadcast with the first's: aligned at the last axis, equal or 1.",
     )
-    ACTIVATION = (scalar(INT32),)
+    ACTIVATION = scalar(INT32)
 
 
 def _require_growing_scale(op: Signature) -> None:

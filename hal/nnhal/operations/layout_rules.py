@@ -36,7 +36,7 @@ class FollowsOrder:
 
     rewrite: Rewrite
     tensors: int = 1
-    """How many tensors have the order; they come first. If negative, how many inputs behind them have not."""
+    """The number of tensors that have the order; they come first. If negative, that of the inputs behind them."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class FullyConnectedInput(Inputs):
     INPUT = tensor({F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(2, 4)), "Rank 2 to 4, read as [batch, input size]."
     WEIGHTS = same(rank=2), "[units, input size]."
     BIAS = follows(_bias_type, rank=1), "[units]."
-    ACTIVATION = (scalar(INT32),)
+    ACTIVATION = scalar(INT32)
 
 
 def prepare_fully_connected(op: OperationContext) -> tuple[Dimensions, ...]:

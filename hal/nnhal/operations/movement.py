@@ -243,7 +243,7 @@ class BatchToSpaceInput(Inputs):
 
     INPUT = tensor({F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=4), "Images."
     BLOCK_SIZES = tensor({I32: 1}, rank=1), "[2]: height and width."
-    LAYOUT = (scalar(BOOL, since=3),)
+    LAYOUT = scalar(BOOL, since=3)
 
 
 class SpaceToBatchInput(Inputs):
@@ -252,7 +252,7 @@ class SpaceToBatchInput(Inputs):
     INPUT = tensor({F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=4), "Images."
     BLOCK_SIZES = tensor({I32: 1}, rank=1), "[2]: height and width."
     PADDINGS = tensor({I32: 1}, rank=2), "[2, 2]: before and after, of height and of width."
-    LAYOUT = (scalar(BOOL, since=3),)
+    LAYOUT = scalar(BOOL, since=3)
 
 
 def block_of(op: OperationContext) -> tuple[int, int]:
@@ -321,7 +321,7 @@ SPACE_TO_BATCH_ND = OperationDefinition(
 class DepthSpaceInput(Inputs):
     INPUT = tensor({F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=4), "Images."
     BLOCK_SIZE = scalar(INT32), "The height and width of a block in pixels."
-    LAYOUT = (scalar(BOOL, since=3),)
+    LAYOUT = scalar(BOOL, since=3)
 
 
 def prepare_depth_to_space(op: OperationContext) -> tuple[Dimensions, ...]:

@@ -85,7 +85,7 @@ class InstanceNormalizationInput(Inputs):
     GAMMA = parameter(), "The factor."
     BETA = parameter(), "The summand."
     EPSILON = parameter(), "Added to the variance."
-    LAYOUT = (scalar(BOOL),)
+    LAYOUT = scalar(BOOL)
 
 
 def prepare_instance_normalization(op: OperationContext) -> tuple[Dimensions, ...]:

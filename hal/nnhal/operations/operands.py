@@ -25,7 +25,7 @@ Levels: TypeAlias = dict[OperandType, int]
 
 @dataclass(frozen=True)
 class Declaration:
-    """What an operand may be."""
+    """The types and ranks that an operand may have."""
 
     types: Levels | None
     """Allowed types; None for that of the operand that ``like`` names."""

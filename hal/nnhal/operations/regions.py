@@ -9,8 +9,6 @@ HEATMAP_MAX_KEYPOINT: the position of each heatmap's maximum, interpolated betwe
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from nnhal.operations.boxes import BOX, MAIN_TYPES, agreed, box_type, require_eighths
 from nnhal.operations.context import OperationContext
 from nnhal.operations.definition import OperationDefinition
@@ -31,38 +29,19 @@ from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 
 
-class RegionInput(IntEnum):
-    """The first inputs of both operations. A ratio is that of image pixels to cells of the feature map."""
-
-    FEATURES = 0
-    """Images."""
-    ROIS = 1
-    """[regions, 4]: x1, y1, x2, y2 in pixels of the image."""
-    BATCH_INDEX = 2
-    """[regions]: the image of each region."""
-    OUTPUT_HEIGHT = 3
-    """Cells."""
-    OUTPUT_WIDTH = 4
-    """Cells."""
-    RATIO_HEIGHT = 5
-    """Pixels of the image for each cell."""
-    RATIO_WIDTH = 6
-    """Pixels of the image for each cell."""
-
-
 def region_dimensions(op: OperationContext, layout: int) -> Dimensions:
     """Return the dimensions of the output: one image of the given size for each region."""
-    features, rois = op.ranked(RegionInput.FEATURES, 4), op.ranked(RegionInput.ROIS, 2)
+    features, rois = op.ranked(RoiPoolingInput.FEATURES, 4), op.ranked(RoiPoolingInput.ROIS, 2)
     if op.executing and 0 in features[1:]:
         op.refuse(f"the feature maps have dimensions {list(features)}, expected height, width and channels above 0")
-    count = agreed(op, "regions", rois[0], op.ranked(RegionInput.BATCH_INDEX, 1)[0])
+    count = agreed(op, "regions", rois[0], op.ranked(RoiPoolingInput.BATCH_INDEX, 1)[0])
     agreed(op, "numbers of a region", rois[1], BOX)
-    require_eighths(op, op.inputs[RegionInput.ROIS])
-    require_indices(op, RegionInput.BATCH_INDEX, features[0])
-    height = require_at_least(op, "output_height", op.integer(RegionInput.OUTPUT_HEIGHT), 1)
-    width = require_at_least(op, "output_width", op.integer(RegionInput.OUTPUT_WIDTH), 1)
-    require_positive(op, "ratio_height", op.real(RegionInput.RATIO_HEIGHT))
-    require_positive(op, "ratio_width", op.real(RegionInput.RATIO_WIDTH))
+    require_eighths(op, op.inputs[RoiPoolingInput.ROIS])
+    require_indices(op, RoiPoolingInput.BATCH_INDEX, features[0])
+    height = require_at_least(op, "output_height", op.integer(RoiPoolingInput.OUTPUT_HEIGHT), 1)
+    width = require_at_least(op, "output_width", op.integer(RoiPoolingInput.OUTPUT_WIDTH), 1)
+    require_positive(op, "ratio_height", op.real(RoiPoolingInput.RATIO_HEIGHT))
+    require_positive(op, "ratio_width", op.real(RoiPoolingInput.RATIO_WIDTH))
     if op.boolean(layout):
         return count, features[1], height, width
     return count, height, width, features[3]
@@ -80,7 +59,7 @@ class RoiAlignInput(Inputs):
     RATIO_WIDTH = parameter(), "Pixels of the image for each cell."
     SAMPLES_HEIGHT = scalar(INT32), "For each cell of the output; 0 for as many as the region has cells there."
     SAMPLES_WIDTH = scalar(INT32), "For each cell of the output; 0 for as many as the region has cells there."
-    LAYOUT = (scalar(BOOL),)
+    LAYOUT = scalar(BOOL)
 
 
 def prepare_roi_align(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -107,7 +86,7 @@ class RoiPoolingInput(Inputs):
     OUTPUT_WIDTH = scalar(INT32), "Cells."
     RATIO_HEIGHT = parameter(), "Pixels of the image for each cell."
     RATIO_WIDTH = parameter(), "Pixels of the image for each cell."
-    LAYOUT = (scalar(BOOL),)
+    LAYOUT = scalar(BOOL)
 
 
 def prepare_roi_pooling(op: OperationContext) -> tuple[Dimensions, ...]:
@@ -128,7 +107,7 @@ ROI_POOLING = OperationDefinition(
 class HeatmapMaxKeypointInput(Inputs):
     HEATMAPS = tensor(MAIN_TYPES, rank=4), "Images, square, with a channel for each keypoint."
     BOXES = follows(box_type, rank=2), "[boxes, 4]: x1, y1, x2, y2."
-    LAYOUT = (scalar(BOOL),)
+    LAYOUT = scalar(BOOL)
 
 
 def prepare_heatmap_max_keypoint(op: OperationContext) -> tuple[Dimensions, ...]:

@@ -257,7 +257,7 @@ class SvdfInput(Inputs):
     BIAS = same(optional=True), "[units]."
     STATE = same(rank=2), "[batch, memory size * filters]."
     RANK = scalar(INT32), "Filters for each unit."
-    ACTIVATION = (scalar(INT32),)
+    ACTIVATION = scalar(INT32)
 
 
 def prepare_svdf(op: OperationContext) -> tuple[Dimensions, ...]:

@@ -31,7 +31,7 @@ ALL_MODELS = ""
 MINUTE_NS = 60 * 10**9
 SLOW, TROUBLED, SAMPLED = "slow", "troubled", "sampled"
 KEPT_OF_MINUTE = {SLOW: 8, TROUBLED: 20, SAMPLED: 4}
-"""How many runs of a model and a minute are kept, by the reason to keep them."""
+"""The number of runs of a model and a minute that are kept, by the reason to keep them."""
 _MOST_OVER = 1000
 """Minutes of models that are over and wait to be taken; older ones are dropped."""
 
